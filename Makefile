@@ -1,0 +1,49 @@
+# Every target makes the virtual environment it needs; nothing outside this folder is touched.
+PYTHON ?= python3
+VENV   := .venv
+PY     := $(VENV)/bin/python
+PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-bounds test-paper lint format bench clean
+
+demo: $(VENV)/.core
+	$(VENV)/bin/comargin demo
+
+test: $(VENV)/.dev
+	$(PY) -m pytest -n 2
+	$(MAKE) --no-print-directory test-bounds
+
+# The compiled loops once more with every array index checked (its own cache: the flag changes the code).
+test-bounds: $(VENV)/.dev
+	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q tests/kernels tests/solvers
+
+test-paper: $(VENV)/.dev
+	$(PY) -m pytest -m slow -s
+
+lint: $(VENV)/.dev
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/mypy
+
+format: $(VENV)/.dev
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/ruff check --fix .
+
+bench: $(VENV)/.bench
+	$(PY) benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+
+$(VENV)/.core: pyproject.toml constraints.txt
+	test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(PIP) -e '.[test,lint]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.core
+	$(PIP) -e '.[bench]'
+	touch $@

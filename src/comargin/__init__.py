@@ -1,0 +1,33 @@
+"""comargin: multi-label classification that learns with the structure between labels.
+
+Importing this package is cheap: the names below are loaded on first use, so neither Numba nor
+scikit-learn is imported before it is needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from . import data, graphs, metrics, model_selection, thresholds
+    from .estimators import M3LClassifier, warmup
+
+_SUBMODULES = ("data", "graphs", "metrics", "model_selection", "thresholds")
+_ATTRIBUTES = {"M3LClassifier": "estimators", "warmup": "estimators"}
+
+__all__ = ["M3LClassifier", "data", "graphs", "metrics", "model_selection", "thresholds", "warmup", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
+    if name in _ATTRIBUTES:
+        return getattr(importlib.import_module(f".{_ATTRIBUTES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,48 @@
+"""The one object every reader, generator and writer speaks: a named multi-label data set."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class DataFormatError(ValueError):
+    """A data file that cannot be read: names the file, the line (1-based, where there is one) and the reason."""
+
+    def __init__(self, path: str | Path, reason: str, line: int | None = None) -> None:
+        self.path, self.line, self.reason = str(path), line, reason
+        where = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{where}: {reason}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.reason, self.line)
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A multi-label data set.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features), csr_array, or list of str
+        Features, dense or CSR as the data is; for text files the raw texts.
+    Y : ndarray or csr_array of shape (n_samples, n_labels)
+        Label indicator with entries in {0, 1}, dtype int8.
+    feature_names, label_names : tuple of str
+        Column names. ``feature_names`` is empty for raw texts.
+    name : str
+        Name of the data set.
+    extra : dict
+        What a particular set adds, e.g. ``signatures`` and ``y`` (class per row) of ``load("digits")``.
+    """
+
+    X: np.ndarray | sp.csr_array | list[str]
+    Y: np.ndarray | sp.csr_array
+    feature_names: tuple[str, ...]
+    label_names: tuple[str, ...]
+    name: str
+    extra: dict[str, Any] = field(default_factory=dict)

@@ -1,0 +1,46 @@
+"""Fixtures of the whole suite, and the guard against stale compiled code."""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+# Numba does not notice an edited helper in another file: key the cache on the kernel sources, before numba loads.
+_KERNELS = Path(__file__).resolve().parents[1] / "src" / "comargin" / "kernels"
+_digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.glob("*.py")))).hexdigest()[:12]
+_flavour = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
+os.environ.setdefault(
+    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}")
+)
+
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+
+
+@pytest.fixture(params=[0])
+def seed(request):
+    return request.param
+
+
+@pytest.fixture
+def rng(seed):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture(scope="session")
+def data_home():
+    """Folder with the published data sets; tests that need it skip without it."""
+    home = os.environ.get("COMARGIN_DATA")
+    if not home:
+        pytest.skip("COMARGIN_DATA is not set: no published data sets here")
+    return Path(home)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave slow reproductions to `make test-paper` unless a marker expression asks for them."""
+    if config.option.markexpr:
+        return
+    skip = pytest.mark.skip(reason="slow: run by make test-paper")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
