@@ -1,0 +1,313 @@
+"""User arrays become canonical arrays here, and nowhere else.
+
+The only caller of scikit-learn's ``validate_data``. ``kernel_view`` gives the kernels exactly two forms of X: C-order
+float64, or ``CSR`` with float64 data and int32 indices; each further form would compile every kernel again.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import DataConversionWarning
+from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from .kernels._rows import CSR
+
+Matrix = np.ndarray | sp.csr_array
+
+
+@dataclass(frozen=True)
+class Targets:
+    """How the caller's y maps to an indicator and scores back to the caller's form.
+
+    Attributes
+    ----------
+    kind : str
+        "indicator" (2-D {0, 1}), "binary", "multiclass" or "constant" (1-D y with two, more, one class).
+    classes : ndarray
+        Labels 0..L-1 for an indicator, the distinct values of a 1-D y otherwise.
+    sparse : bool
+        Whether predictions are returned as CSR.
+    """
+
+    kind: str
+    classes: np.ndarray
+    sparse: bool
+
+    def decode(self, scores: np.ndarray, on: np.ndarray | None = None) -> np.ndarray | sp.csr_array:
+        """Predictions in the caller's form.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_labels)
+            Decision values.
+        on : bool ndarray of shape (n_samples, n_labels) or None
+            Which labels are on; ``scores > 0`` if None. A multiclass y takes the largest score in any case.
+
+        Returns
+        -------
+        ndarray or csr_array
+            An indicator, or the class of each row.
+        """
+        on = scores > 0 if on is None else on
+        if self.kind == "indicator":
+            return sp.csr_array(on, dtype=np.int64) if self.sparse else on.astype(np.int64)
+        if self.kind == "multiclass":
+            return self.classes[np.argmax(scores, axis=1)]
+        if self.kind == "binary":
+            return self.classes[on[:, 0].astype(np.intp)]
+        return np.full(scores.shape[0], self.classes[0])
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What a learner is given: canonical, finite, consistent.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features [+ 1])
+        float64, C order or sorted CSR; a last column of ones when an intercept was asked for.
+    Y : int8 ndarray of shape (n_samples, n_labels)
+        Indicator.
+    sample_weight : ndarray of shape (n_samples,)
+        Non-negative.
+    targets : Targets
+        The way back to the caller's form.
+    """
+
+    X: Matrix
+    Y: np.ndarray
+    sample_weight: np.ndarray
+    targets: Targets
+
+
+def validate_training(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, add_intercept: bool = False
+) -> TrainingData:
+    """Check and convert what was given to ``fit``; sets ``n_features_in_`` and ``feature_names_in_``.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        Whose attributes are set.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Features.
+    y : array-like or sparse matrix
+        Indicator (n_samples, n_labels) or 1-D classes.
+    sample_weight : array-like of shape (n_samples,) or None
+        Weights of the rows.
+    add_intercept : bool, default=False
+        Append a constant-1 feature.
+
+    Returns
+    -------
+    TrainingData
+        The canonical form.
+    """
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
+            "give an indicator of shape (n_samples, n_labels) or a 1-D array of classes"
+        )
+    X = _canonical(validate_data(estimator, X, **_X_CHECKS), add_intercept)
+    Y, targets = encode_targets(y)
+    check_consistent_length(X, Y)
+    return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets)
+
+
+def validate_features(estimator: Any, X: Any, *, add_intercept: bool = False) -> Matrix:
+    """Check and convert what was given to ``predict`` against what the estimator was fitted with.
+
+    Parameters
+    ----------
+    estimator : BaseEstimator
+        A fitted estimator.
+    X : array-like or sparse matrix of shape (n_samples, n_features)
+        Features.
+    add_intercept : bool, default=False
+        Append a constant-1 feature.
+
+    Returns
+    -------
+    ndarray or csr_array
+        The canonical form.
+    """
+    return _canonical(validate_data(estimator, X, reset=False, **_X_CHECKS), add_intercept)
+
+
+_X_CHECKS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+
+
+def _canonical(X: Any, add_intercept: bool) -> Matrix:
+    if not sp.issparse(X):
+        return np.ascontiguousarray(np.column_stack([X, np.ones(X.shape[0])])) if add_intercept else X
+    largest = np.iinfo(np.int32).max
+    if max(X.nnz, *X.shape) > largest:
+        raise ValueError(f"X is too large: at most {largest} rows, columns and non-zeros are supported, got {X!r}")
+    X = sp.csr_array(X)  # shares the caller's arrays: never changed in place
+    if X.indices.dtype != np.int32:
+        X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
+    if not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    if add_intercept:
+        X = sp.csr_array(sp.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
+    return X
+
+
+def kernel_view(X: Matrix) -> np.ndarray | CSR:
+    """Canonical X in the form the kernels are compiled for.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        As ``validate_training`` returns it.
+
+    Returns
+    -------
+    ndarray or CSR
+        float64 C-contiguous, or CSR with float64 / int32 / int32 arrays. No copy where X is in that form already.
+    """
+    if sp.issparse(X):
+        return CSR(
+            np.ascontiguousarray(X.data, dtype=np.float64),
+            np.ascontiguousarray(X.indices, dtype=np.int32),
+            np.ascontiguousarray(X.indptr, dtype=np.int32),
+        )
+    return np.ascontiguousarray(X, dtype=np.float64)
+
+
+def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
+    """Turn any y the estimators accept into an indicator.
+
+    Parameters
+    ----------
+    y : array-like or sparse matrix
+        A 2-D {0, 1} indicator, or 1-D classes (a column of classes is taken as 1-D, with a warning).
+
+    Returns
+    -------
+    Y : int8 ndarray of shape (n_samples, n_labels)
+        Indicator.
+    targets : Targets
+        The way back.
+    """
+    if sp.issparse(y):
+        Y = _indicator(check_array(y, accept_sparse="csr", dtype=None, input_name="y").toarray())
+        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=True)
+    y = check_array(y, dtype=None, ensure_2d=False, ensure_min_features=0, input_name="y")
+    if y.ndim == 2 and (y.shape[1] != 1 or _is_binary(y)):
+        Y = _indicator(y)
+        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False)
+    if y.ndim == 2:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected: taken as y.ravel()",
+            DataConversionWarning,
+            stacklevel=2,
+        )
+        y = y.ravel()
+    if y.ndim != 1:
+        raise ValueError(f"y must be an indicator of shape (n_samples, n_labels) or 1-D classes, got {y.ndim} dimensions")
+    check_classification_targets(y)
+    binarizer = LabelBinarizer().fit(y)
+    classes = binarizer.classes_
+    if len(classes) == 1:
+        return np.ones((len(y), 1), dtype=np.int8), Targets("constant", classes, sparse=False)
+    kind = "binary" if len(classes) == 2 else "multiclass"
+    return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False)
+
+
+def _is_binary(y: np.ndarray) -> bool:
+    if y.dtype.kind not in "buif":
+        return False
+    return bool(np.all((y == 0) | (y == 1)))
+
+
+def _indicator(y: np.ndarray) -> np.ndarray:
+    if y.shape[1] == 0:
+        raise ValueError("y has no labels: an indicator needs at least one column")
+    if not _is_binary(y):
+        bad = [v for v in np.unique(y.astype(object).astype(str)) if v not in {"0", "1", "0.0", "1.0", "False", "True"}]
+        raise ValueError(
+            f"y is 2-D, so it must be an indicator with entries in {{0, 1}} only; it also holds {', '.join(bad[:5])}. "
+            "Multiclass-multioutput targets are not supported: pass 1-D classes, or binarize the label sets "
+            "(sklearn.preprocessing.MultiLabelBinarizer)"
+        )
+    return np.ascontiguousarray(y, dtype=np.int8)
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
+    """Weights of the rows as a float64 array.
+
+    Parameters
+    ----------
+    sample_weight : array-like of shape (n_samples,), number or None
+        None means one for every row.
+    n_samples : int
+        Rows expected.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        Finite, non-negative, not all zero.
+    """
+    if sample_weight is None or np.isscalar(sample_weight):
+        sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
+    weight = check_array(
+        sample_weight, dtype=np.float64, ensure_2d=False, order="C", input_name="sample_weight"
+    )
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), one weight per row; got {weight.shape}")
+    if weight.min() < 0:
+        raise ValueError(f"sample_weight must not be negative; the smallest is {weight.min():g}")
+    if not weight.any():
+        raise ValueError("sample_weight is zero for every row: at least one weight must be positive")
+    return weight
+
+
+def label_weights(class_weight: Any, Y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
+    """Weight of a negative and of a positive of each label of an indicator.
+
+    Parameters
+    ----------
+    class_weight : None, "balanced", dict or list of dict
+        ``{0: w, 1: w}`` for every label or one such dict per label; a missing key weighs 1. "balanced" gives both
+        sides of every label the same total weight, n / (2 n_side); a label with one side only keeps weight 1.
+    Y : ndarray of shape (n_samples, n_labels)
+        Indicator.
+    sample_weight : ndarray of shape (n_samples,)
+        Weights of the rows, counted in "balanced".
+
+    Returns
+    -------
+    ndarray of shape (2, n_labels)
+        Row 0 for negatives, row 1 for positives.
+    """
+    n_labels = Y.shape[1]
+    if class_weight is None:
+        return np.ones((2, n_labels))
+    if isinstance(class_weight, str):  # "balanced": the estimators' parameter check allows no other
+        total = sample_weight.sum()
+        positive = sample_weight @ Y
+        sides = np.stack([total - positive, positive])
+        both = sides.min(axis=0) > 0
+        return np.where(both, total / (2.0 * np.where(both, sides, 1.0)), 1.0)
+    dicts = [class_weight] * n_labels if isinstance(class_weight, dict) else list(class_weight)
+    if len(dicts) != n_labels:
+        raise ValueError(f"class_weight has {len(dicts)} dicts, but y has {n_labels} labels: give one dict per label")
+    weights = np.ones((2, n_labels))
+    for label, one in enumerate(dicts):
+        if not isinstance(one, dict) or not set(one) <= {0, 1}:
+            raise ValueError(f"class_weight of label {label} must be a dict with keys 0 and 1, got {one!r}")
+        for side, value in one.items():
+            if not (np.isscalar(value) and np.isfinite(value) and value >= 0):
+                raise ValueError(f"class_weight of label {label} must hold non-negative numbers, got {value!r}")
+            weights[int(side), label] = value
+    return weights

@@ -1,0 +1,223 @@
+"""The contract every learner keeps, in one place.
+
+A learner derives from ``MultilabelClassifier`` (or ``LinearMultilabelClassifier``) and writes ``_solve``: it is given
+canonical ``TrainingData`` and returns a solver's ``Result`` and its own fitted attributes. Everything else is here:
+parameter checks, validation, the certificate, warm starts, the convergence warning, prediction in the caller's form.
+
+Private scikit-learn names are imported in this file only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from abc import abstractmethod
+from collections.abc import Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from joblib import effective_n_jobs
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import TrainingData, validate_features, validate_training
+from ..solvers import Control, Result, Status
+
+__all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"]
+
+
+class MultilabelClassifier(ClassifierMixin, BaseEstimator):
+    """Base of all learners.
+
+    A subclass has the parameters ``tol, max_iter, n_jobs, random_state, verbose, callback, warm_start`` in its
+    ``__init__``, adds its own to ``_parameter_constraints``, and writes ``_solve`` and ``_scores``.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [None, Integral],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+        "callback": [None, callable],
+        "warm_start": ["boolean"],
+    }
+
+    # Advice that ends the convergence warning.
+    _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
+
+    @abstractmethod
+    def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+        """Learn from canonical data.
+
+        Parameters
+        ----------
+        data : TrainingData
+            Canonical features, indicator and weights.
+        start : ndarray or None
+            ``dual_coef`` of the fit before, of the same shape as the new one, when this is a warm start.
+
+        Returns
+        -------
+        result : Result
+            Solution and certificate.
+        attributes : dict
+            Fitted attributes of the learner itself, e.g. ``coef_``.
+        """
+
+    @abstractmethod
+    def _scores(self, X: Any) -> np.ndarray:
+        """Decision values, always of shape (n_samples, n_labels), for the X given to ``predict``."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from labelled rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features, dense or CSR.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            Indicator with entries in {0, 1}, or 1-D binary or multiclass targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Non-negative weights of the rows; one for every row if None.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. When fitting fails or is interrupted, the estimator is as it was before.
+        """
+        with self._all_or_nothing():
+            previous = getattr(self, "_dual_start", None) if self.warm_start else None
+            data = validate_training(
+                self, X, y, sample_weight, add_intercept=getattr(self, "fit_intercept", False)
+            )
+            if previous is not None and previous.shape != data.Y.shape:
+                raise ValueError(
+                    f"warm_start=True continues on the same rows and labels: the fit before had {previous.shape[0]} "
+                    f"rows and {previous.shape[1]} labels, X and y now have {data.Y.shape[0]} and {data.Y.shape[1]}. "
+                    "Pass the same rows, or clone the estimator"
+                )
+            result, attributes = self._solve(data, previous)
+            self.classes_ = data.targets.classes
+            self._targets = data.targets
+            self.objective_ = result.primal
+            self.dual_objective_ = result.dual
+            self.duality_gap_ = result.gap
+            self.history_ = list(result.history)
+            self.n_iter_ = result.n_iter
+            if self.warm_start:
+                self._dual_start = result.dual_coef
+            for name, value in attributes.items():
+                setattr(self, name, value)
+        if result.status in (Status.MAX_ITER, Status.STALLED):
+            warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
+        return self
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score of every label; positive means on.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y of at most two classes
+            Decision values.
+        """
+        check_is_fitted(self)
+        scores = self._scores(X)
+        return scores[:, 0] if self._targets.kind in ("binary", "constant") else scores
+
+    def predict(self, X: Any) -> np.ndarray | sp.csr_array:
+        """Labels of every row, in the form y had in ``fit``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray or csr_array
+            Indicator in {0, 1} (CSR when y was sparse), or one class per row.
+        """
+        check_is_fitted(self)
+        return self._targets.decode(self._scores(X))
+
+    def _control(self) -> Control:
+        """What the parameters say about a running solver."""
+        return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
+
+    def _n_threads(self) -> int:
+        return effective_n_jobs(self.n_jobs)
+
+    def _seeds(self, count: int) -> list[int]:
+        """One seed per independent block, drawn before any work, so that threads do not change them."""
+        rng = check_random_state(self.random_state)
+        return [int(s) for s in rng.randint(0, np.iinfo(np.int64).max, size=count, dtype=np.int64)]
+
+    def _convergence_message(self, result: Result) -> str:
+        return (
+            f"{type(self).__name__} stopped after {result.n_iter} iterations (max_iter={self.max_iter}): duality gap "
+            f"{result.gap:.1e} > tolerance {result.tol_abs:.1e} (tol={self.tol:g} times the objective "
+            f"{result.primal:.4g}); {result.status.value}. {self._advice}"
+        )
+
+    @contextlib.contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """Leave the estimator as it was when the body raises."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_targets")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+class LinearMultilabelClassifier(MultilabelClassifier):
+    """Base of learners whose scores are linear: ``coef_`` (n_labels, n_features) and ``intercept_`` (n_labels,)."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MultilabelClassifier._parameter_constraints,
+        "fit_intercept": ["boolean"],
+    }
+
+    def _linear_attributes(self, coef: np.ndarray) -> dict[str, np.ndarray]:
+        """Split the weights of the constant feature off, when there is one.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_labels, n_features [+ 1])
+            Weights as the solver returns them.
+
+        Returns
+        -------
+        dict
+            ``coef_`` and ``intercept_``.
+        """
+        if self.fit_intercept:
+            return {"coef_": np.ascontiguousarray(coef[:, :-1]), "intercept_": coef[:, -1].copy()}
+        return {"coef_": coef, "intercept_": np.zeros(coef.shape[0])}
+
+    def _scores(self, X: Any) -> np.ndarray:
+        X = validate_features(self, X)
+        return np.asarray(X @ self.coef_.T) + self.intercept_

@@ -1,0 +1,150 @@
+"""Products with one row of X, written once for dense and CSR storage.
+
+This is the only file that knows the two apart. The plain functions are the specification: they run under
+``NUMBA_DISABLE_JIT=1`` and in tests. ``@overload`` gives the compiled body by type, so a kernel that calls
+``row_gemv(X, i, V, out)`` is compiled for either storage at no cost.
+
+Notation: x_i is row i of X (n_samples x n_features); V is n_features x n_labels, labels contiguous, so that each
+non-zero of x_i meets one contiguous run of V.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import types
+from numba.extending import overload
+
+# Never fastmath=True: NaN and infinity must survive. These two allow vector sums and fused multiply-add.
+_FAST = {"fastmath": {"reassoc", "contract"}}
+
+
+class CSR(NamedTuple):
+    """Compressed sparse rows: float64 data, int32 column indices (sorted within a row), int32 row pointers."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+
+
+def _row(X, i):
+    """Column indices and values of row i."""
+    if isinstance(X, CSR):
+        lo, hi = X.indptr[i], X.indptr[i + 1]
+        return X.indices[lo:hi], X.data[lo:hi]
+    return slice(None), X[i]
+
+
+def _is_csr(X):
+    return isinstance(X, types.NamedTuple) and X.instance_class is CSR
+
+
+def row_gemv(X, i, V, out):
+    """Write x_i^T V into ``out`` (n_labels,)."""
+    idx, val = _row(X, i)
+    out[:] = val @ V[idx]
+
+
+@overload(row_gemv, jit_options=_FAST)
+def _row_gemv(X, i, V, out):
+    if _is_csr(X):
+
+        def impl(X, i, V, out):
+            n_labels = V.shape[1]
+            for label in range(n_labels):
+                out[label] = 0.0
+            for k in range(X.indptr[i], X.indptr[i + 1]):
+                value = X.data[k]
+                j = X.indices[k]
+                for label in range(n_labels):
+                    out[label] += value * V[j, label]
+    else:
+
+        def impl(X, i, V, out):
+            n_labels = V.shape[1]
+            for label in range(n_labels):
+                out[label] = 0.0
+            for j in range(X.shape[1]):
+                value = X[i, j]
+                for label in range(n_labels):
+                    out[label] += value * V[j, label]
+
+    return impl
+
+
+def row_ger(X, i, delta, V):
+    """Rank-one update V += x_i delta^T."""
+    idx, val = _row(X, i)
+    V[idx] += np.outer(val, delta)
+
+
+@overload(row_ger, jit_options=_FAST)
+def _row_ger(X, i, delta, V):
+    if _is_csr(X):
+
+        def impl(X, i, delta, V):
+            n_labels = V.shape[1]
+            for k in range(X.indptr[i], X.indptr[i + 1]):
+                value = X.data[k]
+                j = X.indices[k]
+                for label in range(n_labels):
+                    V[j, label] += value * delta[label]
+    else:
+
+        def impl(X, i, delta, V):
+            n_labels = V.shape[1]
+            for j in range(X.shape[1]):
+                value = X[i, j]
+                for label in range(n_labels):
+                    V[j, label] += value * delta[label]
+
+    return impl
+
+
+def row_dot_label(X, i, V, label):
+    """Return x_i^T V[:, label]: for rows where few labels are of interest."""
+    idx, val = _row(X, i)
+    return val @ V[idx, label]
+
+
+@overload(row_dot_label, jit_options=_FAST)
+def _row_dot_label(X, i, V, label):
+    if _is_csr(X):
+
+        def impl(X, i, V, label):
+            total = 0.0
+            for k in range(X.indptr[i], X.indptr[i + 1]):
+                total += X.data[k] * V[X.indices[k], label]
+            return total
+    else:
+
+        def impl(X, i, V, label):
+            total = 0.0
+            for j in range(X.shape[1]):
+                total += X[i, j] * V[j, label]
+            return total
+
+    return impl
+
+
+def row_axpy_label(step, X, i, V, label):
+    """Update one label: V[:, label] += step * x_i."""
+    idx, val = _row(X, i)
+    V[idx, label] += step * val
+
+
+@overload(row_axpy_label, jit_options=_FAST)
+def _row_axpy_label(step, X, i, V, label):
+    if _is_csr(X):
+
+        def impl(step, X, i, V, label):
+            for k in range(X.indptr[i], X.indptr[i + 1]):
+                V[X.indices[k], label] += step * X.data[k]
+    else:
+
+        def impl(step, X, i, V, label):
+            for j in range(X.shape[1]):
+                V[j, label] += step * X[i, j]
+
+    return impl

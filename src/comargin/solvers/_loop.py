@@ -1,0 +1,172 @@
+"""The loop around every solver: tolerance, checkpoints, history, progress, callback, Ctrl-C.
+
+A solver gives two functions. ``step()`` does one iteration and returns a cheap estimate of the duality gap (or None).
+``certify()`` returns the exact primal and dual objective of the current iterate; it may cost as much as a step, so it is
+called only when the estimate says that the tolerance may be met, and at growing intervals in any case.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ._result import Checkpoint, Status
+
+# The gap is a difference of two sums: below this fraction of them it is rounding, not distance to the optimum.
+ROUNDING = 32 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True)
+class Control:
+    """What the caller wants to see of a running solver, and how it may be stopped.
+
+    Attributes
+    ----------
+    tol : float
+        Relative tolerance: stop when gap <= tol * abs(primal), or when the gap is rounding.
+    max_iter : int
+        Most iterations.
+    verbose : int
+        0 silent, 1 a progress bar with the current gap (plain lines when the output is not a terminal).
+    callback : callable or None
+        Called with every ``Checkpoint``; a true return value stops the solver with what it has.
+    title : str
+        Name shown at the progress bar.
+    """
+
+    tol: float
+    max_iter: int
+    verbose: int = 0
+    callback: Callable[[Checkpoint], object] | None = None
+    title: str = "fit"
+
+
+def tolerance(tol: float, primal: float) -> float:
+    """Absolute tolerance for a duality gap: relative to the primal, with a floor for rounding.
+
+    Parameters
+    ----------
+    tol : float
+        Relative tolerance.
+    primal : float
+        Primal objective.
+
+    Returns
+    -------
+    float
+        ``max(tol, ROUNDING) * abs(primal)``.
+    """
+    return max(tol, ROUNDING) * abs(primal)
+
+
+def run_loop(
+    step: Callable[[], float | None],
+    certify: Callable[[], tuple[float, float]],
+    control: Control,
+    *,
+    check_every: int = 10,
+) -> tuple[Status, tuple[Checkpoint, ...], float]:
+    """Iterate until the certified gap meets the tolerance.
+
+    Parameters
+    ----------
+    step : callable
+        One iteration; returns an estimate of the gap, or None when it has none.
+    certify : callable
+        Exact (primal, dual) of the current iterate.
+    control : Control
+        Tolerance, limits, progress and callback.
+    check_every : int, default=10
+        Certify after so many iterations without a promising estimate; the interval grows by half each time, so
+        that a long run spends little on certificates.
+
+    Returns
+    -------
+    status : Status
+        How the loop ended.
+    history : tuple of Checkpoint
+        All certified moments, at least one; the last belongs to the current iterate.
+    tol_abs : float
+        Absolute tolerance of the last checkpoint.
+
+    Notes
+    -----
+    An exception (KeyboardInterrupt included) closes the progress bar and goes on to the caller.
+    """
+    start = time.perf_counter()
+    history: list[Checkpoint] = []
+    interval, next_check = float(check_every), check_every
+    n_iter = 0
+    with _progress(control) as show:
+        while True:
+            primal, dual = certify()
+            point = Checkpoint(n_iter, time.perf_counter() - start, primal, dual)
+            stalled = bool(history) and (point.primal, point.dual) == (history[-1].primal, history[-1].dual)
+            history.append(point)
+            tol_abs = tolerance(control.tol, primal)
+            show(point, tol_abs)
+            if not math.isfinite(point.gap):
+                raise FloatingPointError(
+                    f"the objective is not finite after {n_iter} iterations (primal {primal}, dual {dual}): "
+                    "scale the features, or lower C or the weights"
+                )
+            if control.callback is not None and control.callback(point):
+                status = Status.STOPPED
+            elif point.gap <= tol_abs:
+                status = Status.CONVERGED
+            elif n_iter >= control.max_iter:
+                status = Status.MAX_ITER
+            elif stalled:
+                status = Status.STALLED
+            else:
+                while n_iter < control.max_iter:
+                    estimate = step()
+                    n_iter += 1
+                    if (estimate is not None and estimate <= tol_abs) or n_iter >= next_check:
+                        break
+                if n_iter >= next_check:
+                    interval *= 1.5
+                    next_check = n_iter + int(interval)
+                continue
+            return status, tuple(history), tol_abs
+
+
+@contextlib.contextmanager
+def _progress(control: Control) -> Iterator[Callable[[Checkpoint, float], None]]:
+    """Yield a function that shows a checkpoint: a bar on a terminal, lines elsewhere, nothing when silent."""
+    if not control.verbose:
+        yield lambda point, tol_abs: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+
+    def gap_text(point: Checkpoint, tol_abs: float) -> str:
+        return f"iteration {point.n_iter}  objective {point.primal:.6g}  gap {point.gap:.2e} / {tol_abs:.2e}"
+
+    if not console.is_terminal:
+        yield lambda point, tol_abs: console.print(
+            f"{control.title}: {point.seconds:.2f} s  {gap_text(point, tol_abs)}", highlight=False, soft_wrap=True
+        )
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[gap]}"), TimeElapsedColumn())
+    first_ratio = math.nan
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(control.title, total=1.0, gap="")
+
+        def show(point: Checkpoint, tol_abs: float) -> None:
+            # The way to go is logarithmic: from the first gap down to the tolerance.
+            nonlocal first_ratio
+            ratio = math.log(max(point.gap, tol_abs) / tol_abs) if tol_abs > 0 else math.nan
+            if math.isnan(first_ratio):
+                first_ratio = ratio
+            done = 1.0 - ratio / first_ratio if first_ratio > 0 else 1.0
+            bar.update(task, completed=max(done, 0.0), gap=gap_text(point, tol_abs))
+
+        yield show

@@ -1,0 +1,87 @@
+"""What every solver returns: a solution, its certificate, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Status(Enum):
+    """How a solver ended; the value is a sentence for people."""
+
+    CONVERGED = "the duality gap is within the tolerance"
+    MAX_ITER = "the iteration limit was reached before the tolerance"
+    STALLED = "no step changes the objective any more: the gap is at the precision of the arithmetic"
+    STOPPED = "the callback asked to stop"
+
+
+class Checkpoint(NamedTuple):
+    """One certified moment of a fit.
+
+    Attributes
+    ----------
+    n_iter : int
+        Iterations (epochs) done.
+    seconds : float
+        Time since the solver started.
+    primal, dual : float
+        Objective values; the optimum lies between them.
+    """
+
+    n_iter: int
+    seconds: float
+    primal: float
+    dual: float
+
+    @property
+    def gap(self) -> float:
+        """Duality gap, primal - dual: an upper bound on how far the primal is from its optimum."""
+        return self.primal - self.dual
+
+
+@dataclass(frozen=True)
+class Result:
+    """Solution and certificate of one solve.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_labels, n_features)
+        Primal solution.
+    dual_coef : ndarray of shape (n_samples, n_labels)
+        Dual solution.
+    history : tuple of Checkpoint
+        Certified moments; the last one belongs to ``coef`` and ``dual_coef``.
+    tol_abs : float
+        The scaled tolerance the last gap was compared with.
+    status : Status
+        How the solver ended.
+    """
+
+    coef: np.ndarray
+    dual_coef: np.ndarray
+    history: tuple[Checkpoint, ...]
+    tol_abs: float
+    status: Status
+
+    @property
+    def primal(self) -> float:
+        """Primal objective of ``coef``."""
+        return self.history[-1].primal
+
+    @property
+    def dual(self) -> float:
+        """Dual objective of ``dual_coef``."""
+        return self.history[-1].dual
+
+    @property
+    def gap(self) -> float:
+        """Duality gap of the returned pair."""
+        return self.history[-1].gap
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations done."""
+        return self.history[-1].n_iter
