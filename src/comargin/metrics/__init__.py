@@ -1,0 +1,74 @@
+"""Measures of multi-label predictions, and the same measures as scorers.
+
+Two kinds: measures of predicted label sets take ``(Y_true, Y_pred)``, measures of rankings
+``(Y_true, scores)``. Y and predictions are {0, 1} indicators, dense or sparse. `evaluate` gives all that
+apply at once.
+
+Conventions, the same throughout and stated at each function:
+
+- rows with no relevant label are skipped by one-error, coverage, average precision, ranking loss, recall and
+  nDCG at k; rows with all labels by ranking loss too;
+- a tie between a relevant and an irrelevant label is an error in rankings, one half in AUC, and goes to the
+  label with the lower index where one label must be named (one-error, measures at k);
+- a precision, recall or F1 of 0/0 is ``zero_division``, 0 by default;
+- a measure that is not defined on the data at all is nan. No measure warns.
+"""
+
+from __future__ import annotations
+
+from ._evaluate import evaluate, per_label
+from ._ranking import average_precision, coverage, macro_auc, micro_auc, one_error, ranking_loss
+from ._scorers import MeasureScorer, higher_is_better, scorers, scores_of
+from ._sets import (
+    example_f1,
+    example_precision,
+    example_recall,
+    hamming_loss,
+    macro_f1,
+    macro_f1_of_averages,
+    macro_precision,
+    macro_recall,
+    micro_f1,
+    micro_precision,
+    micro_recall,
+    subset_accuracy,
+)
+from ._top_k import (
+    label_propensities,
+    ndcg_at_k,
+    precision_at_k,
+    propensity_scored_precision_at_k,
+    recall_at_k,
+)
+
+__all__ = [
+    "MeasureScorer",
+    "average_precision",
+    "coverage",
+    "evaluate",
+    "example_f1",
+    "example_precision",
+    "example_recall",
+    "hamming_loss",
+    "higher_is_better",
+    "label_propensities",
+    "macro_auc",
+    "macro_f1",
+    "macro_f1_of_averages",
+    "macro_precision",
+    "macro_recall",
+    "micro_auc",
+    "micro_f1",
+    "micro_precision",
+    "micro_recall",
+    "ndcg_at_k",
+    "one_error",
+    "per_label",
+    "precision_at_k",
+    "propensity_scored_precision_at_k",
+    "ranking_loss",
+    "recall_at_k",
+    "scorers",
+    "scores_of",
+    "subset_accuracy",
+]

@@ -1,0 +1,191 @@
+"""All measures of one prediction at once, and a table by label."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+
+from ._counts import (
+    count_sets,
+    example_of,
+    f1_of,
+    hamming_of,
+    macro_f1_of_averages_of,
+    macro_of,
+    micro_of,
+    precision_of,
+    recall_of,
+    subset_accuracy_of,
+)
+from ._input import FloatArray, check_predicted, check_scores, check_true, check_weight, mean_defined
+from ._ranking import label_auc, pooled_auc, row_measures
+from ._top_k import (
+    check_k,
+    check_propensities,
+    hits_at,
+    ndcg_of_rows,
+    precision_of_rows,
+    propensity_scored_of,
+    recall_of_rows,
+    top_labels,
+)
+
+_FORMULAS = {"precision": precision_of, "recall": recall_of, "f1": f1_of}
+_AVERAGES = {"example": example_of, "micro": micro_of, "macro": macro_of}
+
+
+def evaluate(
+    Y: Any,
+    scores: Any = None,
+    Y_pred: Any = None,
+    *,
+    k: Sequence[int] = (1, 3, 5),
+    propensities: ArrayLike | None = None,
+    sample_weight: ArrayLike | None = None,
+) -> dict[str, float]:
+    """All measures that apply, in a fixed order, sharing the work between them.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        True {0, 1} label indicator.
+    scores : array-like or sparse matrix of shape (n_samples, n_labels), default=None
+        Score of each label, for the ranking measures. Sparse scores give the measures at k only.
+    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels), default=None
+        Predicted {0, 1} label indicator, for the measures of label sets.
+    k : sequence of int, default=(1, 3, 5)
+        Depths of the measures at k; those larger than the number of labels are left out.
+    propensities : array-like of shape (n_labels,), default=None
+        Also give propensity-scored precision; see `label_propensities`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+
+    Returns
+    -------
+    dict of str to float
+        Each value equals that of the function of the same name with its defaults (`precision_at_3` is
+        ``precision_at_k(..., k=3)``). A measure that is not defined on this data, e.g. `one_error` when no
+        row has a label, is nan. `higher_is_better` says which way each one points.
+
+    Examples
+    --------
+    >>> from comargin.metrics import evaluate
+    >>> Y, scores = [[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]]
+    >>> for name, value in evaluate(Y, scores, k=[1]).items():
+    ...     print(f"{name:17s} {value:.3f}")
+    one_error         0.500
+    coverage          1.000
+    ranking_loss      0.500
+    average_precision 0.792
+    macro_auc         1.000
+    micro_auc         0.778
+    precision_at_1    0.500
+    recall_at_1       0.500
+    ndcg_at_1         0.500
+    """
+    if scores is None and Y_pred is None:
+        raise ValueError("scores or Y_pred must be given, or both.")
+    Y = check_true(Y, "Y")
+    if Y_pred is not None:
+        Y_pred = check_predicted(Y_pred, Y, "Y")
+    if scores is not None:
+        scores = check_scores(scores, Y, accept_sparse=True, true_name="Y")
+    weight = check_weight(sample_weight, Y.shape[0])
+
+    result: dict[str, float] = {}
+    if Y_pred is not None:
+        result |= _evaluate_sets(Y, Y_pred, weight)
+    if scores is not None and not sparse.issparse(scores):
+        result |= {
+            name: mean_defined(values, weight) for name, values in row_measures(Y, scores)._asdict().items()
+        }
+        auc_weight = None if sample_weight is None else weight
+        result["macro_auc"] = mean_defined(label_auc(Y, scores, auc_weight))
+        result["micro_auc"] = pooled_auc(Y, scores, auc_weight)
+    if scores is not None:
+        result |= _evaluate_top_k(Y, scores, k, propensities, weight)
+    return result
+
+
+def _evaluate_sets(Y: sparse.csr_array, Y_pred: sparse.csr_array, weight: FloatArray) -> dict[str, float]:
+    counts = count_sets(Y, Y_pred, weight)
+    result = {"hamming_loss": hamming_of(counts), "subset_accuracy": subset_accuracy_of(counts)}
+    for average, mean in _AVERAGES.items():
+        for measure, formula in _FORMULAS.items():
+            result[f"{average}_{measure}"] = mean(formula, counts)
+    result["macro_f1_of_averages"] = macro_f1_of_averages_of(counts)
+    return result
+
+
+def _evaluate_top_k(
+    Y: sparse.csr_array, scores: Any, k: Sequence[int], propensities: ArrayLike | None, weight: FloatArray
+) -> dict[str, float]:
+    n_labels = Y.shape[1]
+    largest = np.iinfo(np.int64).max
+    depths = [depth for depth in (check_k(value, largest, "k") for value in k) if depth <= n_labels]
+    if not depths:
+        return {}
+    top = top_labels(scores, max(depths))
+    hits, relevant = hits_at(Y, top), np.diff(Y.indptr)
+    result = {f"precision_at_{d}": mean_defined(precision_of_rows(hits, d), weight) for d in depths}
+    result |= {f"recall_at_{d}": mean_defined(recall_of_rows(hits, d, relevant), weight) for d in depths}
+    result |= {f"ndcg_at_{d}": mean_defined(ndcg_of_rows(hits, d, relevant), weight) for d in depths}
+    if propensities is not None:
+        values = check_propensities(propensities, n_labels)
+        for d in depths:
+            result[f"propensity_scored_precision_at_{d}"] = propensity_scored_of(
+                Y, top, hits, d, values, weight
+            )
+    return result
+
+
+def per_label(
+    Y: Any, Y_pred: Any, label_names: Sequence[str] | None = None, scores: Any = None
+) -> list[dict[str, Any]]:
+    """Precision, recall and F1 of every label, and its AUC when scores are given.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        True {0, 1} label indicator.
+    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        Predicted {0, 1} label indicator.
+    label_names : sequence of str, default=None
+        Names of the labels; their numbers by default.
+    scores : array-like of shape (n_samples, n_labels), default=None
+        Score of each label.
+
+    Returns
+    -------
+    list of dict
+        One per label, in the order of the columns, with keys label, support (rows that have it), predicted
+        (rows it is predicted for), precision, recall, f1 and, with scores, auc. What is 0/0 is nan here, so
+        that a label without positives cannot be taken for one that is always missed.
+        ``pandas.DataFrame(per_label(...))`` makes a table of it.
+
+    Examples
+    --------
+    >>> from comargin.metrics import per_label
+    >>> per_label([[1, 0], [1, 1]], [[1, 0], [0, 1]], ["sun", "sea"])[0]
+    {'label': 'sun', 'support': 2, 'predicted': 1, 'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
+    """
+    Y = check_true(Y, "Y")
+    Y_pred = check_predicted(Y_pred, Y, "Y")
+    names = list(range(Y.shape[1])) if label_names is None else list(label_names)
+    if len(names) != Y.shape[1]:
+        raise ValueError(f"label_names must have {Y.shape[1]} entries, got {len(names)}.")
+    counts = count_sets(Y, Y_pred, np.ones(Y.shape[0])).labels
+    columns: dict[str, list[Any]] = {
+        "label": names,
+        "support": counts.true.astype(int).tolist(),
+        "predicted": counts.predicted.astype(int).tolist(),
+    }
+    for measure, formula in _FORMULAS.items():
+        columns[measure] = formula(counts, np.nan).tolist()
+    if scores is not None:
+        columns["auc"] = label_auc(Y, check_scores(scores, Y, true_name="Y"), None).tolist()
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

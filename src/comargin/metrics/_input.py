@@ -1,0 +1,140 @@
+"""User input of the measures, checked once and brought to one form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Elements of a temporary block: small enough to stay in cache, large enough to hide NumPy's call overhead.
+BLOCK_ELEMENTS = 500_000
+
+
+def check_indicator(Y: Any, name: str) -> sparse.csr_array:
+    """Check a {0, 1} label indicator and return it as canonical CSR.
+
+    Parameters
+    ----------
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        Values 0 and 1 of any dtype; stored zeros are dropped.
+    name : str
+        Name of the argument for the error message.
+
+    Returns
+    -------
+    csr_array of int8
+        Sorted indices, no duplicates, only ones stored. The input is never changed.
+    """
+    if sparse.issparse(Y):
+        if Y.ndim != 2:
+            raise ValueError(f"{name} must be 2-dimensional (n_samples, n_labels), got shape {Y.shape}.")
+        Y = sparse.csr_array(Y)
+        if not (Y.has_canonical_format and Y.data.all()):
+            Y = Y.copy()
+            Y.sum_duplicates()
+            Y.eliminate_zeros()
+        if not np.all(Y.data == 1):
+            raise _not_binary(name, Y.data[Y.data != 1][0])
+        return sparse.csr_array((np.ones(Y.nnz, dtype=np.int8), Y.indices, Y.indptr), shape=Y.shape)
+    Y = np.asarray(Y)
+    if Y.ndim != 2:
+        raise ValueError(
+            f"{name} must be a 2-dimensional label indicator (n_samples, n_labels), got shape {Y.shape}."
+        )
+    if Y.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers 0 and 1, got dtype {Y.dtype}.")
+    ones = Y == 1
+    bad = ~ones & (Y != 0)
+    if bad.any():
+        raise _not_binary(name, Y[bad][0])
+    return sparse.csr_array(ones.view(np.int8))
+
+
+def _not_binary(name: str, value: Any) -> ValueError:
+    return ValueError(f"{name} must be a label indicator of 0 and 1, found the value {value}.")
+
+
+def check_true(Y: Any, name: str = "Y_true") -> sparse.csr_array:
+    """Check the true label indicator: at least one row and one label."""
+    Y = check_indicator(Y, name)
+    if 0 in Y.shape:
+        raise ValueError(f"{name} must have at least one row and one label, got shape {Y.shape}.")
+    return Y
+
+
+def check_predicted(Y_pred: Any, Y_true: sparse.csr_array, true_name: str = "Y_true") -> sparse.csr_array:
+    """Check the predicted label indicator: of the shape of the true one."""
+    Y_pred = check_indicator(Y_pred, "Y_pred")
+    _check_same_shape(Y_pred, "Y_pred", Y_true, true_name)
+    return Y_pred
+
+
+def _check_same_shape(values: Any, name: str, Y_true: sparse.csr_array, true_name: str) -> None:
+    if values.shape != Y_true.shape:
+        raise ValueError(f"{name} must have the shape of {true_name}, {Y_true.shape}, got {values.shape}.")
+
+
+def check_scores(
+    scores: Any, Y_true: sparse.csr_array, *, accept_sparse: bool = False, true_name: str = "Y_true"
+) -> Any:
+    """Check scores: floating point, of the shape of Y_true, without NaN (infinite scores rank fine)."""
+    if sparse.issparse(scores):
+        if not accept_sparse:
+            raise ValueError(
+                "scores must be dense for this measure; only the measures at k take sparse scores."
+            )
+        scores = sparse.csr_array(scores)
+        if not scores.has_canonical_format:
+            scores = scores.copy()
+            scores.sum_duplicates()
+        values = scores.data
+    else:
+        scores = np.asarray(scores)
+        values = scores
+    if values.dtype.kind not in "biuf":
+        raise ValueError(f"scores must hold numbers, got dtype {values.dtype}.")
+    _check_same_shape(scores, "scores", Y_true, true_name)
+    if values.dtype.kind != "f":
+        return scores.astype(np.float64)
+    # min() hands on a NaN and needs no temporary of the size of the scores.
+    if values.size and np.isnan(values.min()):
+        raise ValueError("scores must not contain NaN.")
+    return scores
+
+
+def check_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
+    """Return one non-negative weight per row; ones by default."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    weight = np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise ValueError("sample_weight must be finite and non-negative, with a positive sum.")
+    return weight
+
+
+def check_zero_division(zero_division: float) -> float:
+    """Return the value of 0/0: 0, 1 or NaN (NaN leaves the case out of the mean)."""
+    if not (zero_division in (0, 1) or np.isnan(zero_division)):
+        raise ValueError(f"zero_division must be 0, 1 or nan, got {zero_division!r}.")
+    return float(zero_division)
+
+
+def ratio(numerator: FloatArray, denominator: FloatArray, zero_division: float) -> FloatArray:
+    """Divide elementwise, with a given value for 0/0."""
+    out = np.full(numerator.shape, zero_division)
+    return np.divide(numerator, denominator, out=out, where=denominator > 0)
+
+
+def mean_defined(values: FloatArray, weight: FloatArray | None = None) -> float:
+    """Weighted mean of the values that are not NaN; NaN if there are none."""
+    defined = ~np.isnan(values)
+    weight = np.ones(len(values)) if weight is None else weight
+    total = weight[defined].sum()
+    return float(values[defined] @ weight[defined] / total) if total > 0 else float("nan")

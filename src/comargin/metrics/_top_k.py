@@ -1,0 +1,305 @@
+"""Measures of the k best-scored labels of each row, as used for very many labels.
+
+Ties go to the label with the lower index. Scores may be sparse here: a label without a stored score is *not
+predicted*, it is never among the k best (a stored zero is a score). Y is never made dense.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, check_weight, mean_defined
+
+
+def check_k(k: Any, n_labels: int, name: str = "k") -> int:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_labels:
+        raise ValueError(f"{name} must be an integer from 1 to the number of labels, {n_labels}, got {k!r}.")
+    return int(k)
+
+
+def top_labels(scores: Any, k: int) -> IntArray:
+    """The k best labels of each row, best first; -1 where a sparse row has fewer scores."""
+    if sparse.issparse(scores):
+        return _top_labels_sparse(scores, k)
+    n_samples, n_labels = scores.shape
+    top = np.empty((n_samples, k), dtype=np.int64)
+    step = max(1, BLOCK_ELEMENTS // n_labels)
+    for start in range(0, n_samples, step):
+        top[start : start + step] = _top_labels_block(scores[start : start + step], k)
+    return top
+
+
+def _top_labels_block(scores: NDArray[np.floating[Any]], k: int) -> IntArray:
+    kth_best = np.partition(scores, -k, axis=1)[:, -k, None]
+    chosen = scores >= kth_best
+    # Several labels at the k-th score: keep the first ones that fill the row up.
+    crowded = np.flatnonzero(np.count_nonzero(chosen, axis=1) > k)
+    above = scores[crowded] > kth_best[crowded]
+    tied = chosen[crowded] & ~above
+    room = k - np.count_nonzero(above, axis=1)
+    chosen[crowded] = above | (tied & (np.cumsum(tied, axis=1) <= room[:, None]))
+    labels = np.nonzero(chosen)[1].reshape(len(scores), k)
+    best_first = np.argsort(-np.take_along_axis(scores, labels, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(labels, best_first, axis=1)
+
+
+def _top_labels_sparse(scores: sparse.csr_array, k: int) -> IntArray:
+    lengths = np.diff(scores.indptr)
+    rows = np.repeat(np.arange(scores.shape[0]), lengths)
+    order = np.lexsort((scores.indices, -scores.data, rows))
+    position = np.arange(len(rows)) - np.repeat(scores.indptr[:-1], lengths)
+    best = position < k
+    top = np.full((scores.shape[0], k), -1, dtype=np.int64)
+    top[rows[best], position[best]] = scores.indices[order][best]
+    return top
+
+
+def hits_at(Y_true: sparse.csr_array, top: IntArray) -> NDArray[np.bool_]:
+    """Which of the top labels are relevant, for a canonical Y_true."""
+    n_samples, n_labels = Y_true.shape
+    if Y_true.nnz == 0:
+        return np.zeros(top.shape, dtype=bool)
+    rows = np.repeat(np.arange(n_samples, dtype=np.int64), np.diff(Y_true.indptr))
+    # One sorted key per relevant entry.
+    relevant = rows * n_labels + Y_true.indices
+    wanted = np.arange(n_samples, dtype=np.int64)[:, None] * n_labels + top
+    found = np.searchsorted(relevant, wanted)
+    found[found == len(relevant)] = 0
+    return (relevant[found] == wanted) & (top >= 0)
+
+
+def precision_of_rows(hits: NDArray[np.bool_], k: int) -> FloatArray:
+    return hits[:, :k].sum(axis=1) / k
+
+
+def recall_of_rows(hits: NDArray[np.bool_], k: int, relevant: IntArray) -> FloatArray:
+    undefined = np.full(len(hits), np.nan)
+    return np.divide(hits[:, :k].sum(axis=1), relevant, out=undefined, where=relevant > 0)
+
+
+def ndcg_of_rows(hits: NDArray[np.bool_], k: int, relevant: IntArray) -> FloatArray:
+    discount = 1 / np.log2(np.arange(2, k + 2))
+    best = np.concatenate([[np.nan], np.cumsum(discount)])[np.minimum(relevant, k)]
+    return (hits[:, :k] @ discount) / best
+
+
+def propensity_scored_of(
+    Y_true: sparse.csr_array,
+    top: IntArray,
+    hits: NDArray[np.bool_],
+    k: int,
+    propensities: FloatArray,
+    weight: FloatArray,
+) -> float:
+    """Gain of the ranking over the largest possible gain, both summed over the rows."""
+    gain = np.where(hits, 1 / propensities[top], 0.0)[:, :k].sum(axis=1)
+    ideal = sparse.csr_array((1 / propensities[Y_true.indices], Y_true.indices, Y_true.indptr), Y_true.shape)
+    best = _top_labels_sparse(ideal, k)
+    best_gain = np.where(best >= 0, 1 / propensities[best], 0.0).sum(axis=1)
+    total = weight @ best_gain
+    return float(weight @ gain / total) if total > 0 else float("nan")
+
+
+def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
+    values = np.asarray(propensities, dtype=np.float64)
+    if values.shape != (n_labels,):
+        raise ValueError(f"propensities must have shape ({n_labels},), got {values.shape}.")
+    if not ((values > 0) & (values <= 1)).all():
+        raise ValueError("propensities must be in (0, 1].")
+    return values
+
+
+def _hits(
+    Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None
+) -> tuple[NDArray[np.bool_], IntArray, FloatArray]:
+    """Checked input to hits among the top k, relevant labels per row, and weights."""
+    Y_true = check_true(Y_true)
+    scores = check_scores(scores, Y_true, accept_sparse=True)
+    top = top_labels(scores, check_k(k, Y_true.shape[1]))
+    return hits_at(Y_true, top), np.diff(Y_true.indptr), check_weight(sample_weight, Y_true.shape[0])
+
+
+def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+    """Mean fraction of relevant labels among the k best-scored ones of each row.
+
+    All rows count; a row with fewer than k relevant labels cannot reach 1, one without any is 0.
+
+    Parameters
+    ----------
+    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+        True {0, 1} label indicator.
+    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
+    k : int
+        Number of labels taken of each row, from 1 to n_labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+
+    Returns
+    -------
+    float
+        In [0, 1], higher is better.
+
+    Examples
+    --------
+    >>> from comargin.metrics import precision_at_k
+    >>> precision_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2)
+    0.5
+    """
+    hits, _, weight = _hits(Y_true, scores, k, sample_weight)
+    return mean_defined(precision_of_rows(hits, k), weight)
+
+
+def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+    """Mean fraction of a row's relevant labels that are among its k best-scored ones.
+
+    Rows with no relevant label are skipped.
+
+    Parameters
+    ----------
+    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+        True {0, 1} label indicator.
+    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
+    k : int
+        Number of labels taken of each row, from 1 to n_labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+
+    Returns
+    -------
+    float
+        In [0, 1], higher is better; nan if no row has a relevant label.
+
+    Examples
+    --------
+    >>> from comargin.metrics import recall_at_k
+    >>> recall_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2)
+    0.75
+    """
+    hits, relevant, weight = _hits(Y_true, scores, k, sample_weight)
+    return mean_defined(recall_of_rows(hits, k, relevant), weight)
+
+
+def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+    """Mean normalised discounted cumulative gain of the k best-scored labels of each row.
+
+    A relevant label at rank j gains ``1 / log2(j + 1)``; a row's gain is divided by that of a perfect ranking
+    of its relevant labels. Rows with no relevant label are skipped (scikit-learn's `ndcg_score` counts them
+    as 0, and averages over the orders of tied labels, where here the first label counts).
+
+    Parameters
+    ----------
+    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+        True {0, 1} label indicator.
+    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
+    k : int
+        Number of labels taken of each row, from 1 to n_labels.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+
+    Returns
+    -------
+    float
+        In [0, 1], higher is better; nan if no row has a relevant label.
+
+    Examples
+    --------
+    >>> from comargin.metrics import ndcg_at_k
+    >>> round(ndcg_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2), 4)
+    0.6934
+    """
+    hits, relevant, weight = _hits(Y_true, scores, k, sample_weight)
+    return mean_defined(ndcg_of_rows(hits, k, relevant), weight)
+
+
+def propensity_scored_precision_at_k(
+    Y_true: Any, scores: Any, *, k: int, propensities: ArrayLike, sample_weight: ArrayLike | None = None
+) -> float:
+    """Precision at k in which a hit on a rare label counts more, relative to the best possible ranking.
+
+    Each hit on label l counts ``1 / propensities[l]`` (Jain et al., 2016). As in the tables of the Extreme
+    Classification Repository the sum over all rows is divided by the sum that a perfect ranking would reach,
+    so 1 is attainable.
+
+    Parameters
+    ----------
+    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
+        True {0, 1} label indicator.
+    scores : array-like or sparse matrix of shape (n_samples, n_labels)
+        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
+    k : int
+        Number of labels taken of each row, from 1 to n_labels.
+    propensities : array-like of shape (n_labels,)
+        Chance in (0, 1] that a relevant label was recorded; see `label_propensities`.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weight of each row.
+
+    Returns
+    -------
+    float
+        In [0, 1], higher is better; nan if no row has a relevant label.
+
+    References
+    ----------
+    H. Jain, Y. Prabhu, M. Varma. Extreme multi-label loss functions for recommendation, tagging, ranking and
+    other missing label applications. KDD 2016. https://doi.org/10.1145/2939672.2939756
+
+    Examples
+    --------
+    >>> from comargin.metrics import propensity_scored_precision_at_k
+    >>> Y, scores = [[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]]
+    >>> propensity_scored_precision_at_k(Y, scores, k=1, propensities=[0.5, 0.25, 1.0])
+    0.3333333333333333
+    """
+    Y_true = check_true(Y_true)
+    scores = check_scores(scores, Y_true, accept_sparse=True)
+    values = check_propensities(propensities, Y_true.shape[1])
+    top = top_labels(scores, check_k(k, Y_true.shape[1]))
+    weight = check_weight(sample_weight, Y_true.shape[0])
+    return propensity_scored_of(Y_true, top, hits_at(Y_true, top), k, values, weight)
+
+
+def label_propensities(Y_train: Any, *, A: float = 0.55, B: float = 1.5) -> FloatArray:
+    """Propensities of the labels by their frequency in the training set, after Jain et al. (2016).
+
+    ``p_l = 1 / (1 + C * (n_l + B) ** -A)`` with ``C = (log(n_samples) - 1) * (B + 1) ** A``, where ``n_l`` is
+    the number of training rows with label l.
+
+    Parameters
+    ----------
+    Y_train : array-like or sparse matrix of shape (n_samples, n_labels)
+        {0, 1} label indicator of the training set, at least 3 rows (the formula needs ``log(n_samples) >
+        1``).
+    A : float, default=0.55
+        Exponent, positive. Published: 0.5 for Wikipedia data sets, 0.6 for Amazon, 0.55 for the others.
+    B : float, default=1.5
+        Offset, positive. Published: 0.4 for Wikipedia data sets, 2.6 for Amazon, 1.5 for the others.
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+        In (0, 1); the rarer the label, the smaller.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin.metrics import label_propensities
+    >>> label_propensities(np.array([[1, 0], [1, 0], [1, 1], [1, 0]])).round(3)
+    array([0.8  , 0.721])
+    """
+    Y_train = check_true(Y_train, "Y_train")
+    n_samples, n_labels = Y_train.shape
+    if n_samples < 3:
+        raise ValueError(f"Y_train must have at least 3 rows, got {n_samples}.")
+    for name, value in (("A", A), ("B", B)):
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    counts = np.bincount(Y_train.indices, minlength=n_labels)
+    C = (np.log(n_samples) - 1) * (B + 1) ** A
+    return 1 / (1 + C * (counts + B) ** -A)
