@@ -1,0 +1,130 @@
+"""Multi-label sets from OpenML, through scikit-learn's downloader.
+
+The ten sets of Probst et al. (Multilabel classification with R package mlr, R Journal 9, 2017) stand there
+dense, with the labels as targets that are ``TRUE`` or ``FALSE``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._dataset import DataFormatError, Dataset
+
+_YES = frozenset({"true", "yes", "1", "1.0"})
+_NO = frozenset({"false", "no", "0", "0.0"})
+
+
+class DatasetUnavailableError(OSError):
+    """A known data set that is neither in the data folder nor to be had from OpenML.
+
+    Parameters
+    ----------
+    name : str
+        The data set.
+    data_home : str or Path
+        Where it was looked for.
+    reason : str, default="it is not on OpenML"
+        Why it was not fetched.
+    """
+
+    def __init__(self, name: str, data_home: str | Path, reason: str = "it is not on OpenML") -> None:
+        self.name, self.data_home, self.reason = name, str(data_home), reason
+        super().__init__(
+            f"data set {name!r} is not in {data_home}, and could not be fetched: {reason}. "
+            f"Put its files (ARFF and XML, as Mulan publishes them) into {Path(data_home) / name}, "
+            "or name another data folder by data_home= or $COMARGIN_DATA."
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.data_home, self.reason)
+
+
+def fetch(name: str, openml_id: int, data_home: Path, drop: Sequence[str] = ()) -> Dataset:
+    """Fetch a set from OpenML; scikit-learn keeps a copy in its own cache.
+
+    Parameters
+    ----------
+    name : str
+        Name of the set, which must be OpenML's too.
+    openml_id : int
+        Number of the set on OpenML.
+    data_home : Path
+        Where the set was looked for before, for the error message.
+    drop : sequence of str, default=()
+        Features to leave out.
+
+    Returns
+    -------
+    dataset : Dataset
+        The whole set.
+    """
+    from sklearn.datasets import fetch_openml
+
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="A network error occurred", category=UserWarning)
+            bunch = fetch_openml(data_id=openml_id, as_frame=False, parser="liac-arff", n_retries=1)
+    except (OSError, ValueError) as error:  # no network, or OpenML's own error
+        raise DatasetUnavailableError(name, data_home, f"OpenML did not answer ({error})") from error
+    return _from_bunch(name, bunch, f"OpenML data set {openml_id}", drop)
+
+
+def _from_bunch(name: str, bunch: Any, origin: str, drop: Sequence[str]) -> Dataset:
+    if bunch.details["name"].lower() != name:
+        raise DataFormatError(origin, f"is named {bunch.details['name']!r}, expected {name!r}")
+    targets = np.asarray(bunch.target)
+    if targets.ndim != 2:
+        raise DataFormatError(origin, "has one target, expected one per label")
+    text = np.char.lower(targets.astype(str))
+    positive = np.isin(text, list(_YES))
+    if not np.all(positive | np.isin(text, list(_NO))):
+        wrong = targets[~(positive | np.isin(text, list(_NO)))][0]
+        raise DataFormatError(origin, f"has the label value {wrong!r}, expected TRUE or FALSE")
+    X, feature_names = _features(bunch, drop)
+    finite = np.isfinite(X.data if sp.issparse(X) else X).all()
+    if not finite:
+        raise DataFormatError(origin, "has missing or infinite feature values")
+    return Dataset(X, positive.astype(np.int8), feature_names, tuple(bunch.target_names), name)
+
+
+def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_array, tuple[str, ...]]:
+    """Columns of X: numbers as they are; nominal ones, given as positions, by the rules of ``read``."""
+    nominal = bunch.categories or {}
+    if sp.issparse(bunch.data) and not nominal and not drop:
+        return sp.csr_array(bunch.data, dtype=np.float64), tuple(bunch.feature_names)
+    data = bunch.data.toarray() if sp.issparse(bunch.data) else np.asarray(bunch.data, dtype=np.float64)
+    columns, names = [], []
+    for j, feature in enumerate(bunch.feature_names):
+        if feature in drop:
+            continue
+        if feature not in nominal or np.isnan(data[:, j]).any():
+            columns.append(data[:, j])
+            names.append(feature)
+            continue
+        values = [str(value) for value in nominal[feature]]
+        codes = _codes(values)
+        position = data[:, j].astype(np.intp)
+        if codes is not None:
+            columns.append(codes[position])
+            names.append(feature)
+        else:
+            columns.extend((position == k).astype(np.float64) for k in range(len(values)))
+            names.extend(f"{feature}={value}" for value in values)
+    return np.column_stack(columns), tuple(names)
+
+
+def _codes(values: Sequence[str]) -> np.ndarray | None:
+    """Numbers of nominal values: themselves when they are numbers, 0 and 1 when there are two, else None."""
+    try:
+        return np.array([float(value) for value in values])
+    except ValueError:
+        if len(values) != 2:
+            return None
+    first_means_yes = values[0].lower() in _YES and values[1].lower() in _NO
+    return np.array([1.0, 0.0] if first_means_yes else [0.0, 1.0])
