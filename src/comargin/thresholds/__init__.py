@@ -1,0 +1,29 @@
+"""When is a label on: rules that turn scores into label sets, learned by cross-validation.
+
+`ThresholdClassifierCV` wraps any classifier with scores. The rules also stand alone, on a matrix of scores:
+
+==================  ===========================================================================
+`GlobalCut`         one cut for all labels, the best for a named measure
+`PerLabelCut`       an F1 cut per label with a safeguard for rare labels (the default)
+`ProportionalCut`   a cut per label that predicts it as often as it is true (PCut)
+`TopK`              the k highest labels of every row (RCut), k given or learned
+`RankSVMCut`        a threshold per row, by regression on its scores
+==================  ===========================================================================
+"""
+
+from __future__ import annotations
+
+from ._base import ThresholdRule
+from ._classifier import ThresholdClassifierCV
+from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
+from ._row_rules import RankSVMCut, TopK
+
+__all__ = [
+    "GlobalCut",
+    "PerLabelCut",
+    "ProportionalCut",
+    "RankSVMCut",
+    "ThresholdClassifierCV",
+    "ThresholdRule",
+    "TopK",
+]

@@ -1,0 +1,129 @@
+"""Rules that turn scores into label sets; each learns from scores and true labels alone.
+
+All rules: ``fit(scores, Y, sample_weight=None)`` and ``predict(scores)``. A label that is on in no row given
+to ``fit`` is never switched on, and one that is on in every row always is, whatever the scores: a score
+cannot tell when. (The one exception is `TopK`, which must fill k places.)
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from .._indicator import check_indicator
+from ..metrics._input import check_weight
+from ._curves import BoolArray, FloatArray
+
+
+class ThresholdRule(BaseEstimator):
+    """Base of the rules: checks what is given and keeps constant labels constant.
+
+    Labels that are on in no row, or in every row, given to `fit` are *constant*: they stay off, or on.
+    A rule writes ``_learn`` and ``_switch``. Attributes set here: ``n_labels_`` and ``constant_``, an int
+    array with 0 for labels never on in ``fit``, 1 for labels always on, -1 for the others.
+
+    Examples
+    --------
+    >>> from comargin.thresholds import GlobalCut, ThresholdRule
+    >>> issubclass(GlobalCut, ThresholdRule)
+    True
+    >>> GlobalCut().fit([[0.2, 1.0], [0.9, 3.0]], [[0, 0], [1, 0]]).constant_
+    array([-1,  0])
+    """
+
+    def fit(self, scores: Any, Y: Any, sample_weight: Any = None) -> Self:
+        """Learn the rule.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_labels)
+            Finite scores, higher for labels more likely on. They should come from rows the scorer was not
+            trained on.
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            True labels, 0 or 1.
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights of the rows; a weight of 2 counts as the row given twice, 0 as the row left out.
+
+        Returns
+        -------
+        self : object
+            The fitted rule.
+        """
+        scores = _check_scores(scores)
+        Y = check_indicator(Y, "Y")
+        if Y.shape != scores.shape:
+            raise ValueError(f"Y must have the shape of scores, {scores.shape}, got {Y.shape}.")
+        if 0 in scores.shape:
+            raise ValueError(f"scores must have at least one row and one label, got shape {scores.shape}.")
+        weight = check_weight(sample_weight, scores.shape[0])
+        if not weight.all():
+            counted = np.flatnonzero(weight)
+            scores, Y, weight = scores[counted], Y[counted], weight[counted]
+        positives = np.bincount(Y.indices, minlength=Y.shape[1])
+        constant = np.where(positives == 0, 0, np.where(positives == Y.shape[0], 1, -1))
+        self._learn(scores, Y, weight, constant)
+        self.n_labels_ = scores.shape[1]
+        self.constant_ = constant
+        return self
+
+    def predict(self, scores: Any) -> NDArray[np.int64]:
+        """Apply the rule.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_labels)
+            Finite scores of the labels `fit` saw.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            1 where a label is on, 0 elsewhere.
+        """
+        check_is_fitted(self)
+        scores = _check_scores(scores)
+        if scores.shape[1] != self.n_labels_:
+            raise ValueError(f"scores has {scores.shape[1]} labels, the rule was fitted with {self.n_labels_}.")
+        return self._switch(scores).astype(np.int64)
+
+    @abstractmethod
+    def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
+        """Set the fitted attributes from checked input; all weights are positive."""
+
+    @abstractmethod
+    def _switch(self, scores: FloatArray) -> BoolArray:
+        """Which labels are on."""
+
+
+def dense(Y: Any) -> BoolArray:
+    return Y.toarray().astype(bool)
+
+
+def _check_scores(scores: Any) -> FloatArray:
+    scores = np.asarray(scores)
+    if scores.ndim != 2 or scores.dtype.kind not in "biuf":
+        raise ValueError(
+            f"scores must be a dense array of numbers of shape (n_samples, n_labels), got shape "
+            f"{scores.shape} and dtype {scores.dtype}."
+        )
+    scores = scores.astype(np.float64, copy=False)
+    if not np.isfinite(scores).all():
+        raise ValueError("scores must be finite: NaN or infinity found.")
+    return scores
+
+
+def check_option(name: str, value: Any, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
+
+
+def check_range(name: str, value: Any, low: float, high: float) -> None:
+    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not (number and low <= value <= high and np.isfinite(value)):
+        allowed = f"from {low:g} to {high:g}" if np.isfinite(high) else f"{low:g} or greater"
+        raise ValueError(f"{name} must be a finite number {allowed}; got {value!r}.")

@@ -1,0 +1,394 @@
+"""A meta-estimator that learns by cross-validation when a label is on."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import get_config
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import Bunch, check_array, get_tags, indexable
+from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
+
+from .._indicator import check_indicator
+from ..metrics import scores_of
+from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
+from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
+from ._row_rules import RankSVMCut, TopK
+
+RULES: dict[str, Callable[[], Any]] = {
+    "per-label": PerLabelCut,
+    "global": GlobalCut,
+    "proportional": ProportionalCut,
+    "top-k": TopK,
+    "rank-svm": RankSVMCut,
+}
+
+
+def _estimator_has(method: str) -> Callable[[Any], bool]:
+    def check(self: Any) -> bool:
+        return hasattr(getattr(self, "estimator_", self.estimator), method)
+
+    return check
+
+
+class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+    """A classifier whose labels are switched on by a rule learned on out-of-fold scores.
+
+    The estimator is fitted on parts of the data and scores the rows left out; the rule learns from these
+    scores and the true labels; then the estimator is fitted on all rows. `predict` applies the rule to the
+    scores of that last fit. The multi-label sibling of `sklearn.model_selection.TunedThresholdClassifierCV`.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        Any classifier with ``decision_function`` or ``predict_proba``; a Pipeline too.
+    rule : str or rule object, default="per-label"
+        "per-label" (`PerLabelCut`), "global" (`GlobalCut`), "proportional" (`ProportionalCut`), "top-k"
+        (`TopK`), "rank-svm" (`RankSVMCut`), each with its defaults; or an object with ``fit(scores, Y,
+        sample_weight)`` and ``predict(scores)``, such as ``PerLabelCut(fbr=0.1)``. It is cloned;
+        ``rule__fbr`` reaches its parameters.
+    cv : int, float, splitter, iterable or "prefit", default=5
+        Where the scores come from. An int is the number of folds of `MultilabelStratifiedKFold`, a float the
+        share of rows held out once by `MultilabelStratifiedShuffleSplit`; a splitter or an iterable of
+        (train, test) index pairs is used as it is (test parts may overlap or leave rows out). "prefit" takes
+        a fitted estimator and learns the rule on the rows given to `fit`, which should not be those it was
+        trained on.
+    refit : bool, default=True
+        Fit the estimator on all rows at the end. False keeps the one fitted on the single training part of
+        ``cv``, and is an error if there are several. Without effect for "prefit".
+    n_jobs : int or None, default=None
+        Folds fitted at the same time. The result does not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Shuffles the rows before an int or float ``cv`` splits them. With None and an int the folds depend on
+        the data alone. It is not passed to the estimator.
+
+    Attributes
+    ----------
+    estimator_ : estimator object
+        The fitted estimator that gives the scores.
+    rule_ : rule object
+        The fitted rule.
+    thresholds_ : ndarray of shape (n_labels,)
+        The cuts, when the rule has one per label.
+    classes_ : ndarray of shape (n_labels,)
+        Labels 0..L-1, or the two classes of a 1-D y.
+    n_features_in_ : int
+        That of ``estimator_``, where it has one; so are ``feature_names_in_``.
+    target_form_ : str
+        What ``y`` was and `predict` returns: "dense" or "sparse" indicator, or "classes".
+
+    Notes
+    -----
+    `decision_function` and `predict_proba` are those of the estimator, unchanged: rankings, areas under
+    curves and probabilities keep their meaning, only `predict` follows the rule. So ``predict`` is not
+    ``decision_function > 0``.
+
+    Scores of different folds are put together although they come from different models. Models of the same
+    kind on (k - 1)/k of the same rows have scores on nearly the same scale, and a rare label needs the
+    positives of all folds together: a cut per fold would rest on one or two. A scorer whose scale depends on
+    the fold (e.g. one that standardises its own outputs) needs ``cv`` as a float, or "prefit".
+
+    A label that a training part never (or always) has on cannot be scored by that part. Its held-out scores
+    are replaced by the lowest (highest) of the other folds; scikit-learn's warning about such labels is
+    silenced within the folds, not in the last fit. Labels constant in all rows given to `fit` stay constant,
+    whatever their score.
+
+    ``y`` may also be 1-D with two classes: then the rule moves the cut of the second class. There is nothing
+    to switch in a multiclass ``y``, where exactly one class is on: that is an error.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.multiclass import OneVsRestClassifier
+    >>> from comargin.thresholds import ThresholdClassifierCV
+    >>> X, Y = make_multilabel_classification(n_samples=200, n_classes=4, random_state=0)
+    >>> model = ThresholdClassifierCV(OneVsRestClassifier(LogisticRegression(max_iter=1000)))
+    >>> model.fit(X, Y).predict(X[:2])
+    array([[1, 0, 1, 0],
+           [1, 1, 0, 0]])
+    >>> model.thresholds_.shape
+    (4,)
+    """
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        rule: Any = "per-label",
+        cv: Any = 5,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.rule = rule
+        self.cv = cv
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
+        """Fit the estimator and learn the rule.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or whatever the estimator takes
+            Rows; a list of texts is fine for a Pipeline that takes it.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            A {0, 1} indicator, or two classes.
+        sample_weight : array-like of shape (n_samples,) or None
+            Passed on to the estimator, which must accept it, and to the rule.
+        groups : array-like of shape (n_samples,) or None
+            Passed on to the splitter.
+        **fit_params : dict
+            Passed on to the estimator's ``fit``; values with one entry per row are split with the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        rule = _make_rule(self.rule)
+        Y, y, classes = _read_target(y)
+        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
+        params = self._routed(sample_weight, fit_params)
+        if isinstance(self.cv, str):
+            if self.cv != "prefit":
+                raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {self.cv!r}.')
+            check_is_fitted(self.estimator)
+            estimator = self.estimator
+            scores, rows = _score_matrix(estimator, X, Y.shape[1]), np.arange(Y.shape[0])
+        else:
+            splits = self._splits(X, y, groups)
+            if not self.refit and len(splits) > 1:
+                raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
+            fitted, parts = zip(
+                *Parallel(n_jobs=self.n_jobs)(
+                    delayed(_fit_and_score)(self.estimator, X, y, Y, train, test, params) for train, test in splits
+                ),
+                strict=True,
+            )
+            scores, rows = _fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
+            estimator = clone(self.estimator).fit(X, y, **params) if self.refit else fitted[0]
+        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
+        rule.fit(scores, Y[rows], sample_weight=weight)
+        self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
+        self.target_form_ = "classes" if y.ndim == 1 else "sparse" if sparse.issparse(y) else "dense"
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any] | sparse.csr_array:
+        """Labels that the rule switches on.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
+            A {0, 1} indicator, sparse when ``y`` was sparse; classes when ``y`` was 1-D.
+        """
+        check_is_fitted(self, "estimator_")
+        n_labels = 1 if self.target_form_ == "classes" else len(self.classes_)
+        on = self.rule_.predict(_score_matrix(self.estimator_, X, n_labels))
+        if self.target_form_ == "classes":
+            return self.classes_[on[:, 0]]
+        return sparse.csr_array(on) if self.target_form_ == "sparse" else on
+
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores of the estimator, unchanged by the rule.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray
+            What ``estimator_.decision_function`` returns.
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.decision_function(X)
+
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities of the estimator, unchanged by the rule.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or list of ndarray
+            What ``estimator_.predict_proba`` returns.
+        """
+        check_is_fitted(self, "estimator_")
+        return self.estimator_.predict_proba(X)
+
+    @property
+    def thresholds_(self) -> NDArray[np.float64]:
+        """Cuts of the rule, one per label."""
+        return self.rule_.thresholds_
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features the estimator was fitted with."""
+        return self.estimator_.n_features_in_
+
+    @property
+    def feature_names_in_(self) -> NDArray[Any]:
+        """Feature names the estimator was fitted with."""
+        return self.estimator_.feature_names_in_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        inner = get_tags(self.estimator)
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
+        tags.target_tags.multi_output = inner.target_tags.multi_output
+        tags.input_tags = inner.input_tags
+        return tags
+
+    def get_metadata_routing(self) -> MetadataRouter:
+        """Where `fit` sends its metadata.
+
+        Returns
+        -------
+        MetadataRouter
+            ``sample_weight`` is used here and routed to the estimator; other parameters of `fit` are routed
+            only.
+        """
+        mapping = MethodMapping().add(caller="fit", callee="fit")
+        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _routed(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
+        """Parameters of the estimator's ``fit``."""
+        params = fit_params if sample_weight is None else {"sample_weight": sample_weight, **fit_params}
+        if not get_config()["enable_metadata_routing"]:
+            return dict(params)
+        routed: Bunch = process_routing(self, "fit", **params)
+        return dict(routed.estimator.fit)
+
+    def _splits(self, X: Any, y: Any, groups: Any) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+        cv = self.cv
+        if isinstance(cv, bool) or cv is None:
+            raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {cv!r}.')
+        if isinstance(cv, int | np.integer):
+            shuffle = self.random_state is not None
+            cv = MultilabelStratifiedKFold(int(cv), shuffle=shuffle, random_state=self.random_state)
+        elif isinstance(cv, float | np.floating):
+            if not 0.0 < cv < 1.0:
+                raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
+            cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
+        return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
+
+
+def _make_rule(rule: Any) -> Any:
+    if isinstance(rule, str) and rule in RULES:
+        return RULES[rule]()
+    if isinstance(rule, str | type) or not (hasattr(rule, "fit") and hasattr(rule, "predict")):
+        raise ValueError(
+            f"rule must be one of {', '.join(map(repr, RULES))} or an object with "
+            f"fit(scores, Y, sample_weight) and predict(scores); got {rule!r}."
+        )
+    return clone(rule, safe=False)
+
+
+def _read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
+    """Indicator of ``y``, ``y`` as the estimator gets it, and the classes."""
+    if y is None:
+        raise ValueError(
+            "ThresholdClassifierCV requires y to be passed, but the target y is None: give an indicator of "
+            "shape (n_samples, n_labels) or a 1-D array of two classes."
+        )
+    if not sparse.issparse(y):
+        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
+    if y.ndim == 2:
+        Y = check_indicator(y, "y")
+        if Y.shape[1] == 0:
+            raise ValueError("y must have at least one label, got none.")
+        # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
+        wide = Y.astype(np.int64)
+        if not sparse.issparse(y):
+            return Y, wide.toarray(), np.arange(Y.shape[1])
+        return Y, wide if isinstance(y, sparse.sparray) else sparse.csr_matrix(wide), np.arange(Y.shape[1])
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind != "binary":
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+    classes = np.unique(y)
+    if len(classes) < 2:
+        raise ValueError("y has one class only: a cut between classes needs two.")
+    return check_indicator((y == classes[1])[:, None], "y"), y, classes
+
+
+def _take_rows(values: Any, rows: NDArray[np.intp]) -> Any:
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
+
+
+def _fit_and_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    Y: sparse.csr_array,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    params: dict[str, Any],
+) -> tuple[Any, NDArray[np.float64]]:
+    """Fit on the training rows, score the test rows; labels constant in training score -inf or inf."""
+    n_samples = Y.shape[0]
+    X_train, X_test = _take_rows(X, train), _take_rows(X, test)
+    if get_tags(estimator).input_tags.pairwise:
+        X_train, X_test = X_train[:, train], X_test[:, train]
+    split_params = {
+        name: _take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        fitted = clone(estimator).fit(X_train, y[train], **split_params)
+    scores = _score_matrix(fitted, X_test, Y.shape[1])
+    positives = np.asarray(Y[train].sum(axis=0))
+    scores[:, positives == 0] = -np.inf
+    scores[:, positives == len(train)] = np.inf
+    return fitted, scores
+
+
+def _one_per_row(value: Any, n_samples: int) -> bool:
+    if isinstance(value, str | bytes | dict) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
+        return False
+    return (value.shape[0] if getattr(value, "shape", ()) else len(value)) == n_samples
+
+
+def _score_matrix(estimator: Any, X: Any, n_labels: int) -> NDArray[np.float64]:
+    scores = np.array(scores_of(estimator, X, n_labels=n_labels), dtype=np.float64)
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{type(estimator).__name__} gives scores that are not finite.")
+    return scores
+
+
+def _fill_unlearned(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace infinite scores by the lowest or highest finite one of their label (0 where there is none)."""
+    for label in np.flatnonzero(~np.isfinite(scores).all(axis=0)):
+        column = scores[:, label]
+        known = column[np.isfinite(column)]
+        low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+        scores[:, label] = np.clip(column, low, high)
+    return scores

@@ -1,0 +1,228 @@
+"""What a cut on sorted scores switches on: the searches all rules share.
+
+A label is on when its score is *greater* than the cut. Candidate cuts are the midpoints between two different
+neighbouring scores, so tied scores are never separated, and the two ends. An end below the lowest score lies
+half a mean gap under it: the offset follows the scale of the scores, which may be 1e-3 or 1e3.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
+
+
+class Curve(NamedTuple):
+    """Candidate cuts of one list of scores, from the highest to the lowest, and what each switches on.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (n_candidates,)
+        Strictly decreasing. ``cuts[0]`` is the highest score: it switches nothing on.
+    hits, on : ndarray of shape (n_candidates,)
+        Weight of the positives, and of all entries, above each cut.
+    positives : float
+        Weight of all positives.
+    """
+
+    cuts: FloatArray
+    hits: FloatArray
+    on: FloatArray
+    positives: float
+
+    def f1(self) -> FloatArray:
+        """F1 = 2 TP / (predicted + actual positives) at every candidate."""
+        return 2.0 * self.hits / (self.on + self.positives)
+
+
+def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
+    """Middle of two scores; where rounding leaves [lower, upper) ``lower``, at which ``lower`` is off too."""
+    middle = 0.5 * upper + 0.5 * lower
+    return np.where((lower <= middle) & (middle < upper), middle, lower)
+
+
+def end_offset(low: FloatArray, high: FloatArray, count: int) -> FloatArray:
+    """Half the mean gap of ``count`` scores; half their size if they are all equal, 1/2 if all zero."""
+    half_gap = (0.5 * high - 0.5 * low) / max(count - 1, 1)
+    half_size = np.where(low == 0.0, 0.5, 0.5 * np.abs(low))
+    return np.where(half_gap > 0.0, half_gap, half_size)
+
+
+def below_lowest(low: FloatArray, offset: FloatArray) -> FloatArray:
+    """A cut under the lowest score, distinct from it even where the offset is lost in rounding."""
+    return np.minimum(low - offset, np.nextafter(low, -np.inf))
+
+
+def score_curve(
+    scores: FloatArray,
+    positive: NDArray[np.integer[Any]],
+    weight: FloatArray | float,
+    *,
+    every_gap: bool = False,
+) -> Curve:
+    """Sort once and describe the candidate cuts.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n,)
+        Finite scores.
+    positive : int ndarray of shape (n_positives,)
+        Entries whose label is on in truth, at least one.
+    weight : ndarray of shape (n,) or float
+        Positive weights of the entries, or the one weight of all.
+    every_gap : bool, default=False
+        Also keep candidates whose next higher score has no positive. They never maximise F1 or minimise the
+        Hamming loss: lowering a cut over negatives alone only adds errors.
+
+    Returns
+    -------
+    Curve
+        Candidates; exact for integer weights.
+    """
+    n = len(scores)
+    if isinstance(weight, float):
+        ordered, hit_weight = np.sort(scores), np.full(len(positive), weight)
+        before = weight * np.arange(n + 1.0)
+    else:
+        order = np.argsort(scores)
+        ordered, hit_weight = scores[order], weight[positive]
+        before = np.append(0.0, np.cumsum(weight[order]))
+    # Levels: the scores just above the candidates, ascending; the entries on are those from `first` upwards.
+    levels, level = np.unique(scores[positive], return_inverse=True)
+    level_hits = np.bincount(level, weights=hit_weight).astype(np.float64)
+    if every_gap:
+        all_levels = ordered[np.append(True, ordered[1:] > ordered[:-1])]
+        all_hits = np.zeros(len(all_levels))
+        all_hits[np.searchsorted(all_levels, levels)] = level_hits
+        levels, level_hits = all_levels, all_hits
+    first = np.searchsorted(ordered, levels)
+    cuts = midpoint(levels, ordered[first - 1])
+    if first[0] == 0:
+        n_different = 1 + int(np.count_nonzero(ordered[1:] > ordered[:-1]))
+        cuts[0] = below_lowest(ordered[0], end_offset(ordered[0], ordered[-1], n_different))
+    hits, on = np.cumsum(level_hits[::-1]), (before[-1] - before[first])[::-1]
+    return Curve(np.append(ordered[-1], cuts[::-1]), np.append(0.0, hits), np.append(0.0, on), float(hits[-1]))
+
+
+def best_mean_f1(scores: FloatArray, Y: BoolArray, entry_weight: FloatArray, group_weight: FloatArray) -> float:
+    """One cut for all entries with the best weighted mean of the F1 of groups.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_groups, n_entries)
+        Finite scores; a group is a label for macro-F1, a row of the data for example-F1.
+    Y : bool ndarray of shape (n_groups, n_entries)
+        True labels.
+    entry_weight : ndarray of shape (n_entries,)
+        Positive weights of the entries within every group.
+    group_weight : ndarray of shape (n_groups,)
+        Positive weights of the groups in the mean.
+
+    Returns
+    -------
+    float
+        The highest of the best cuts.
+
+    Notes
+    -----
+    Going down the sorted scores, each entry changes the F1 of its own group only; the total is the running
+    sum of these changes. F1 without positives and predictions is 0.
+    """
+    order = np.argsort(-scores, axis=1)
+    weight = entry_weight[order]
+    hits = np.cumsum(np.where(np.take_along_axis(Y, order, axis=1), weight, 0.0), axis=1)
+    f1 = 2.0 * hits / (np.cumsum(weight, axis=1) + hits[:, -1:])
+    change = np.empty_like(f1)
+    np.put_along_axis(change, order, group_weight[:, None] * np.diff(f1, axis=1, prepend=0.0), axis=1)
+    order = np.argsort(-scores, axis=None)
+    ordered = scores.ravel()[order]
+    last = np.flatnonzero(np.append(ordered[1:] < ordered[:-1], True))  # last entry of each group of ties
+    best = int(np.argmax(np.append(0.0, np.cumsum(change.ravel()[order])[last])))
+    if best == 0:
+        return float(ordered[0])
+    if best == len(last):
+        return float(below_lowest(ordered[-1], end_offset(ordered[-1], ordered[0], len(last))))
+    return float(midpoint(ordered[last[best - 1]], ordered[last[best]]))
+
+
+def balance_f1(curves: list[Curve], micro_weight: float) -> NDArray[np.intp]:
+    r"""Choose one candidate of every label for a balance of macro- and micro-F1.
+
+    .. math:: G = (1 - w) \frac1L \sum_l F_l + w \frac{2 \sum_l TP_l}{\sum_l (on_l + P_l)}
+
+    Parameters
+    ----------
+    curves : list of Curve
+        One per label, each with a positive.
+    micro_weight : float
+        w, between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n_labels,)
+        Index of the chosen candidate of every curve.
+
+    Notes
+    -----
+    Start at each label's best F1, then take the labels in turn and move each to its best candidate while the
+    others stay, until none moves. G rises with every move, so this ends, where no single cut can be improved.
+    That is the global optimum for w = 0, and for w = 1 too: if no label alone can raise micro-F1 = F, each
+    maximises 2 TP_l - F on_l, hence their sum is at its maximum, F times the positives, and no choice of cuts
+    exceeds F.
+    """
+    chosen = np.array([int(np.argmax(curve.f1())) for curve in curves], dtype=np.intp)
+    if micro_weight == 0.0:
+        return chosen
+    hits = sum(float(curve.hits[k]) for curve, k in zip(curves, chosen, strict=True))
+    size = sum(float(curve.on[k]) + curve.positives for curve, k in zip(curves, chosen, strict=True))
+    macro_weight = (1.0 - micro_weight) / len(curves)
+    moved = True
+    while moved:
+        moved = False
+        for label, curve in enumerate(curves):
+            now = chosen[label]
+            other_hits, other_size = hits - curve.hits[now], size - curve.on[now]
+            gain = macro_weight * curve.f1() + micro_weight * 2.0 * (other_hits + curve.hits) / (other_size + curve.on)
+            best = int(np.argmax(gain))
+            # A move must gain more than rounding, or two candidates could take turns for ever.
+            if gain[best] > gain[now] + 1e-12:
+                chosen[label], moved = best, True
+                hits, size = other_hits + curve.hits[best], other_size + curve.on[best]
+    return chosen
+
+
+def best_row_thresholds(scores: FloatArray, Y: BoolArray) -> FloatArray:
+    """Threshold of every row with the least Hamming loss of that row.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_labels)
+        Finite scores.
+    Y : bool ndarray of shape (n_samples, n_labels)
+        True labels.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        The middle of the best gap between two scores of the row. Among gaps with the same loss the widest is
+        taken, then the highest. The gaps outside the highest and the lowest score are as wide as the row's
+        mean gap.
+    """
+    n_samples, n_labels = scores.shape
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ordered = np.take_along_axis(scores, order, axis=1)
+    hits = np.zeros((n_samples, n_labels + 1), dtype=np.int64)
+    np.cumsum(np.take_along_axis(Y, order, axis=1), axis=1, out=hits[:, 1:])
+    errors = hits[:, -1:] + np.arange(n_labels + 1) - 2 * hits  # misses + false alarms with the j highest on
+    offset = end_offset(ordered[:, -1], ordered[:, 0], n_labels)
+    upper = np.column_stack([-below_lowest(-ordered[:, 0], 2.0 * offset), ordered])
+    lower = np.column_stack([ordered, below_lowest(ordered[:, -1], 2.0 * offset)])
+    width = upper - lower
+    errors = np.where(width > 0.0, errors, n_labels + 1)  # tied scores cannot be separated
+    best = np.argmax(np.where(errors == errors.min(axis=1, keepdims=True), width, -1.0), axis=1)
+    rows = np.arange(n_samples)
+    return midpoint(upper[rows, best], lower[rows, best])
