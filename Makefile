@@ -4,18 +4,19 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-bounds test-paper lint format bench clean
+.PHONY: demo test test-kernels test-paper lint format bench clean
 
 demo: $(VENV)/.core
 	$(VENV)/bin/comargin demo
 
 test: $(VENV)/.dev
 	$(PY) -m pytest -n 2
-	$(MAKE) --no-print-directory test-bounds
+	$(MAKE) --no-print-directory test-kernels
 
-# The compiled loops once more with every array index checked (its own cache: the flag changes the code).
-test-bounds: $(VENV)/.dev
-	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q tests/kernels tests/solvers
+# The loops twice more: with every array index checked (its own cache: the flag changes the code), and as plain Python.
+test-kernels: $(VENV)/.dev
+	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q -n 2 tests/kernels tests/solvers
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 tests/kernels tests/solvers
 
 test-paper: $(VENV)/.dev
 	$(PY) -m pytest -m slow -s

@@ -9,9 +9,7 @@ from pathlib import Path
 _KERNELS = Path(__file__).resolve().parents[1] / "src" / "comargin" / "kernels"
 _digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.glob("*.py")))).hexdigest()[:12]
 _flavour = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
-os.environ.setdefault(
-    "NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}")
-)
+os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}"))
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -44,3 +42,23 @@ def pytest_collection_modifyitems(config, items):
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def specialisation_budget():
+    """No kernel is compiled for more than three forms of its arguments: dense, read-only dense, CSR."""
+    yield
+    import sys
+
+    for name, module in list(sys.modules.items()):
+        if name.startswith("comargin.kernels."):
+            for kernel in vars(module).values():
+                signatures = getattr(kernel, "signatures", None)
+                if isinstance(signatures, list):
+                    assert len(signatures) <= 3, f"{name}: {kernel} was compiled for {signatures}"
+
+
+def pytest_configure(config):
+    """Without compilation 64-bit integers are NumPy scalars, which warn when they wrap around as they should."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        config.addinivalue_line("filterwarnings", "ignore:overflow encountered in scalar:RuntimeWarning")

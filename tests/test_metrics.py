@@ -431,12 +431,12 @@ def test_one_row_one_label():
     ("call", "message"),
     [
         (lambda: metrics.hamming_loss([[1, 0]], [[1, 0, 1]]), "Y_pred must have the shape of Y_true"),
-        (lambda: metrics.hamming_loss([1, 0], [1, 0]), "Y_true must be a 2-dim"),
-        (lambda: metrics.hamming_loss([[2, 0]], [[1, 0]]), "Y_true must be .* 0 and 1, found the value 2"),
-        (lambda: metrics.hamming_loss([[1, 0]], [[1, -1]]), "Y_pred must be .* found the value -1"),
-        (lambda: metrics.hamming_loss([[1, np.nan]], [[1, 0]]), "Y_true must be .* found the value nan"),
-        (lambda: metrics.hamming_loss([["a", "b"]], [[1, 0]]), "Y_true must hold numbers"),
-        (lambda: metrics.hamming_loss(sparse.csr_array([[3, 0]]), [[1, 0]]), "Y_true must be .* value 3"),
+        (lambda: metrics.hamming_loss([1, 0], [1, 0]), "Y_true must be a label indicator of shape"),
+        (lambda: metrics.hamming_loss([[2, 0]], [[1, 0]]), "Y_true must be .*, got 2"),
+        (lambda: metrics.hamming_loss([[1, 0]], [[1, -1]]), "Y_pred must be .*, got -1"),
+        (lambda: metrics.hamming_loss([[1, np.nan]], [[1, 0]]), "Y_true must be .*, got nan"),
+        (lambda: metrics.hamming_loss([["a", "b"]], [[1, 0]]), "Y_true must be .* got dtype"),
+        (lambda: metrics.hamming_loss(sparse.csr_array([[3, 0]]), [[1, 0]]), "Y_true must be .* got 3"),
         (
             lambda: metrics.hamming_loss(np.empty((0, 2)), np.empty((0, 2))),
             "Y_true must have at least one row",

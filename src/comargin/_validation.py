@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from numbers import Real
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,7 +21,7 @@ from sklearn.utils.validation import validate_data
 
 from .kernels._rows import CSR
 
-Matrix = np.ndarray | sp.csr_array
+Matrix: TypeAlias = np.ndarray | sp.csr_array
 
 
 @dataclass(frozen=True)
@@ -175,7 +176,7 @@ def kernel_view(X: Matrix) -> np.ndarray | CSR:
     ndarray or CSR
         float64 C-contiguous, or CSR with float64 / int32 / int32 arrays. No copy where X is in that form already.
     """
-    if sp.issparse(X):
+    if not isinstance(X, np.ndarray):
         return CSR(
             np.ascontiguousarray(X.data, dtype=np.float64),
             np.ascontiguousarray(X.indices, dtype=np.int32),
@@ -214,7 +215,9 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
         )
         y = y.ravel()
     if y.ndim != 1:
-        raise ValueError(f"y must be an indicator of shape (n_samples, n_labels) or 1-D classes, got {y.ndim} dimensions")
+        raise ValueError(
+            f"y must be an indicator of shape (n_samples, n_labels) or 1-D classes, got {y.ndim} dimensions"
+        )
     check_classification_targets(y)
     binarizer = LabelBinarizer().fit(y)
     classes = binarizer.classes_
@@ -260,9 +263,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
     """
     if sample_weight is None or np.isscalar(sample_weight):
         sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
-    weight = check_array(
-        sample_weight, dtype=np.float64, ensure_2d=False, order="C", input_name="sample_weight"
-    )
+    weight = check_array(sample_weight, dtype=np.float64, ensure_2d=False, order="C", input_name="sample_weight")
     if weight.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), one weight per row; got {weight.shape}")
     if weight.min() < 0:
@@ -307,7 +308,7 @@ def label_weights(class_weight: Any, Y: np.ndarray, sample_weight: np.ndarray) -
         if not isinstance(one, dict) or not set(one) <= {0, 1}:
             raise ValueError(f"class_weight of label {label} must be a dict with keys 0 and 1, got {one!r}")
         for side, value in one.items():
-            if not (np.isscalar(value) and np.isfinite(value) and value >= 0):
+            if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise ValueError(f"class_weight of label {label} must hold non-negative numbers, got {value!r}")
             weights[int(side), label] = value
     return weights

@@ -37,7 +37,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils import check_random_state
 
-from .metrics._input import check_indicator
+from ._indicator import check_indicator
 
 __all__ = ["MultilabelStratifiedKFold", "MultilabelStratifiedShuffleSplit", "label_imbalance"]
 

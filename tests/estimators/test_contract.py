@@ -55,7 +55,8 @@ def test_forms_of_input_give_one_answer(learner, data, to_X, to_Y):
 def test_dtypes_of_y(learner, data, dtype):
     X, Y = data
     assert_array_equal(
-        learner(random_state=0).fit(X, Y.astype(dtype)).predict(X), learner(random_state=0).fit(X, Y).predict(X)
+        learner(random_state=0).fit(X, Y.astype(dtype)).predict(X),
+        learner(random_state=0).fit(X, Y).predict(X),
     )
 
 

@@ -21,7 +21,12 @@ def test_seeding_is_splitmix64():
 def test_generator_is_xoshiro256_plus_plus():
     state = np.array([1, 2, 3, 4], dtype=np.uint64)
     # Outputs of the reference implementation from the state 1, 2, 3, 4.
-    assert [int(next_uint64(state)) for _ in range(4)] == [41943041, 58720359, 3588806011781223, 3591011842654386]
+    assert [int(next_uint64(state)) for _ in range(4)] == [
+        41943041,
+        58720359,
+        3588806011781223,
+        3591011842654386,
+    ]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 2**31, 2**32 - 1])

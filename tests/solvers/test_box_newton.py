@@ -1,5 +1,7 @@
 """Projected Newton on a box against an interior-point solver."""
 
+import itertools
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -32,7 +34,7 @@ def test_never_worse_when_stopped_early(rng):
 
     values = [value(newton_on_box(Q, Q @ start + c, start, upper, max_flops=f)) for f in (0, 2e4, 1e5, 1e9)]
     assert values[0] == value(start)
-    assert all(b <= a + 1e-12 for a, b in zip(values, values[1:], strict=False))
+    assert all(b <= a + 1e-12 for a, b in itertools.pairwise(values))
     assert values[-1] < values[0] - 1e-3
 
 

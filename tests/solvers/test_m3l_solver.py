@@ -1,5 +1,7 @@
 """The M3L solver: certificate, independent optimum, LIBLINEAR, badly scaled data, threads, starts."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -21,7 +23,10 @@ def make_problem(rng, n=40, d=8, n_labels=5, sparse=False, scale=1.0):
     S = np.where(dense @ rng.normal(size=(d, n_labels)) + rng.normal(size=(n, n_labels)) * scale > 0, 1, -1)
     S[:, 0] = -1  # a label without positives
     return M3LProblem(
-        sp.csr_array(dense) if sparse else dense, S.astype(np.int8), 0.1 + rng.random(n), 0.5 + rng.random((2, n_labels))
+        sp.csr_array(dense) if sparse else dense,
+        S.astype(np.int8),
+        0.1 + rng.random(n),
+        0.5 + rng.random((2, n_labels)),
     )
 
 
@@ -57,7 +62,7 @@ def test_certificate(rng, tol):
     if tol <= 1e-10:
         assert np.abs(problem.kkt_residual(A)).max() < 1e-4
     duals = [c.dual for c in result.history]
-    assert all(b >= a - 1e-12 * abs(a) for a, b in zip(duals, duals[1:], strict=False))
+    assert all(b >= a - 1e-12 * abs(a) for a, b in itertools.pairwise(duals))
 
 
 def test_is_one_vs_rest_liblinear(rng):
@@ -111,7 +116,10 @@ def test_start_at_the_optimum_takes_no_pass(rng):
 def test_duplicate_rows_are_weights(rng):
     problem = make_problem(rng, n=30)
     doubled = M3LProblem(
-        np.vstack([problem.X, problem.X]), np.vstack([problem.S] * 2), np.tile(problem.row_upper, 2), problem.label_upper
+        np.vstack([problem.X, problem.X]),
+        np.vstack([problem.S] * 2),
+        np.tile(problem.row_upper, 2),
+        problem.label_upper,
     )
     weighted = M3LProblem(problem.X, problem.S, 2 * problem.row_upper, problem.label_upper)
     assert_allclose(solve(doubled, 1e-12).coef, solve(weighted, 1e-12).coef, rtol=1e-6, atol=1e-8)
@@ -121,7 +129,10 @@ def test_permuted_rows_and_labels(rng):
     problem = make_problem(rng, n=50)
     rows, labels = rng.permutation(50), rng.permutation(5)
     permuted = M3LProblem(
-        problem.X[rows], problem.S[rows][:, labels].copy(), problem.row_upper[rows], problem.label_upper[:, labels].copy()
+        problem.X[rows],
+        problem.S[rows][:, labels].copy(),
+        problem.row_upper[rows],
+        problem.label_upper[:, labels].copy(),
     )
     assert_allclose(solve(permuted, 1e-12).coef, solve(problem, 1e-12).coef[labels], rtol=1e-6, atol=1e-8)
 

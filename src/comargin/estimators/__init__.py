@@ -1,6 +1,17 @@
-"""scikit-learn estimators: one file per system, the contract they share in ``_base.py``."""
+"""scikit-learn estimators: one file per system, the contract they share in ``_base.py``.
 
+The base classes are public for learners of your own: see ``docs/own_learner.md``.
+"""
+
+from ._base import Interval, LinearMultilabelClassifier, MultilabelClassifier, StrOptions
 from ._warmup import warmup
 from .m3l import M3LClassifier
 
-__all__ = ["M3LClassifier", "warmup"]
+__all__ = [
+    "Interval",
+    "LinearMultilabelClassifier",
+    "M3LClassifier",
+    "MultilabelClassifier",
+    "StrOptions",
+    "warmup",
+]

@@ -94,9 +94,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """
         with self._all_or_nothing():
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
-            data = validate_training(
-                self, X, y, sample_weight, add_intercept=getattr(self, "fit_intercept", False)
-            )
+            data = validate_training(self, X, y, sample_weight, add_intercept=getattr(self, "fit_intercept", False))
             if previous is not None and previous.shape != data.Y.shape:
                 raise ValueError(
                     f"warm_start=True continues on the same rows and labels: the fit before had {previous.shape[0]} "
@@ -178,8 +176,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
 
     def __sklearn_is_fitted__(self) -> bool:

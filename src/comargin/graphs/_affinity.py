@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from .._indicator import check_indicator
 from ._label_graph import LabelGraph, _as_label_names
 
 
@@ -207,22 +208,13 @@ def _graph(weights: Any, label_names: Sequence[str] | None) -> LabelGraph:
 
 
 def _as_indicator(Y: Any) -> sp.csr_array:
-    """Check a label indicator, dense or sparse, and return it as CSR float64 without stored zeros."""
-    if not sp.issparse(Y):
-        Y = np.asarray(Y)
-    if Y.ndim != 2 or 0 in Y.shape:
+    """Check a label indicator, dense or sparse, and return it as CSR float64."""
+    indicator = check_indicator(Y, "Y")
+    if 0 in indicator.shape:
         raise ValueError(
-            f"Y must be a label indicator (samples x labels) with at least one of each, got shape {Y.shape}"
+            f"Y must be a label indicator (samples x labels) with at least one of each, got shape {indicator.shape}"
         )
-    if Y.dtype.kind not in "biuf":
-        raise ValueError(f"Y must be a label indicator with entries in {{0, 1}}, got dtype {Y.dtype}")
-    indicator = sp.csr_array(Y, dtype=np.float64, copy=True)
-    indicator.sum_duplicates()
-    indicator.eliminate_zeros()
-    if not np.all(indicator.data == 1.0):
-        wrong = indicator.data[indicator.data != 1.0][0]
-        raise ValueError(f"Y must be a label indicator with entries in {{0, 1}}, got {wrong:g}")
-    return indicator
+    return indicator.astype(np.float64)
 
 
 def _counts(indicator: sp.csr_array) -> sp.csr_array:

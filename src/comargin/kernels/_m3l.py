@@ -1,9 +1,11 @@
 """Row-block dual coordinate descent for M3L with R = I (linear kernel).
 
-    max  D(A) = 2 sum A_il - 2 ||V||_F^2,   V = X^T (S o A),   0 <= A_il <= U_il = C row_weight_i label_weight_l(S_il)
+    max  D(A) = 2 sum A_il - 2 ||V||_F^2,   V = X^T (S o A),   0 <= A_il <= U_il,
+    U_il = row_upper_i label_upper[S_il > 0, l]
 
 For row i all labels share the product x_i^T V, one contiguous run of V per non-zero of x_i. With
-G_il = 2 S_il (x_i^T V)_l - 1 and q_i = ||x_i||^2 the exact step along A_il is A_il <- clip(A_il - G_il / (2 q_i), 0, U_il).
+G_il = 2 S_il (x_i^T V)_l - 1 and q_i = ||x_i||^2 the exact step along A_il is
+A_il <- clip(A_il - G_il / (2 q_i), 0, U_il).
 
 Shrinking follows LIBLINEAR, label by label: (i, l) leaves the active set when A_il sits at a bound and G_il points
 outwards by more than the largest violation of the pass before.
@@ -19,9 +21,7 @@ from ._rows import row_axpy_label, row_dot_label, row_gemv, row_ger
 
 
 @kernel
-def m3l_identity_epoch(
-    X, S, sqnorm, row_upper, label_upper, A, V, rows, labels, n_active, bounds, state, gap_estimate
-):
+def m3l_identity_epoch(X, S, sqnorm, row_upper, label_upper, A, V, rows, labels, n_active, bounds, state, gap_estimate):
     """One pass over the active rows; updates A, V, the active sets and the shrinking bounds in place.
 
     Invariant: V == X^T (S o A).

@@ -9,7 +9,8 @@ With Z (d x L) the weights, S in {-1, +1} the signs of the labels and U_il = C c
 The Hamming loss of the paper counts each error twice, hence the factor 2: this is one-vs-all hinge-loss SVM with
 LIBLINEAR's cost C' = 2 C and no separate bias. With Z = 2 V the gap is a sum of non-negative parts,
 
-.. math:: P - D = 2 \sum_{il} \begin{cases} A_{il} G_{il} & G_{il} \ge 0 \\ (A_{il} - U_{il}) G_{il} & G_{il} < 0 \end{cases},
+.. math:: P - D = 2 \sum_{il}
+    \begin{cases} A_{il} G_{il} & G_{il} \ge 0 \\ (A_{il} - U_{il}) G_{il} & G_{il} < 0 \end{cases},
     \qquad G_{il} = S_{il}\, z_l^\top x_i - 1 .
 
 Notation, paper -> code: ``alpha -> A``, ``y_il -> S``, ``phi(x) -> x``, labels are columns.

@@ -1,8 +1,8 @@
 """The loop around every solver: tolerance, checkpoints, history, progress, callback, Ctrl-C.
 
 A solver gives two functions. ``step()`` does one iteration and returns a cheap estimate of the duality gap (or None).
-``certify()`` returns the exact primal and dual objective of the current iterate; it may cost as much as a step, so it is
-called only when the estimate says that the tolerance may be met, and at growing intervals in any case.
+``certify()`` returns the exact primal and dual objective of the current iterate; it may cost as much as a step, so it
+is called only when the estimate says that the tolerance may be met, and at growing intervals in any case.
 """
 
 from __future__ import annotations
@@ -152,10 +152,17 @@ def _progress(control: Control) -> Iterator[Callable[[Checkpoint, float], None]]
 
     if not console.is_terminal:
         yield lambda point, tol_abs: console.print(
-            f"{control.title}: {point.seconds:.2f} s  {gap_text(point, tol_abs)}", highlight=False, soft_wrap=True
+            f"{control.title}: {point.seconds:.2f} s  {gap_text(point, tol_abs)}",
+            highlight=False,
+            soft_wrap=True,
         )
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[gap]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[gap]}"),
+        TimeElapsedColumn(),
+    )
     first_ratio = math.nan
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(control.title, total=1.0, gap="")

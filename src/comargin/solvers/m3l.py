@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..problems.m3l import M3LProblem
 from ._box_newton import newton_on_box
 from ._loop import Control, run_loop, tolerance
 from ._result import Result
+from ._threads import worker_threads
 
 # Labels that share one product x_i^T V. Fixed, so that the result does not depend on the number of threads.
 LABELS_PER_BLOCK = 32
@@ -42,7 +43,7 @@ def label_blocks(n_labels: int) -> list[slice]:
     """
     n_blocks = -(-n_labels // LABELS_PER_BLOCK)
     edges = [round(b * n_labels / n_blocks) for b in range(n_blocks + 1)]
-    return [slice(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [slice(a, b) for a, b in itertools.pairwise(edges)]
 
 
 @dataclass
@@ -104,7 +105,7 @@ class _Block:
     def newton_on_free(self) -> None:
         """Label by label, solve for the free dual variables and those that most want to leave a bound."""
         upper = self.problem.upper()
-        n_stored = self.problem.X.nnz if isinstance(self.view, CSR) else self.problem.X.size
+        n_stored = self.view.data.size if isinstance(self.view, CSR) else self.view.size
         max_flops = max(4.0 * n_stored * self.epochs_since_newton, _NEWTON_FLOPS / self.A.shape[1])
         self.epochs_since_newton = 0
         for label in range(self.A.shape[1]):
@@ -124,9 +125,7 @@ class _Block:
                 K = X_chosen @ X_chosen.T
                 K = K if isinstance(K, np.ndarray) else K.toarray()
                 Q = 4.0 * K * np.outer(s[chosen], s[chosen])
-                self.A[chosen, label] = newton_on_box(
-                    Q, gradient[chosen], a[chosen], u[chosen], max_flops=max_flops
-                )
+                self.A[chosen, label] = newton_on_box(Q, gradient[chosen], a[chosen], u[chosen], max_flops=max_flops)
         self.activate_all()
 
 
@@ -161,17 +160,20 @@ def solve_m3l(
     Result
         ``coef`` is Z^T, ``dual_coef`` is A.
     """
-    n_samples, n_labels = problem.S.shape
+    n_labels = problem.S.shape[1]
     X = problem.X
     sqnorm = np.asarray(X.multiply(X).sum(axis=1)).ravel() if not isinstance(X, np.ndarray) else np.vecdot(X, X)
     blocks = []
     for labels, seed in zip(label_blocks(n_labels), seeds, strict=True):
-        S, label_upper = np.ascontiguousarray(problem.S[:, labels]), np.ascontiguousarray(problem.label_upper[:, labels])
+        S, label_upper = (
+            np.ascontiguousarray(problem.S[:, labels]),
+            np.ascontiguousarray(problem.label_upper[:, labels]),
+        )
         part = M3LProblem(X, S, problem.row_upper, label_upper)
         A = np.zeros(S.shape) if start is None else np.clip(start[:, labels], 0.0, part.upper())
         blocks.append(_Block(part, view, sqnorm, A, random_state_array(seed), control.tol))
 
-    with ThreadPoolExecutor(max_workers=max(1, min(n_threads, len(blocks)))) as pool:
+    with worker_threads(min(n_threads, len(blocks))) as pool:
 
         def step() -> float:
             list(pool.map(_Block.epoch, [b for b in blocks if not b.done]))

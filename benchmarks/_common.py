@@ -1,0 +1,36 @@
+"""What all benchmarks share: timing and the table. A row is a dict whose first keys are work, ours_s, peer, peer_s, ratio."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+Row = dict[str, Any]
+
+
+def best_of(repeats: int, work: Callable[[], Any]) -> float:
+    """Shortest wall time of several runs, in seconds."""
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
+def compared(work: str, ours_s: float, peer: str, peer_s: float, **more: Any) -> Row:
+    """One comparison; ratio > 1 means that we are faster."""
+    return {"work": work, "ours_s": ours_s, "peer": peer, "peer_s": peer_s, "ratio": peer_s / ours_s, **more}
+
+
+def show(title: str, rows: list[Row]) -> None:
+    table = Table(title=title, title_justify="left")
+    for key in rows[0]:
+        table.add_column(key, justify="left" if key in ("work", "peer") else "right")
+    for row in rows:
+        table.add_row(*(f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values()))
+    Console(width=180).print(table)

@@ -1,0 +1,63 @@
+"""A new learner in a few dozen lines: ridge regression on the labels, with the whole estimator contract.
+
+Everything but the mathematics comes from the base class: parameter checks, dense and sparse input, 1-D and indicator
+targets, sample weights, the certificate, warm-start checks, warnings, prediction in the caller's form.
+
+    P(W) = 1/2 sum_i c_i ||x_i W - t_i||^2 + alpha/2 ||W||^2,     t_i in {-1, 1}
+    D(A) = <A, T> - 1/2 sum_i ||a_i||^2 / c_i - 1/(2 alpha) ||X^T A||^2,     a_i = c_i (t_i - x_i W) at the optimum
+
+Run: python examples/own_learner.py
+"""
+
+import time
+from numbers import Real
+
+import numpy as np
+
+from comargin.estimators import Interval, LinearMultilabelClassifier
+from comargin.solvers import Checkpoint, Result, Status
+
+
+class RidgeLabels(LinearMultilabelClassifier):
+    _parameter_constraints = {  # noqa: RUF012
+        **LinearMultilabelClassifier._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self, alpha=1.0, *, fit_intercept=True, tol=1e-3, max_iter=1, n_jobs=None, random_state=None, verbose=0,
+        callback=None, warm_start=False,
+    ):  # fmt: skip
+        self.alpha = alpha
+        self.fit_intercept = fit_intercept
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _solve(self, data, start):
+        began = time.perf_counter()
+        X = data.X if isinstance(data.X, np.ndarray) else data.X.toarray()
+        T, c = 2.0 * data.Y - 1.0, data.sample_weight[:, None]
+        W = np.linalg.solve(X.T @ (c * X) + self.alpha * np.eye(X.shape[1]), X.T @ (c * T))
+        residual = T - X @ W
+        A = c * residual
+        primal = 0.5 * np.sum(c * residual**2) + 0.5 * self.alpha * np.sum(W**2)
+        dual = np.sum(A * T) - 0.5 * np.sum(A * residual) - 0.5 / self.alpha * np.sum((X.T @ A) ** 2)
+        point = Checkpoint(1, time.perf_counter() - began, float(primal), float(dual))
+        result = Result(W.T, A, (point,), self.tol * float(primal), Status.CONVERGED)
+        return result, self._linear_attributes(result.coef)
+
+
+if __name__ == "__main__":
+    from comargin.data import load
+    from comargin.metrics import evaluate
+
+    train, test = load("digits", split="train"), load("digits", split="test")
+    model = RidgeLabels(alpha=10.0).fit(train.X, train.Y)
+    measures = evaluate(test.Y, model.decision_function(test.X), model.predict(test.X))
+    print(f"objective {model.objective_:.4f}, gap {model.duality_gap_:.1e}")
+    print(f"Hamming loss {measures['hamming_loss']:.4f}, micro-F1 {measures['micro_f1']:.4f}")

@@ -1,0 +1,5 @@
+"""``python -m comargin`` is the command ``comargin``."""
+
+from .cli import main
+
+main()

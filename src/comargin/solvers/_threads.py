@@ -1,0 +1,41 @@
+"""Worker threads over kernels without the GIL: as many as were asked for, and no hidden ones in BLAS."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+from threadpoolctl import ThreadpoolController
+
+
+@contextlib.contextmanager
+def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield a pool of threads, with BLAS held to one thread per worker.
+
+    The small dense systems of the solvers are slower with BLAS threads than without, and n_jobs=1 should mean one core.
+
+    Parameters
+    ----------
+    count : int
+        Workers.
+
+    Yields
+    ------
+    ThreadPoolExecutor
+        Ended, with all work done or dropped, when the block ends.
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        pool = ThreadPoolExecutor(max_workers=count)
+        try:
+            yield pool
+        finally:
+            # After an error or Ctrl-C: drop what has not started, wait for what has.
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    """Finding the loaded libraries takes milliseconds: once per process."""
+    return ThreadpoolController()

@@ -1,0 +1,253 @@
+"""The rules of the code base, read from its syntax trees."""
+
+import ast
+import importlib
+import inspect
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src" / "comargin"
+FILES = sorted(SRC.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in FILES}
+STDLIB = set(sys.stdlib_module_names)
+
+# layer -> (layers of ours it may import, third-party packages it may import)
+LAYERS = {
+    "_indicator": (set(), {"numpy", "scipy"}),
+    "kernels": (set(), {"numba", "numpy"}),
+    "problems": (set(), {"numpy", "scipy"}),
+    "graphs": ({"_indicator"}, {"numpy", "scipy", "networkx"}),
+    "data": (set(), {"numpy", "scipy", "sklearn", "pyarrow"}),
+    "solvers": ({"kernels", "problems", "graphs"}, {"numpy", "scipy", "threadpoolctl", "rich"}),
+    "_validation": ({"kernels"}, {"numpy", "scipy", "sklearn"}),
+    "metrics": ({"_indicator"}, {"numpy", "scipy", "sklearn"}),
+    "model_selection": ({"_indicator"}, {"numpy", "scipy", "sklearn"}),
+    "thresholds": ({"_indicator", "metrics", "model_selection"}, {"numpy", "scipy", "sklearn", "joblib"}),
+    "estimators": (
+        {"_validation", "kernels", "problems", "graphs", "solvers", "metrics", "model_selection", "thresholds"},
+        {"numpy", "scipy", "sklearn", "joblib"},
+    ),
+    "cli": (
+        {"estimators", "data", "graphs", "metrics", "model_selection", "thresholds", "__init__"},
+        {"numpy", "scipy", "sklearn", "typer", "rich"},
+    ),
+    "__main__": ({"cli"}, set()),
+    "__init__": ({"estimators", "data", "graphs", "metrics", "model_selection", "thresholds"}, set()),
+}
+# Only these may be imported anywhere in a layer; the rest of these packages stay out at import time.
+LAZY_ONLY = {
+    "data": {"sklearn", "pyarrow"},
+    "graphs": {"networkx"},
+    "solvers": {"rich"},
+}
+MAX_LINES = 450
+
+
+def name_of(path):
+    return str(path.relative_to(SRC))
+
+
+def layer_of(path):
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imports(path):
+    """Yield (module path inside the package or None, third-party package or None, node, not done at import time)."""
+    tree = TREES[path]
+    package = path.relative_to(SRC.parent).with_suffix("").parts
+    package = package[:-1]
+    lazy = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.FunctionDef) or (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING")
+        for node in ast.walk(block)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield None, alias.name.split(".")[0], node, id(node) in lazy
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - (node.level - 1)] + tuple((node.module or "").split("."))
+            base = tuple(part for part in base if part)
+            if len(base) == 1:  # from . import x, at the root
+                for alias in node.names:
+                    inside = (SRC / alias.name).is_dir() or (SRC / f"{alias.name}.py").exists()
+                    target = alias.name if inside else "__init__"
+                    yield (target,), None, node, id(node) in lazy
+            else:
+                yield base[1:], None, node, id(node) in lazy
+        elif isinstance(node, ast.ImportFrom):
+            yield None, node.module.split(".")[0], node, id(node) in lazy
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_import_law(path):
+    layer = layer_of(path)
+    assert layer in LAYERS, f"{layer} is not a known layer: add it to LAYERS with what it may import"
+    ours, theirs = LAYERS[layer]
+    for inside, outside, node, lazy in imports(path):
+        where = f"{name_of(path)}:{node.lineno}"
+        if inside is not None:
+            assert inside[0] == layer or inside[0] in ours, f"{where}: {layer} must not import {'.'.join(inside)}"
+        elif outside not in STDLIB:
+            assert outside != "comargin", f"{where}: import our own modules relatively"
+            assert outside in theirs, f"{where}: {layer} must not import {outside}"
+            if outside in LAZY_ONLY.get(layer, ()):
+                assert lazy, f"{where}: {outside} is imported inside functions only in {layer}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_private_scikit_learn_stays_in_one_file(path):
+    if name_of(path) == "estimators/_base.py":
+        return
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sklearn"):
+            parts = [*node.module.split("."), *(alias.name for alias in node.names)]
+            private = [part for part in parts if part.startswith("_")]
+            assert not private, f"{name_of(path)}:{node.lineno}: private scikit-learn name {private}"
+
+
+def test_validate_data_has_one_caller():
+    callers = [name_of(p) for p in FILES if p.parent.name != "thresholds" and "validate_data(" in p.read_text()]
+    assert callers == ["_validation.py"]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_compiled_code_uses_the_one_decorator(path):
+    inside_kernels = layer_of(path) == "kernels"
+    for node in ast.walk(TREES[path]):
+        if isinstance(node, ast.ImportFrom) and node.module == "numba":
+            names = {alias.name for alias in node.names}
+            allowed = {"njit"} if path.name == "_jit.py" else {"types"}
+            assert names <= allowed, f"{name_of(path)}: from numba import {names - allowed}"
+        if isinstance(node, ast.keyword) and node.arg in {"parallel", "fastmath", "cache", "nogil"} and inside_kernels:
+            assert path.name == "_jit.py", f"{name_of(path)}:{node.value.lineno}: {node.arg}= belongs to _jit.py"
+        if isinstance(node, ast.FunctionDef) and inside_kernels:
+            for decorator in node.decorator_list:
+                text = ast.unparse(decorator)
+                known = text in {"kernel", "property"} or re.fullmatch(r"overload\(row_\w+, jit_options=_FAST\)", text)
+                assert known, f"{name_of(path)}:{node.lineno}: @{text}"
+    if path.name == "_jit.py":
+        assert "kernel = njit(cache=True, nogil=True)" in path.read_text()
+
+
+def test_fastmath_keeps_nan_and_infinity():
+    from comargin.kernels import _rows
+
+    assert _rows._FAST == {"fastmath": {"reassoc", "contract"}}
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_no_print_and_not_too_long(path):
+    calls = [node for node in ast.walk(TREES[path]) if isinstance(node, ast.Call)]
+    prints = [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+    assert not prints, f"{name_of(path)}: print in lines {prints}"
+    n_lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert n_lines <= MAX_LINES, f"{name_of(path)} has {n_lines} lines: split it by meaning"
+
+
+def documented_parameters(docstring):
+    """Names of the Parameters section of a numpydoc docstring, or None when there is none."""
+    lines = inspect.cleandoc(docstring).splitlines()
+    for k in range(len(lines) - 1):
+        if lines[k].strip() == "Parameters" and set(lines[k + 1].strip()) == {"-"}:
+            break
+    else:
+        return None
+    names = []
+    for i in range(k + 2, len(lines)):
+        line = lines[i]
+        if i + 1 < len(lines) and re.fullmatch(r"-{3,}", lines[i + 1].strip()):
+            break
+        if line and not line[0].isspace():
+            # numpydoc says "name : type"; kernels say "name : type, meaning" on one line
+            names += [name.strip().lstrip("*") for name in line.split(" : ")[0].split(",")]
+    return names
+
+
+def signature_names(node):
+    args = node.args
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
+    every += [extra for extra in (args.vararg, args.kwarg) if extra is not None]
+    return [arg.arg for arg in every if arg.arg not in {"self", "cls"}]
+
+
+def documented_functions():
+    """(id, names in the signature, docstring) of every function and class with a Parameters section."""
+    for path, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                docstring, signature = ast.get_docstring(node), node
+            elif isinstance(node, ast.ClassDef):
+                docstring = ast.get_docstring(node)
+                signature = next(
+                    (m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None
+                )
+            else:
+                continue
+            if docstring and signature is not None and documented_parameters(docstring) is not None:
+                yield pytest.param(signature_names(signature), docstring, id=f"{name_of(path)}::{node.name}")
+
+
+@pytest.mark.parametrize(("signature", "docstring"), list(documented_functions()))
+def test_documented_arguments_are_the_signature(signature, docstring):
+    assert documented_parameters(docstring) == signature
+
+
+def public_objects():
+    for module_name in ("", ".data", ".metrics", ".model_selection", ".thresholds", ".graphs"):
+        module = importlib.import_module(f"comargin{module_name}")
+        for name in module.__all__:
+            thing = getattr(module, name)
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                yield pytest.param(thing, id=f"comargin{module_name}.{name}")
+
+
+@pytest.mark.parametrize("thing", list(public_objects()))
+def test_public_names_are_documented(thing):
+    docstring = inspect.getdoc(thing)
+    assert docstring
+    if inspect.isfunction(thing) and inspect.signature(thing).parameters:
+        assert documented_parameters(docstring) is not None, "no Parameters section"
+    is_record = inspect.isclass(thing) and (hasattr(thing, "__dataclass_fields__") or issubclass(thing, tuple | Exception))
+    if not is_record and not inspect.isabstract(thing):
+        assert "Examples" in docstring, "no Examples section"
+
+
+def loaded_modules(code):
+    script = f"import sys\n{code}\nimport json; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return {name.split(".")[0] for name in json.loads(done.stdout.splitlines()[-1])}
+
+
+def test_import_is_light():
+    loaded = loaded_modules("import comargin; dir(comargin)")
+    assert not loaded & {"numba", "sklearn", "scipy", "numpy", "pandas", "typer", "rich"}
+
+
+def test_help_is_light():
+    code = "import comargin.cli\nsys.argv = ['comargin', '--help']\ntry: comargin.cli.main()\nexcept SystemExit: pass"
+    assert not loaded_modules(code) & {"numba", "sklearn", "scipy", "numpy", "pandas"}
+
+
+def test_lazy_names_are_all_public_names():
+    import comargin
+
+    assert sorted(comargin.__all__) == dir(comargin)
+    for name in comargin.__all__:
+        assert getattr(comargin, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = comargin.nothing
+
+
+def test_version_is_the_packages():
+    from importlib.metadata import version
+
+    import comargin
+
+    assert comargin.__version__ == version("comargin")

@@ -1,0 +1,30 @@
+"""The examples run, and the learner they build keeps the whole estimator contract."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+# Registered under its name, so that its classes can be pickled.
+_spec = importlib.util.spec_from_file_location("own_learner", EXAMPLES / "own_learner.py")
+own_learner = sys.modules["own_learner"] = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(own_learner)
+
+
+@pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
+def test_example_runs(script):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    assert not done.stderr
+
+
+@parametrize_with_checks([own_learner.RidgeLabels()])
+def test_a_new_learner_passes_scikit_learns_checks(estimator, check):
+    check(estimator)
