@@ -13,10 +13,10 @@ def m3l_optimum(X, S, U):
     return float(problem.value), np.asarray(Z.value)
 
 
-def box_qp_optimum(Q, c, upper):
-    """Minimum of 1/2 x^T Q x + c^T x over 0 <= x <= upper."""
+def box_qp_optimum(M, c, upper):
+    """Minimum of 1/2 ||M^T x||^2 + c^T x over 0 <= x <= upper."""
     x = cp.Variable(len(c))
-    objective = 0.5 * cp.quad_form(x, cp.psd_wrap(Q)) + c @ x
+    objective = 0.5 * cp.sum_squares(M.T @ x) + c @ x
     problem = cp.Problem(cp.Minimize(objective), [x >= 0, x <= upper])
     problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-11, tol_gap_rel=1e-11, tol_feas=1e-11)
     return float(problem.value)

@@ -22,7 +22,7 @@ def test_reaches_the_minimum(rng, rank):
     assert (x >= 0).all()
     assert (x <= upper).all()
     value = 0.5 * x @ Q @ x + c @ x
-    assert_allclose(value, reference.box_qp_optimum(Q, c, upper), rtol=1e-6, atol=1e-8)
+    assert_allclose(value, reference.box_qp_optimum(M, c, upper), rtol=1e-6, atol=1e-8)
 
 
 def test_never_worse_when_stopped_early(rng):

@@ -1,5 +1,27 @@
 """Multi-label data: readers, writers, conversion, a catalogue of known sets, and generators."""
 
 from ._dataset import DataFormatError, Dataset
+from ._detect import detect_format
+from ._formats import FORMATS, convert, read, write
+from ._openml import DatasetUnavailableError
+from .catalogue import ClassSignatures, DatasetInfo, list_datasets, load, load_signatures
+from .generators import make_cgm_toy, make_correlated, make_text_like
 
-__all__ = ["DataFormatError", "Dataset"]
+__all__ = [
+    "FORMATS",
+    "ClassSignatures",
+    "DataFormatError",
+    "Dataset",
+    "DatasetInfo",
+    "DatasetUnavailableError",
+    "convert",
+    "detect_format",
+    "list_datasets",
+    "load",
+    "load_signatures",
+    "make_cgm_toy",
+    "make_correlated",
+    "make_text_like",
+    "read",
+    "write",
+]

@@ -176,7 +176,7 @@ def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None
     """
     if split not in _SPLITS:
         raise ValueError(f"split must be one of {', '.join(_SPLITS)}, got {split!r}")
-    home = _home(data_home)
+    home = find_data_home(data_home)
     key, folder = _resolve(name, home)
     if key == "digits":
         return _digits(split)
@@ -221,7 +221,7 @@ def load_signatures(name: str = "awa", data_home: str | os.PathLike[str] | None 
     >>> awa = load_signatures("awa")  # doctest: +SKIP
     >>> R = correlation_from_classes(awa.signatures[awa.test_classes])  # doctest: +SKIP
     """
-    home = _home(data_home)
+    home = find_data_home(data_home)
     key, folder = _resolve(name, home)
     if folder is None:
         raise DatasetUnavailableError(key, home)
@@ -270,7 +270,7 @@ def list_datasets(data_home: str | os.PathLike[str] | None = None) -> list[Datas
     >>> [info.where for info in list_datasets() if info.name == "digits"]
     ['built in']
     """
-    home = _home(data_home)
+    home = find_data_home(data_home)
     found = dict(_KNOWN)
     for folder in _folders(home):
         known = found.get(folder.name)
@@ -284,7 +284,19 @@ def list_datasets(data_home: str | os.PathLike[str] | None = None) -> list[Datas
     ]
 
 
-def _home(data_home: str | os.PathLike[str] | None) -> Path:
+def find_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """Return the data folder: the argument, else ``$COMARGIN_DATA``, else ``~/.cache/comargin``.
+
+    Parameters
+    ----------
+    data_home : path or None, default=None
+        A folder that overrides the environment.
+
+    Returns
+    -------
+    Path
+        The folder, which need not exist.
+    """
     if data_home is None:
         data_home = os.environ.get(_ENVIRONMENT) or _DEFAULT_HOME
     return Path(data_home).expanduser()

@@ -13,6 +13,7 @@ from ..kernels._random import random_state_array
 from ..kernels._rows import CSR
 from ..problems.m3l import M3LProblem
 from ._box_newton import newton_on_box
+from ._interior_point import interior_point_on_box
 from ._loop import Control, run_loop, tolerance
 from ._result import Result
 from ._threads import worker_threads
@@ -20,12 +21,14 @@ from ._threads import worker_threads
 # Labels that share one product x_i^T V. Fixed, so that the result does not depend on the number of threads.
 LABELS_PER_BLOCK = 32
 
-# A label that is not solved after this many passes is badly scaled: take Newton steps on its free variables, as long as
-# there are few enough of them for a dense factorisation.
-# They may cost what the passes before cost, or this many operations for all labels of a block.
-_NEWTON_AFTER = 20
+# What is not solved after this many passes is badly scaled, and is finished by methods that see all directions at once:
+# Newton steps, on at most so many variables, and an interior-point method, on at most so many entries of a dense X. They
+# may cost what the passes still to be expected would (at most so many), or so many operations for the labels of a block.
+_FINISH_AFTER = 20
 _NEWTON_SIZE = 512
-_NEWTON_FLOPS = 2e8
+_DENSE_SIZE = 20_000_000
+_FINISH_FLOPS = 2e8
+_MAX_EXPECTED = 2000.0
 
 
 def label_blocks(n_labels: int) -> list[slice]:
@@ -60,7 +63,9 @@ class _Block:
     dual: float = -np.inf
     estimate: float = np.inf
     done: bool = False
-    epochs_since_newton: int = 0
+    n_epochs: int = 0
+    certified: tuple[int, float] = (0, np.inf)  # passes and gap at the last certificate
+    epochs_to_go: float = 0.0
     V: np.ndarray = field(init=False)
     bounds: np.ndarray = field(init=False)
 
@@ -82,7 +87,7 @@ class _Block:
     def epoch(self) -> None:
         """One pass over the active set."""
         p = self.problem
-        self.epochs_since_newton += 1
+        self.n_epochs += 1
         m3l_identity_epoch(
             self.view, p.S, self.sqnorm, p.row_upper, p.label_upper, self.A, self.V,
             self.rows, self.labels, self.n_active, self.bounds, self.state, self.gap_parts,
@@ -91,42 +96,66 @@ class _Block:
 
     def certify(self) -> None:
         """Exact objectives; V is computed anew, so rounding of the updates does not add up."""
-        if self.epochs_since_newton >= _NEWTON_AFTER:
-            self.newton_on_free()
+        if self.n_epochs >= _FINISH_AFTER:
+            self.finish_labels()
         self.V = self.problem.dual_average(self.A)
         self.dual = 2.0 * float(np.sum(self.A)) - 2.0 * float(np.sum(self.V * self.V))
         self.primal = self.problem.primal(2.0 * self.V)
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
         allowed = 0.9 * tolerance(self.tol, self.primal)
-        self.done = self.primal - self.dual <= allowed
+        gap = self.primal - self.dual
+        self.done = gap <= allowed
+        if not self.done:
+            self.epochs_to_go = self._expected_epochs(gap, allowed)
+            self.certified = (self.n_epochs, gap)
         if not self.done and self.estimate <= allowed:
             self.activate_all()  # the active part is solved, something shrunk too early is not
 
-    def newton_on_free(self) -> None:
-        """Label by label, solve for the free dual variables and those that most want to leave a bound."""
+    def _expected_epochs(self, gap: float, allowed: float) -> float:
+        """Passes until ``allowed`` if the gap goes on shrinking half as fast as it did since the last certificate."""
+        n_before, gap_before = self.certified
+        if not 0.0 < gap < gap_before or not np.isfinite(gap_before) or allowed <= 0.0:
+            return _MAX_EXPECTED
+        expected = (self.n_epochs - n_before) * np.log(gap / allowed) / np.log(gap_before / gap)
+        return min(2.0 * float(expected), _MAX_EXPECTED)
+
+    def finish_labels(self) -> None:
+        """Label by label, take the steps that coordinate descent cannot: see ``_finish_label``."""
         upper = self.problem.upper()
         n_stored = self.view.data.size if isinstance(self.view, CSR) else self.view.size
-        max_flops = max(4.0 * n_stored * self.epochs_since_newton, _NEWTON_FLOPS / self.A.shape[1])
-        self.epochs_since_newton = 0
+        flops = max(4.0 * n_stored * self.epochs_to_go, _FINISH_FLOPS / self.A.shape[1])
         for label in range(self.A.shape[1]):
-            a, u, s = self.A[:, label], upper[:, label], self.problem.S[:, label]
-            free = (a > 0.0) & (a < u)
-            n_free = int(np.count_nonzero(free))
-            if n_free > _NEWTON_SIZE:
-                continue
-            gradient = 4.0 * s * (self.problem.X @ self.V[:, label]) - 2.0  # of -D
-            violation = np.where(a <= 0.0, -gradient, gradient)
-            violation[free | (u <= 0.0)] = 0.0
-            others = np.flatnonzero(violation > 0.0)
-            others = others[np.argsort(-violation[others], kind="stable")[: _NEWTON_SIZE - n_free]]
-            chosen = np.concatenate([np.flatnonzero(free), others])
-            if chosen.size:
-                X_chosen = self.problem.X[chosen]
-                K = X_chosen @ X_chosen.T
-                K = K if isinstance(K, np.ndarray) else K.toarray()
-                Q = 4.0 * K * np.outer(s[chosen], s[chosen])
-                self.A[chosen, label] = newton_on_box(Q, gradient[chosen], a[chosen], u[chosen], max_flops=max_flops)
+            self._finish_label(label, upper[:, label], flops)
         self.activate_all()
+
+    def _finish_label(self, label: int, u: np.ndarray, flops: float) -> None:
+        """Newton on the free dual variables and those that most want to leave a bound, when they are few.
+
+        When they are many, the features are few and badly scaled (the rank of X bounds the free variables of a generic
+        optimum): an interior-point method finds the few that are really free.
+        """
+        X, s, a = self.problem.X, self.problem.S[:, label], self.A[:, label]
+        if np.count_nonzero((a > 0.0) & (a < u)) > _NEWTON_SIZE:
+            n_samples, n_features = X.shape
+            if 60.0 * n_samples * n_features**2 > flops or n_samples * n_features > _DENSE_SIZE:
+                return
+            rows = np.flatnonzero(u > 0.0)
+            dense = X[rows] if isinstance(X, np.ndarray) else X[rows].toarray()
+            a[rows] = interior_point_on_box(2.0 * s[rows, None] * dense, 2.0, u[rows])
+            self.V[:, label] = X.T @ (s * a)
+        gradient = 4.0 * s * (X @ self.V[:, label]) - 2.0  # of -D
+        free = (a > 0.0) & (a < u)
+        violation = np.where(a <= 0.0, -gradient, gradient)
+        violation[free | (u <= 0.0)] = 0.0
+        others = np.flatnonzero(violation > 0.0)
+        n_others = max(_NEWTON_SIZE - np.count_nonzero(free), 0)
+        others = others[np.argsort(-violation[others], kind="stable")[:n_others]]
+        chosen = np.concatenate([np.flatnonzero(free), others])
+        if 0 < chosen.size <= _NEWTON_SIZE:
+            K = X[chosen] @ X[chosen].T
+            K = K if isinstance(K, np.ndarray) else K.toarray()
+            Q = 4.0 * K * np.outer(s[chosen], s[chosen])
+            a[chosen] = newton_on_box(Q, gradient[chosen], a[chosen], u[chosen], max_flops=flops)
 
 
 def solve_m3l(

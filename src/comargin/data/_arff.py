@@ -1,0 +1,271 @@
+"""Mulan and MEKA data sets: ARFF files with labels named by an XML file or counted in the relation name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
+from ._arff_plan import Plan, make_plan
+from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse, first_row_is_sparse
+from ._dataset import DataFormatError, Dataset
+from ._labels_xml import find_labels_xml, read_labels_xml, write_labels_xml
+from ._missing import fill_missing
+from ._numbers import format_number
+from ._source import AtomicFiles, TextSource, plain_suffix
+from ._table import as_dense
+
+Labels = str | Path | int | Sequence[str] | None
+
+
+def read_arff(
+    path: Path,
+    *,
+    labels: Labels,
+    meka: bool,
+    nominal: str,
+    missing: str,
+    drop: Sequence[str],
+    encoding: str,
+    fast: bool = True,
+) -> Dataset:
+    """Read a Mulan or MEKA data set; the arguments are those of `comargin.data.read`.
+
+    Parameters
+    ----------
+    path : Path
+        The ARFF file.
+    labels : str, Path, int, sequence of str or None
+        Which attributes are labels.
+    meka : bool
+        Without ``labels``, whether the relation name counts the labels (else an XML file names them).
+    nominal, missing : str
+        What to do with nominal attributes and missing values.
+    drop : sequence of str
+        Attributes to leave out.
+    encoding : str
+        Text encoding.
+    fast : bool
+        False: every row by the careful parser.
+
+    Returns
+    -------
+    Dataset
+        Dense arrays for a file of dense rows, CSR arrays for one of sparse rows.
+    """
+    with TextSource(path, encoding) as source:
+        header = read_header(source)
+        which, origin = _choose_labels(path, header, labels, meka)
+        plan = make_plan(path, header, which, origin, nominal=nominal, missing=missing, drop=drop)
+        X, Y = _read_rows(source, plan, fast)
+    X = fill_missing(X, missing)
+    return Dataset(X, Y, plan.feature_names, plan.label_names, "")
+
+
+def _choose_labels(path: Path, header: Header, labels: Labels, meka: bool) -> tuple[Sequence[str] | int, str]:
+    if isinstance(labels, (int, np.integer)):
+        return int(labels), "labels="
+    if labels is None and meka:
+        count = meka_labels(header.relation)
+        if count is None:
+            raise DataFormatError(path, "the relation name does not count the labels (-C n); say labels=")
+        return count, "-C in the relation name"
+    if labels is None or isinstance(labels, (str, Path)):
+        xml = find_labels_xml(path) if labels is None else Path(labels)
+        return read_labels_xml(xml), f"listed in {xml.name}"
+    return tuple(labels), "labels="
+
+
+def _read_rows(
+    source: TextSource, plan: Plan, fast: bool
+) -> tuple[np.ndarray, np.ndarray] | tuple[sp.csr_array, sp.csr_array]:
+    careful = CarefulParser(source, plan)
+    splitter = _SparseSplitter(plan)
+    fast = fast and plan.numeric
+    dense: list[tuple[np.ndarray, np.ndarray]] = []
+    sparse: list[tuple[sp.csr_array, sp.csr_array]] = []
+    is_sparse: bool | None = None
+    for first, block in source.blocks():
+        if not block.strip():
+            continue
+        if is_sparse is None:
+            is_sparse = first_row_is_sparse(source, first, block)
+        if is_sparse:
+            rows = fast_sparse(block, plan) if fast else None
+            sparse.append(splitter.split(careful.sparse(first, block) if rows is None else rows))
+        elif is_sparse is not None:
+            values = fast_dense(block, plan) if fast else None
+            dense.append(_split_dense(careful.dense(first, block) if values is None else values, plan))
+    if not dense and not sparse:
+        raise source.fail("has no rows after @data", source.line)
+    if is_sparse:
+        X, Y = (sp.vstack(parts, format="csr") for parts in zip(*sparse, strict=True))
+        return X, Y
+    X, Y = (np.concatenate(parts) for parts in zip(*dense, strict=True))
+    return X, Y
+
+
+def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Columns of X (one-hot ones expanded) and Y from one column per attribute."""
+    labels = values[:, as_slice(plan.label_order)]
+    Y = np.where(np.isnan(labels), 0.0, labels).astype(np.int8)
+    columns = [plan.columns[j] for j in plan.feature_order]
+    X = values[:, as_slice(plan.feature_order)]
+    if any(column.onehot for column in columns):
+        X, codes = np.zeros((len(values), sum(column.width for column in columns))), X
+        start = 0
+        for j, column in enumerate(columns):
+            if column.onehot:
+                absent = np.isnan(codes[:, j])
+                X[absent, start : start + column.width] = np.nan
+                present = np.flatnonzero(~absent)
+                X[present, start + codes[present, j].astype(np.intp)] = 1.0
+            else:
+                X[:, start] = codes[:, j]
+            start += column.width
+    return np.ascontiguousarray(X), Y
+
+
+class _SparseSplitter:
+    """Turns blocks of sparse rows into CSR X and Y; attributes left out take their omitted value."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        columns = plan.columns
+        self.n_labels = plan.label_order.size
+        self.label_column = np.full(plan.n_attributes, -1, dtype=np.int32)
+        self.label_column[plan.label_order] = np.arange(self.n_labels)
+        widths = np.array([columns[j].width for j in plan.feature_order], dtype=np.int32)
+        self.n_features = int(widths.sum())
+        self.feature_column = np.full(plan.n_attributes, -1, dtype=np.int32)
+        self.feature_column[plan.feature_order] = np.cumsum(widths) - widths
+        self.onehot = np.array([column.onehot for column in columns])
+        self.omitted = np.array([column.omitted for column in columns])
+        # Those that mean something when left out; a one-hot one is then its value 0: its first column is 1.
+        self.special = np.flatnonzero((self.omitted != 0) | self.onehot)
+
+    def split(self, rows: SparseRows) -> tuple[sp.csr_array, sp.csr_array]:
+        """X and Y of a block."""
+        n_rows = rows.counts.size
+        row = np.repeat(np.arange(n_rows, dtype=np.int32), rows.counts)
+        attribute, value = rows.attributes, rows.values
+        if self.special.size:
+            row, attribute, value = self._with_omitted(n_rows, row, attribute, value)
+        label = self.label_column[attribute]
+        chosen = np.flatnonzero(label >= 0)
+        marks = np.nan_to_num(value[chosen], nan=0.0).astype(np.int8)
+        Y = _csr(marks, row[chosen], label[chosen], (n_rows, self.n_labels))
+        column = self.feature_column[attribute]
+        chosen = np.flatnonzero(column >= 0)
+        row, attribute, column, value = row[chosen], attribute[chosen], column[chosen], value[chosen]
+        hot = self.onehot[attribute] if self.special.size else np.zeros(0, dtype=bool)
+        if hot.any():
+            row, column, value = _expand_onehot(row, attribute, column, value, hot, self.plan)
+        return _csr(value, row, column, (n_rows, self.n_features)), Y
+
+    def _with_omitted(
+        self, n_rows: int, row: np.ndarray, attribute: np.ndarray, value: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        position = np.full(self.plan.n_attributes, -1)
+        position[self.special] = np.arange(self.special.size)
+        at = position[attribute]
+        left_out = np.ones((n_rows, self.special.size), dtype=bool)
+        left_out[row[at >= 0], at[at >= 0]] = False
+        absent_row, absent = np.nonzero(left_out)
+        absent = self.special[absent]
+        return (
+            np.concatenate([row, absent_row]),
+            np.concatenate([attribute, absent]),
+            np.concatenate([value, self.omitted[absent]]),
+        )
+
+
+def _expand_onehot(
+    row: np.ndarray, attribute: np.ndarray, column: np.ndarray, value: np.ndarray, hot: np.ndarray, plan: Plan
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One entry 1 in the column of the value; a missing value is NaN in all columns of its attribute."""
+    known = hot & ~np.isnan(value)
+    column = column + np.where(known, value, 0.0).astype(column.dtype)
+    value = np.where(known, 1.0, value)
+    more = [
+        (np.full(width - 1, row[i]), column[i] + np.arange(1, width))
+        for i in np.flatnonzero(hot & ~known)
+        if (width := plan.columns[attribute[i]].width) > 1
+    ]
+    if more:
+        row = np.concatenate([row, *(rows for rows, _ in more)])
+        column = np.concatenate([column, *(columns for _, columns in more)])
+        value = np.concatenate([value, np.full(row.size - value.size, np.nan)])
+    return row, column, value
+
+
+def _csr(data: np.ndarray, row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sp.csr_array:
+    matrix = sp.csr_array(sp.coo_array((data, (row, column)), shape=shape))
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
+
+
+def write_arff(dataset: Dataset, path: Path, *, meka: bool, files: AtomicFiles) -> None:
+    """Write a Mulan (ARFF and XML) or MEKA (ARFF, labels first) data set, sparse rows when X is sparse.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to write, checked.
+    path : Path
+        The ARFF file; the XML stands beside it.
+    meka : bool
+        MEKA's form.
+    files : AtomicFiles
+        Where files are opened.
+    """
+    clash = set(dataset.feature_names) & set(dataset.label_names)
+    if clash:
+        raise ValueError(f"dataset: {sorted(clash)[0]!r} names a feature and a label, which ARFF cannot hold")
+    features = [(name, "numeric") for name in dataset.feature_names]
+    labels = [(name, "{0,1}") for name in dataset.label_names]
+    # A name that looks like MEKA's count of labels would be taken for one.
+    name = without_label_count(dataset.name or path.stem)
+    file = files.open(path)
+    if meka:
+        write_header(file, f"{name}: -C {len(labels)}", labels + features)
+    else:
+        write_header(file, name, features + labels)
+    if sp.issparse(dataset.X):
+        _write_sparse(file, dataset, meka)
+    else:
+        _write_dense(file, dataset, meka)
+    if not meka:
+        stem = path.with_suffix("") if plain_suffix(path) != path.suffix.lower() else path
+        write_labels_xml(dataset.label_names, files.open(stem.with_suffix(".xml")))
+
+
+def _text(value: float) -> str:
+    return format_number(value) if value == value else "?"
+
+
+def _write_dense(file: IO[str], dataset: Dataset, meka: bool) -> None:
+    X, Y = as_dense(dataset)
+    for x, y in zip(X, Y, strict=True):
+        features, labels = [_text(v) for v in x.tolist()], [str(v) for v in y.tolist()]
+        file.write(",".join(labels + features if meka else features + labels) + "\n")
+
+
+def _write_sparse(file: IO[str], dataset: Dataset, meka: bool) -> None:
+    X, Y = sp.csr_array(dataset.X), sp.csr_array(dataset.Y)
+    shift_x, shift_y = (Y.shape[1], 0) if meka else (0, X.shape[1])
+    for i in range(X.shape[0]):
+        at, to = X.indptr[i], X.indptr[i + 1]
+        entries = [
+            (int(j) + shift_x, _text(v))
+            for j, v in zip(X.indices[at:to], X.data[at:to].tolist(), strict=True)
+            if v != 0
+        ]
+        at, to = Y.indptr[i], Y.indptr[i + 1]
+        entries += [(int(j) + shift_y, "1") for j in Y.indices[at:to]]
+        file.write("{" + ",".join(f"{j} {v}" for j, v in sorted(entries)) + "}\n")

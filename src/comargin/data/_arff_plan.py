@@ -1,0 +1,238 @@
+"""From ARFF attributes to columns of X and Y: which attribute is what, and how its values become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ._arff_header import Attribute, Header
+from ._dataset import DataFormatError
+from ._numbers import parse_number
+
+NOMINAL = ("auto", "onehot")
+MISSING = ("error", "nan", "zero", "mean")
+POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
+NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
+FEATURE, LABEL, DROPPED = range(3)
+
+
+def by_meaning(values: tuple[str, str]) -> tuple[float, float] | None:
+    """Codes of two values one of which plainly means yes and the other no; None when they do not."""
+    first, second = values[0].lower(), values[1].lower()
+    if first in NEGATIVE_WORDS and second in POSITIVE_WORDS:
+        return 0.0, 1.0
+    if first in POSITIVE_WORDS and second in NEGATIVE_WORDS:
+        return 1.0, 0.0
+    return None
+
+
+@dataclass
+class Column:
+    """How one attribute is read.
+
+    ``codes`` maps the text of a nominal value to its number (None: the attribute is numeric); with
+    ``onehot`` the number is the position of the value and stands for that many columns. ``omitted`` is the
+    number a sparse row means by leaving the attribute out: 0 for numeric ones, the code of the FIRST
+    declared value for nominal ones, as in Weka.
+    """
+
+    attribute: Attribute
+    role: int
+    codes: dict[str, float] | None = None
+    onehot: bool = False
+    numbers: frozenset[float] | None = None  # the declared values when all are numbers
+    omitted: float = 0.0
+    missing_allowed: bool = False
+
+    @property
+    def width(self) -> int:
+        """Number of columns of X."""
+        return len(self.attribute.values) if self.onehot else 1
+
+    @property
+    def names(self) -> list[str]:
+        """Names of those columns."""
+        name = self.attribute.name
+        return [f"{name}={value}" for value in self.attribute.values] if self.onehot else [name]
+
+    def number(self, text: str, quoted: bool) -> float | str:
+        """Number of one value as written in a row (NaN: missing), or what is wrong with it."""
+        if self.role == DROPPED:
+            return 0.0
+        if text == "?" and not quoted:
+            if self.missing_allowed:
+                return float("nan")
+            what = "label" if self.role == LABEL else "value"
+            return f"the {what} of attribute {self.attribute.name!r} is missing (?); missing= says what to do"
+        if self.codes is None or (self.numbers is not None and text not in self.codes):
+            value = parse_number(text)
+            if value is not None and (self.numbers is None or value in self.numbers):
+                if self.role == LABEL and self.codes is None and value not in (0.0, 1.0):
+                    return f"label {self.attribute.name!r} is {text!r}, allowed are 0 and 1"
+                return value if self.numbers is None else self._code_of_number(value)
+            if self.codes is None:
+                return f"{text[:40]!r} is not a finite number (attribute {self.attribute.name!r})"
+        code = self.codes.get(text)
+        if code is None:
+            return f"{text[:40]!r} is not a declared value of attribute {self.attribute.name!r}"
+        return code
+
+    def _code_of_number(self, value: float) -> float:
+        assert self.codes is not None
+        return next(code for text, code in self.codes.items() if float(text) == value)
+
+
+def _code_nominal(column: Column, nominal: str, path: Path) -> None:
+    """Choose the codes of a nominal attribute (the rules are in the docstring of `comargin.data.read`)."""
+    attribute = column.attribute
+    values = attribute.values
+    numbers = [parse_number(value) for value in values]
+    all_numbers = [number for number in numbers if number is not None]
+    if len(all_numbers) == len(values):
+        column.numbers = frozenset(all_numbers)
+        column.codes = dict(zip(values, all_numbers, strict=True))
+    if column.role == LABEL:
+        if column.codes is not None and set(column.codes.values()) <= {0.0, 1.0}:
+            pass
+        elif column.codes is not None and set(column.codes.values()) == {-1.0, 1.0}:
+            column.codes = {text: max(value, 0.0) for text, value in column.codes.items()}
+        elif len(values) == 2:
+            column.codes = dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
+        else:
+            reason = f"label {attribute.name!r} has {len(values)} values, expected {{0,1}} or two"
+            raise DataFormatError(path, reason, attribute.line)
+    elif column.codes is None and len(values) == 2:
+        column.codes = dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
+    elif column.codes is None or (nominal == "onehot" and len(values) > 2):
+        column.onehot = True
+        column.codes = {value: float(position) for position, value in enumerate(values)}
+    column.omitted = column.codes[values[0]]
+
+
+@dataclass
+class Plan:
+    """All attributes of a file, and the arrays the fast path needs."""
+
+    columns: list[Column]
+    label_order: np.ndarray  # attribute of every label, in the order asked for
+    feature_order: np.ndarray  # attribute of every feature attribute, in the order of the file
+    numeric: bool = False  # every value that is used is written as a number and stays that number
+    allowed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # (attributes, numbers they may take)
+
+    @property
+    def n_attributes(self) -> int:
+        """Number of attributes of the file."""
+        return len(self.columns)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return tuple(name for j in self.feature_order for name in self.columns[j].names)
+
+    @property
+    def label_names(self) -> tuple[str, ...]:
+        """Names of the columns of Y."""
+        return tuple(self.columns[j].attribute.name for j in self.label_order)
+
+
+def _label_positions(
+    path: Path, attributes: Sequence[Attribute], labels: Sequence[str] | int, origin: str
+) -> list[int]:
+    """Attributes that are labels, in the order asked for."""
+    if isinstance(labels, int):
+        n = len(attributes)
+        if not 1 <= abs(labels) <= n:
+            raise DataFormatError(path, f"{origin} says {labels} labels, but there are {n} attributes")
+        return list(range(labels)) if labels > 0 else list(range(n + labels, n))
+    where = {attribute.name: j for j, attribute in enumerate(attributes)}
+    positions: list[int] = []
+    for name in labels:
+        # Some lists keep the backslashes of the ARFF file (delicious: TAG_m\'usica).
+        plain = name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
+        position = where.get(name, where.get(plain))
+        if position is None:
+            raise DataFormatError(path, f"label {name!r} ({origin}) is not an attribute of the file")
+        positions.append(position)
+    if len(set(positions)) < len(positions):
+        raise DataFormatError(path, f"{origin} names a label twice")
+    if not positions:
+        raise DataFormatError(path, f"{origin} names no labels")
+    return positions
+
+
+def make_plan(
+    path: Path,
+    header: Header,
+    labels: Sequence[str] | int,
+    origin: str,
+    *,
+    nominal: str,
+    missing: str,
+    drop: Sequence[str],
+) -> Plan:
+    """Decide for every attribute whether it is a feature, a label or dropped, and how it is coded.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for messages.
+    header : Header
+        Its header.
+    labels : sequence of str or int
+        Label names, or the number of leading (> 0) or trailing (< 0) attributes.
+    origin : str
+        Where ``labels`` comes from, for messages.
+    nominal, missing : str
+        As in `comargin.data.read`.
+    drop : sequence of str
+        Attributes to leave out.
+
+    Returns
+    -------
+    Plan
+        The plan.
+    """
+    attributes = header.attributes
+    unknown = set(drop) - {attribute.name for attribute in attributes}
+    if unknown:
+        raise ValueError(f"drop= names {sorted(unknown)}, not attributes of {path}")
+    dropped = {j for j, attribute in enumerate(attributes) if attribute.name in drop}
+    label_order = [j for j in _label_positions(path, attributes, labels, origin) if j not in dropped]
+    is_label = set(label_order)
+    columns: list[Column] = []
+    for j, attribute in enumerate(attributes):
+        role = DROPPED if j in dropped else LABEL if j in is_label else FEATURE
+        column = Column(attribute, role, missing_allowed=missing in (("zero",) if role == LABEL else MISSING[1:]))
+        if role != DROPPED:
+            if attribute.kind in ("string", "date"):
+                reason = f"attribute {attribute.name!r} is a {attribute.kind}: no number; leave it out with drop="
+                raise DataFormatError(path, reason, attribute.line)
+            if attribute.kind == "nominal":
+                _code_nominal(column, nominal, path)
+        columns.append(column)
+    plan = Plan(
+        columns,
+        np.array(label_order, dtype=np.intp),
+        np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp),
+    )
+    _prepare_fast_path(plan)
+    return plan
+
+
+def _prepare_fast_path(plan: Plan) -> None:
+    groups: dict[frozenset[float], list[int]] = {}
+    plan.numeric = True
+    for j, column in enumerate(plan.columns):
+        if column.role == DROPPED:
+            plan.numeric &= column.attribute.kind == "numeric"
+        elif column.codes is None:
+            if column.role == LABEL:
+                groups.setdefault(frozenset({0.0, 1.0}), []).append(j)
+        elif column.onehot or column.numbers is None or any(float(t) != c for t, c in column.codes.items()):
+            plan.numeric = False
+        else:
+            groups.setdefault(column.numbers, []).append(j)
+    plan.allowed = [(np.array(members), np.array(sorted(numbers))) for numbers, members in groups.items()]

@@ -1,0 +1,323 @@
+"""Reading, writing and converting multi-label data files: one door to all formats."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._arff import read_arff, write_arff
+from ._arff_plan import MISSING, NOMINAL
+from ._checks import check_dataset
+from ._dataset import DataFormatError, Dataset
+from ._detect import FORMATS, delimiter_of, detect_format
+from ._parquet import read_parquet, write_parquet
+from ._source import AtomicFiles, plain_stem, plain_suffix
+from ._sparse_text import read_sparse_text, write_sparse_text
+from ._table import read_csv, write_csv
+from ._text_table import read_text_csv, write_text_csv
+
+__all__ = ["FORMATS", "convert", "detect_format", "read", "write"]
+
+_SUFFIXES = {
+    ".arff": "mulan",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".svm": "libsvm",
+    ".libsvm": "libsvm",
+    ".txt": "xmc",
+}
+# Arguments of `read` that mean something to a format, beside path, format and name.
+_OPTIONS = {
+    "mulan": {"labels", "nominal", "missing", "drop", "encoding"},
+    "meka": {"labels", "nominal", "missing", "drop", "encoding"},
+    "libsvm": {"n_features", "n_labels", "index_base", "label_base", "encoding"},
+    "xmc": {"encoding"},
+    "csv": {"labels", "missing", "drop", "delimiter", "encoding"},
+    "text-csv": {"labels", "text", "sep", "delimiter", "encoding"},
+    "parquet": {"labels", "missing", "drop", "text"},
+}
+_DEFAULTS: dict[str, Any] = {
+    "labels": None,
+    "nominal": "auto",
+    "missing": "error",
+    "drop": (),
+    "n_features": None,
+    "n_labels": None,
+    "index_base": 1,
+    "label_base": 0,
+    "text": None,
+    "sep": ";",
+    "delimiter": None,
+    "encoding": "utf-8",
+}
+_NAMELESS = ("libsvm", "xmc")
+
+
+def read(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    labels: str | Path | int | Sequence[str] | None = None,
+    nominal: str = "auto",
+    missing: str = "error",
+    name: str | None = None,
+    drop: Sequence[str] = (),
+    n_features: int | None = None,
+    n_labels: int | None = None,
+    index_base: int = 1,
+    label_base: int = 0,
+    text: str | None = None,
+    sep: str = ";",
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+) -> Dataset:
+    r"""Read a multi-label data file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file; text formats may be gzipped (``.gz``).
+    format : str or None
+        "mulan" (ARFF and XML), "meka" (ARFF with ``-C n``), "libsvm", "xmc", "csv", "text-csv" or
+        "parquet"; None: found out by `detect_format`.
+    labels : str, Path, int, sequence of str or None
+        Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing
+        (< 0) columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file
+        (same stem, else without ``-train`` or ``-test``, else the only one of the folder), for "meka" the
+        relation name, for tables the prefix ``label:``. For texts the name of the column of label lists.
+    nominal : {"auto", "onehot"}
+        Nominal ARFF attributes. "auto": values that are all numbers stay numbers; two values become 0/1, by
+        meaning (no/yes, false/true, off/on, ...) or else the second declared one is 1; more become columns
+        ``attribute=value``. "onehot" makes columns of numbers too when there are more than two.
+    missing : {"error", "nan", "zero", "mean"}
+        Missing values (``?`` in ARFF, empty cells, nulls): an error naming file and line, NaN, 0, or the
+        mean of the column's other values. A missing label is an error unless "zero" makes it 0.
+    name : str or None
+        Name of the data set; None: the stem of the file.
+    drop : sequence of str
+        Attributes or columns to leave out.
+    n_features, n_labels : int or None
+        Shape of a "libsvm" file; None: as its indices say.
+    index_base, label_base : {0, 1}
+        What features and labels of a "libsvm" file count from.
+    text : str or None
+        Text column of texts with tags ("text-csv", "parquet"); None: ``text``.
+    sep : str
+        Between the labels of a "text-csv" cell.
+    delimiter : str or None
+        Between the cells of a CSV file; None: a comma, a tab for ``.tsv``.
+    encoding : str
+        Encoding of text formats.
+
+    Returns
+    -------
+    Dataset
+        X is float64: dense as the file is dense, CSR as it is sparse (or a list of texts); Y is int8, dense
+        or CSR like X (CSR for texts).
+
+    Raises
+    ------
+    DataFormatError
+        When the file cannot be read; names file, line and reason.
+
+    Notes
+    -----
+    In a sparse ARFF row an attribute left out has the value 0, which for a nominal one is, as in Weka, the
+    FIRST declared value: in a sparse file ``{1,2}`` left out is 1, and ``{YES,NO}`` is YES. String and date
+    attributes are errors unless dropped. Entries of a sparse row may come in any order, but not twice.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from comargin.data import read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "tiny.csv")
+    ...     _ = path.write_text("height,label:tall,label:blue\n1.8,1,0\n1.5,0,1\n")
+    ...     data = read(path)
+    >>> data.X.tolist(), data.Y.tolist(), data.label_names
+    ([[1.8], [1.5]], [[1, 0], [0, 1]], ('tall', 'blue'))
+    """
+    path = Path(path)
+    if labels is not None and not isinstance(labels, (str, Path, int, np.integer)):
+        labels = tuple(labels)
+    drop = drop if isinstance(drop, str) else tuple(drop)
+    options = {key: value for key, value in locals().items() if key in _DEFAULTS}
+    _check_options(options)
+    if format is None:
+        # Naming the text column says what kind of table it is.
+        detected = detect_format(path)
+        format = "text-csv" if detected == "csv" and text is not None else detected
+    elif format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
+    for key in _DEFAULTS.keys() - _OPTIONS[format]:
+        if options[key] != _DEFAULTS[key]:
+            raise ValueError(
+                f"{key}= means nothing to format {format!r}; it takes {', '.join(sorted(_OPTIONS[format]))}"
+            )
+    if (format == "text-csv" or text is not None) and not isinstance(labels, (str, type(None))):
+        raise ValueError(f"labels={labels!r}: for texts it must name the one column of label lists")
+    chosen: dict[str, Any] = {key: options[key] for key in _OPTIONS[format]}
+    if "delimiter" in chosen:
+        chosen["delimiter"] = delimiter_of(path, delimiter)
+    try:
+        if format in ("mulan", "meka"):
+            dataset = read_arff(path, meka=format == "meka", **chosen)
+        elif format in _NAMELESS:
+            dataset = read_sparse_text(path, xmc=format == "xmc", **chosen)
+        elif format == "csv":
+            dataset = read_csv(path, **chosen)
+        elif format == "text-csv":
+            dataset = read_text_csv(path, **chosen)
+        else:
+            dataset = read_parquet(path, **chosen)
+    except MemoryError as error:
+        raise DataFormatError(path, "does not fit into memory") from error
+    return replace(dataset, name=plain_stem(path) if name is None else name)
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for key, allowed in (
+        ("nominal", NOMINAL),
+        ("missing", MISSING),
+        ("index_base", (0, 1)),
+        ("label_base", (0, 1)),
+    ):
+        if options[key] not in allowed:
+            raise ValueError(f"{key}={options[key]!r}, allowed are {', '.join(map(repr, allowed))}")
+    for key in ("n_features", "n_labels"):
+        value = options[key]
+        if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
+            raise ValueError(f"{key}={value!r} must be None or an integer >= 0")
+    if isinstance(options["drop"], str):
+        raise ValueError("drop= must be a sequence of names, not one string")
+    if not options["sep"]:
+        raise ValueError("sep= must not be empty")
+    try:
+        "".encode(options["encoding"])
+    except LookupError as error:
+        raise ValueError(f"encoding={options['encoding']!r} is unknown") from error
+
+
+def write(
+    dataset: Dataset,
+    path: str | Path,
+    *,
+    format: str | None = None,
+    sep: str = ";",
+    delimiter: str | None = None,
+) -> list[Path]:
+    """Write a data set so that `read` gives it back: X and Y exactly, names where the format holds names.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to write.
+    path : str or Path
+        Where; text formats are gzipped when it ends in ``.gz``.
+    format : str or None
+        As in `read`; None: by the suffix (``.arff`` mulan, ``.csv`` and ``.tsv`` tables, ``.parquet``,
+        ``.svm`` and ``.libsvm``, ``.txt`` xmc).
+    sep : str
+        Between the labels of a "text-csv" cell.
+    delimiter : str or None
+        Between the cells of a CSV file.
+
+    Returns
+    -------
+    list of Path
+        Files written ("mulan" writes two). All of them appear whole, or none does.
+
+    Notes
+    -----
+    "libsvm" and "xmc" hold no names, and no NaN; ARFF holds NaN as ``?`` and tables as empty cells or
+    nulls, which need ``missing="nan"`` in `read`. Tables and sparse formats do not keep whether X was
+    sparse. What a format cannot hold without loss (infinite values, a label with the separator in its name,
+    a feature and a label of one name in ARFF, ...) is a ValueError.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> from comargin.data import Dataset, read, write
+    >>> X, Y = np.array([[0.1], [2.0]]), np.array([[1], [0]], dtype=np.int8)
+    >>> data = Dataset(X, Y, ("a",), ("tall",), "tiny")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     paths = write(data, f"{folder}/tiny.arff")
+    ...     again = read(paths[0])
+    >>> [path.name for path in paths], again.X.tolist()
+    (['tiny.arff', 'tiny.xml'], [[0.1], [2.0]])
+    """
+    path = Path(path)
+    if not sep:
+        raise ValueError("sep= must not be empty")
+    dataset = check_dataset(dataset)
+    is_text = isinstance(dataset.X, list)
+    if format is None:
+        format = _SUFFIXES.get(plain_suffix(path))
+        if format is None:
+            raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")
+        format = "text-csv" if format == "csv" and is_text else format
+    elif format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
+    if is_text != (format == "text-csv") and format != "parquet":
+        what = "texts go into 'text-csv' or 'parquet'" if is_text else "'text-csv' takes texts, X holds numbers"
+        raise ValueError(f"format={format!r}: {what}")
+    if path.is_dir():
+        raise ValueError(f"path: {path} is a folder")
+    with AtomicFiles() as files:
+        if format in ("mulan", "meka"):
+            write_arff(dataset, path, meka=format == "meka", files=files)
+        elif format in _NAMELESS:
+            write_sparse_text(dataset, files.open(path), xmc=format == "xmc")
+        elif format == "csv":
+            write_csv(dataset, files.open(path), delimiter_of(path, delimiter))
+        elif format == "text-csv":
+            write_text_csv(dataset, files.open(path), sep=sep, delimiter=delimiter_of(path, delimiter))
+        else:
+            write_parquet(dataset, files.reserve(path))
+    return files.paths
+
+
+def convert(
+    source: str | Path,
+    target: str | Path,
+    *,
+    source_format: str | None = None,
+    target_format: str | None = None,
+    **options: Any,
+) -> Dataset:
+    r"""Read one file and write its data to another.
+
+    Parameters
+    ----------
+    source, target : str or Path
+        The files.
+    source_format, target_format : str or None
+        Their formats; None: as `read` and `write` find them.
+    **options : dict
+        Further arguments of `read`.
+
+    Returns
+    -------
+    Dataset
+        What was read.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from comargin.data import convert, read
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     start, end = pathlib.Path(folder, "a.svm"), pathlib.Path(folder, "b.csv")
+    ...     _ = start.write_text("0 1:2.5\n1 2:1\n")
+    ...     _ = convert(start, end)
+    ...     read(end).X.tolist()
+    [[2.5, 0.0], [0.0, 1.0]]
+    """
+    dataset = read(source, format=source_format, **options)
+    write(dataset, target, format=target_format)
+    return dataset

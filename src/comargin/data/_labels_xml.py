@@ -1,0 +1,144 @@
+"""Mulan's XML list of labels: a safe reader, a writer, and the search for the one of an ARFF file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import IO
+from xml.parsers import expat
+from xml.sax.saxutils import quoteattr
+
+from ._dataset import DataFormatError
+from ._source import check_is_file, plain_stem
+
+MAX_BYTES = 1 << 26
+MAX_DEPTH = 64
+NAMESPACE = "http://mulan.sourceforge.net/labels"
+_NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+_SPLIT_SUFFIX = re.compile(r"[-_.](?:train|test)$", re.IGNORECASE)
+
+
+def read_labels_xml(path: Path) -> tuple[str, ...]:
+    """Read the label names in document order; a hierarchy of nested labels is flattened, parents first.
+
+    Parameters
+    ----------
+    path : Path
+        File with ``<labels><label name="..."/>...</labels>``.
+
+    Returns
+    -------
+    tuple of str
+        The names.
+
+    Notes
+    -----
+    A document type or entity declaration is refused (so nothing can expand), as is anything deeper or
+    larger than the limits of this module.
+    """
+    check_is_file(path)
+    if path.stat().st_size > MAX_BYTES:
+        raise DataFormatError(path, f"is larger than {MAX_BYTES} bytes: not a list of labels")
+    names: list[str] = []
+    seen: set[str] = set()
+    depth = 0
+    parser = expat.ParserCreate()
+
+    def fail(reason: str) -> DataFormatError:
+        return DataFormatError(path, reason, parser.CurrentLineNumber)
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise fail(f"elements are nested deeper than {MAX_DEPTH} levels")
+        local = tag.rpartition(":")[2]
+        if depth == 1:
+            if local != "labels":
+                raise fail(f"the root element is <{tag}>, expected <labels>")
+            return
+        if local != "label":
+            raise fail(f"unexpected element <{tag}>, expected <label name=...>")
+        name = attributes.get("name")
+        if not name:
+            raise fail("a <label> has no name")
+        if name in seen:
+            raise fail(f"label {name!r} is listed twice")
+        seen.add(name)
+        names.append(name)
+
+    def end(tag: str) -> None:
+        nonlocal depth
+        depth -= 1
+
+    def refuse(*_: object) -> None:
+        raise fail("has a document type or entity declaration: refused")
+
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.StartDoctypeDeclHandler = refuse
+    parser.EntityDeclHandler = refuse
+    parser.ExternalEntityRefHandler = refuse  # type: ignore[assignment]
+    try:
+        with path.open("rb") as file:
+            parser.ParseFile(file)
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        if isinstance(error, DataFormatError):
+            raise
+        line = getattr(error, "lineno", None)
+        raise DataFormatError(path, f"is not well-formed XML ({error})", line) from error
+    if not names:
+        raise DataFormatError(path, "lists no labels")
+    return tuple(names)
+
+
+def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
+    """Write label names as Mulan's XML.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The names, in order.
+    file : text file
+        Where to write.
+    """
+    # Attribute values are normalised by XML readers: white space other than a blank needs a character
+    # reference.
+    for name in names:
+        if _NOT_XML.search(name):
+            raise ValueError(f"dataset: label {name!r} holds a control character, which XML cannot")
+    white_space = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
+    file.write(f'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="{NAMESPACE}">\n')
+    for name in names:
+        file.write(f"<label name={quoteattr(name, white_space)}></label>\n")
+    file.write("</labels>\n")
+
+
+def find_labels_xml(path: Path) -> Path:
+    """Find the XML file of an ARFF file.
+
+    Parameters
+    ----------
+    path : Path
+        The ARFF file.
+
+    Returns
+    -------
+    Path
+        The XML with the same stem; else with the stem without ``-train`` or ``-test``; else the only XML of
+        the folder.
+    """
+    stem = plain_stem(path)
+    for candidate in (stem, _SPLIT_SUFFIX.sub("", stem)):
+        xml = path.with_name(f"{candidate}.xml")
+        if xml.is_file():
+            return xml
+    found = sorted(p for p in path.parent.iterdir() if p.suffix.lower() == ".xml" and p.is_file())
+    if len(found) == 1:
+        return found[0]
+    which = "no XML file" if not found else f"{len(found)} XML files, none of that name,"
+    raise DataFormatError(
+        path,
+        f"which attributes are labels? There is no {stem}.xml and {which} in its folder; say labels= "
+        "(an XML file, a list of names, or a number of leading (> 0) or trailing (< 0) attributes)",
+    )

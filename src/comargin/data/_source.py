@@ -1,0 +1,196 @@
+"""Bytes in, bytes out: (gzipped) text in blocks of whole lines, and files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tempfile
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from ._dataset import DataFormatError
+
+BLOCK_BYTES = 1 << 18  # parsed at once: the working arrays of a block stay in the processor's cache
+MAX_LINE_BYTES = 1 << 26
+# A gzip stream can grow a thousandfold; published multi-label files grow by less than fifty.
+MAX_EXPANSION = 200
+EXPANSION_FLOOR = 1 << 26
+
+
+def is_gzip(path: Path) -> bool:
+    """Tell by the suffix whether a file is compressed."""
+    return path.suffix.lower() == ".gz"
+
+
+def plain_suffix(path: Path) -> str:
+    """Suffix in lower case without a trailing ``.gz``."""
+    return Path(path.stem).suffix.lower() if is_gzip(path) else path.suffix.lower()
+
+
+def plain_stem(path: Path) -> str:
+    """File name without its suffix, and without ``.gz`` before that."""
+    return Path(path.stem).stem if is_gzip(path) else path.stem
+
+
+def check_is_file(path: Path) -> None:
+    """Raise FileNotFoundError for a missing path and DataFormatError for a folder or an empty file."""
+    if not path.exists():
+        raise FileNotFoundError(f"no such data file: {path}")
+    if path.is_dir():
+        raise DataFormatError(path, "is a folder, not a data file")
+    if path.is_file() and path.stat().st_size == 0:
+        raise DataFormatError(path, "is empty")
+
+
+class TextSource:
+    """Lines of a text file, plain or gzipped, first one at a time (headers) and then in blocks (rows).
+
+    Every fault of the bytes themselves (broken or exploding gzip, NUL bytes, endless lines, UTF-16) is a
+    DataFormatError.
+    """
+
+    def __init__(self, path: Path, encoding: str = "utf-8") -> None:
+        check_is_file(path)
+        self.path, self.encoding = path, encoding
+        self.line = 0  # lines handed out so far = number of the last one
+        self.bytes_read = 0
+        self._limit: int | None = None
+        self._file: IO[bytes]
+        if is_gzip(path):
+            self._file = io.BufferedReader(gzip.GzipFile(path, "rb"))
+            self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size)
+        else:
+            self._file = path.open("rb")
+        self._ended = False
+
+    def __enter__(self) -> TextSource:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def fail(self, reason: str, line: int | None = None) -> DataFormatError:
+        """Return the error to raise about this file."""
+        return DataFormatError(self.path, reason, line)
+
+    def decode(self, data: bytes, line: int) -> str:
+        """Decode one line."""
+        try:
+            return data.decode(self.encoding)
+        except UnicodeDecodeError as error:
+            raise self.fail(f"is not {self.encoding} text (byte {error.start + 1} of the line)", line) from error
+
+    def readline(self) -> str | None:
+        """Next line without its end, or None at the end of the file."""
+        data = self._take(lambda: self._file.readline(MAX_LINE_BYTES + 1))
+        if not data:
+            return None
+        self.line += 1
+        self._check(data, self.line)
+        return self.decode(data.rstrip(b"\r\n"), self.line)
+
+    def lines(self) -> Iterator[str]:
+        """Yield the lines that are left, with their ends as they are."""
+        while data := self._take(lambda: self._file.readline(MAX_LINE_BYTES + 1)):
+            self.line += 1
+            self._check(data, self.line)
+            yield self.decode(data, self.line)
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
+        r"""Yield (number of the first line, whole lines ended by ``\n``), about ``size`` bytes at a time."""
+        size = size or BLOCK_BYTES
+        while data := self._take(lambda: self._file.read(size)):
+            if not data.endswith(b"\n"):
+                rest = self._take(lambda: self._file.readline(MAX_LINE_BYTES + 1))
+                data += rest
+                if not data.endswith(b"\n"):
+                    data += b"\n"
+            first = self.line + 1
+            self._check(data, first)
+            if b"\r" in data:
+                data = data.replace(b"\r\n", b"\n")
+            self.line += data.count(b"\n")
+            yield first, data
+
+    def _take(self, read: Callable[[], bytes]) -> bytes:
+        try:
+            data = read()
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise self.fail(f"broken gzip data ({error})", self.line + 1) from error
+        if len(data) > MAX_LINE_BYTES and b"\n" not in data:
+            raise self.fail(f"a line is longer than {MAX_LINE_BYTES} bytes", self.line + 1)
+        if self.bytes_read == 0:
+            if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+                raise self.fail("is UTF-16 text; save it as UTF-8", 1)
+            if data.startswith(b"\xef\xbb\xbf"):
+                self.bytes_read = 3
+                data = data[3:]
+        self.bytes_read += len(data)
+        if self._limit is not None and self.bytes_read > self._limit:
+            raise self.fail(f"expands to more than {self._limit} bytes, {MAX_EXPANSION} times its size: refused")
+        return data
+
+    def _check(self, data: bytes, first: int) -> None:
+        if b"\0" in data:
+            line = first + data.count(b"\n", 0, data.index(b"\0"))
+            raise self.fail("holds a NUL byte: not a text file", line)
+
+
+class AtomicFiles:
+    """Files written under temporary names that all take their places at the end of the ``with`` block, or
+    none does.
+
+    A failure inside the block leaves every earlier file as it was. A path that ends in ``.gz`` is compressed.
+    """
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._pending: list[tuple[Path, Path]] = []  # (temporary, final)
+
+    def __enter__(self) -> AtomicFiles:
+        return self
+
+    def reserve(self, path: Path) -> Path:
+        """Return the temporary name to write ``path`` under."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+        os.close(handle)
+        self._pending.append((Path(name), path))
+        return Path(name)
+
+    def open(self, path: Path) -> IO[str]:
+        r"""Open ``path`` for UTF-8 text with ``\n`` line ends."""
+        temporary = self.reserve(path)
+        raw: IO[bytes] = self._stack.enter_context(temporary.open("wb"))
+        if is_gzip(path):
+            # No name and no time in the header: the same data give the same bytes.
+            packed = self._stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
+            return self._stack.enter_context(io.TextIOWrapper(packed, encoding="utf-8", newline=""))
+        return self._stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stack.close()
+            if error is None:
+                umask = os.umask(0)
+                os.umask(umask)
+                for temporary, final in self._pending:
+                    temporary.chmod(0o666 & ~umask)
+                    os.replace(temporary, final)
+        finally:
+            for temporary, _ in self._pending:
+                temporary.unlink(missing_ok=True)
+
+    @property
+    def paths(self) -> list[Path]:
+        """Final paths, in the order they were opened."""
+        return [final for _, final in self._pending]

@@ -1,0 +1,393 @@
+"""Mulan and MEKA files: the careful parser by hand-made files, the fast one against it, both against liac's rules."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from comargin.data import DataFormatError
+from comargin.data import _source as source_module
+from comargin.data._arff import read_arff
+from comargin.data._arff_header import quote, unquote
+from comargin.data._formats import detect_format, read
+from comargin.data._numbers import COMMA, NEWLINE, byte_table, format_number, parse_number, scan
+
+TABLE = byte_table({b"\n": NEWLINE, b",": COMMA})
+
+
+def make(folder, rows, attributes, labels=("l1", "l2"), relation="r", name="a"):
+    """Write an ARFF file with its XML and return the path."""
+    path = folder / f"{name}.arff"
+    lines = [f"@relation {relation}", *(f"@attribute {a}" for a in attributes), "@data", *rows]
+    path.write_bytes(("\n".join(lines) + "\n").encode())
+    if labels:
+        xml = "".join(f'<label name="{label}"/>' for label in labels)
+        path.with_suffix(".xml").write_text(f'<labels xmlns="x">{xml}</labels>')
+    return path
+
+
+def careful(path, **options):
+    """Read without the fast path."""
+    chosen = {"labels": None, "meka": False, "nominal": "auto", "missing": "error", "drop": (), "encoding": "utf-8"}
+    return read_arff(path, **(chosen | options), fast=False)
+
+
+def dense(A):
+    return A.toarray() if sp.issparse(A) else A
+
+
+LABELS = ["l1 {0,1}", "l2 {0,1}"]
+
+
+def test_dense_rows(tmp_path):
+    data = read(make(tmp_path, ["1.5,-2e3,0,1", ".5,+7,1,0"], ["x numeric", "y REAL", *LABELS]))
+    assert data.X.dtype == np.float64
+    assert data.X.flags.c_contiguous
+    assert data.Y.dtype == np.int8
+    assert data.X.tolist() == [[1.5, -2000.0], [0.5, 7.0]]
+    assert data.Y.tolist() == [[0, 1], [1, 0]]
+    assert (data.feature_names, data.label_names, data.name) == (("x", "y"), ("l1", "l2"), "a")
+
+
+def test_sparse_rows_in_any_order(tmp_path):
+    rows = ["{0 1.5,3 1}", "{}", "{ 2 1 , 1 -2 }", "{3 0,0 0}"]
+    data = read(make(tmp_path, rows, ["x numeric", "y numeric", *LABELS]))
+    assert isinstance(data.X, sp.csr_array)
+    assert isinstance(data.Y, sp.csr_array)
+    assert data.Y.dtype == np.int8
+    assert data.X.toarray().tolist() == [[1.5, 0], [0, 0], [0, -2], [0, 0]]
+    assert data.Y.toarray().tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
+    assert data.X.nnz == 2  # written zeros are not stored
+
+
+def test_labels_in_the_order_of_the_xml_and_anywhere_in_the_file(tmp_path):
+    path = make(tmp_path, ["1,5,0", "0,6,1"], ["b {0,1}", "x numeric", "a {0,1}"], labels=("a", "b"))
+    data = read(path)
+    assert data.label_names == ("a", "b")
+    assert data.Y.tolist() == [[0, 1], [1, 0]]
+    assert data.X.tolist() == [[5], [6]]
+
+
+def test_header_forms(tmp_path):
+    path = tmp_path / "a.arff"
+    path.write_bytes(
+        b"\xef\xbb\xbf% comment\r\n\r\n@RELATION 'a name: with blanks'\r\n"
+        b"@Attribute\t'first one'\tNUMERIC % why not\r\n@attribute \"sec'ond\" integer\r\n"
+        b"  @ATTRIBUTE third{0, 1}\r\n@attribute m\\'usica { 0 ,1 }\r\n@Data\r\n"
+        b"% a comment\r\n1,2,0,1\r\n\r\n 3 , 4 ,\t1,0 % trailing\r\n"
+    )
+    path.with_suffix(".xml").write_text(r"""<labels><label name="m\'usica"/><label name="third"/></labels>""")
+    data = read(path)
+    assert data.feature_names == ("first one", "sec'ond")
+    assert data.label_names == ("m'usica", "third")
+    assert data.X.tolist() == [[1, 2], [3, 4]]
+    assert data.Y.tolist() == [[1, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    "name", ["plain", "a b", "it's", 'say "x"', "back\\slash", "a\\'b", "x\ny\tz\r", "%", "{a,b}", "?", "ü"]
+)
+def test_quote_and_unquote_are_inverse(tmp_path, name):
+    written = quote(name)
+    assert (unquote(written[1:-1], quoted=True) if written.startswith("'") else written) == name
+    data = read(make(tmp_path, ["1,0"], [f"{written} numeric", "l {0,1}"], labels=("l",)))
+    assert data.feature_names == (name,)
+
+
+@pytest.mark.parametrize(
+    ("declared", "written", "columns", "names"),
+    [
+        ("{1,2,3}", ["3", "1", "2"], [[3], [1], [2]], ["c"]),
+        ("{NO,YES}", ["YES", "NO", "NO"], [[1], [0], [0]], ["c"]),
+        ("{YES,NO}", ["YES", "NO", "NO"], [[1], [0], [0]], ["c"]),
+        ("{True, False}", ["True", "False", "False"], [[1], [0], [0]], ["c"]),
+        ("{red,blue}", ["red", "blue", "blue"], [[0], [1], [1]], ["c"]),
+        ("{a,'b c',d}", ["'b c'", "d", "a"], [[0, 1, 0], [0, 0, 1], [1, 0, 0]], ["c=a", "c=b c", "c=d"]),
+        ("{only}", ["only"] * 3, [[1], [1], [1]], ["c=only"]),
+        ("{0,1}", ["1.0", "0", "1"], [[1], [0], [1]], ["c"]),
+    ],
+)
+def test_nominal_features(tmp_path, declared, written, columns, names):
+    path = make(tmp_path, [f"{value},1,0" for value in written], [f"c {declared}", *LABELS])
+    data = read(path)
+    assert data.X.tolist() == columns
+    assert list(data.feature_names) == names
+
+
+def test_nominal_onehot_makes_columns_of_numbers(tmp_path):
+    path = make(tmp_path, ["3,1,1,0", "1,0,1,0"], ["c {1,2,3}", "d {0,1}", *LABELS])
+    data = read(path, nominal="onehot")
+    assert data.feature_names == ("c=1", "c=2", "c=3", "d")
+    assert data.X.tolist() == [[0, 0, 1, 1], [1, 0, 0, 0]]
+
+
+def test_what_a_sparse_row_leaves_out_is_the_first_declared_value(tmp_path):
+    attributes = ["c {1,2}", "d {YES,NO}", "e {r,g,b}", "f numeric", *LABELS]
+    data = read(make(tmp_path, ["{}", "{0 2,1 NO,2 b,3 4,5 1}"], attributes))
+    assert data.feature_names == ("c", "d", "e=r", "e=g", "e=b", "f")
+    assert data.X.toarray().tolist() == [[1, 1, 1, 0, 0, 0], [2, 0, 0, 0, 1, 4]]
+    assert data.Y.toarray().tolist() == [[0, 0], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("declared", "values"),
+    [("{0,1}", "01"), ("{1,0}", "01"), ("numeric", "01"), ("{-1,1}", ["-1", "1"]), ("{false,true}", ["false", "true"])],
+)
+def test_label_values(tmp_path, declared, values):
+    path = make(tmp_path, [f"5,{values[1]}", f"5,{values[0]}"], ["x numeric", f"l {declared}"], labels=("l",))
+    assert read(path).Y.tolist() == [[1], [0]]
+
+
+@pytest.mark.parametrize(
+    ("row", "declared"), [("5,2", "numeric"), ("5,0.5", "numeric"), ("5,a", "{a,b,c}"), ("5,2", "{0,1}")]
+)
+def test_bad_label_values(tmp_path, row, declared):
+    with pytest.raises(DataFormatError, match="l"):
+        read(make(tmp_path, [row], ["x numeric", f"l {declared}"], labels=("l",)))
+
+
+def test_missing_values(tmp_path):
+    path = make(tmp_path, ["1,a,0,1", "?,?,0,1", "4,c,1,1"], ["x numeric", "c {a,b,c}", *LABELS])
+    with pytest.raises(DataFormatError, match="missing=") as caught:
+        read(path)
+    assert caught.value.line == 8
+    np.testing.assert_array_equal(read(path, missing="nan").X, [[1, 1, 0, 0], [np.nan] * 4, [4, 0, 0, 1]])
+    assert read(path, missing="zero").X.tolist() == [[1, 1, 0, 0], [0, 0, 0, 0], [4, 0, 0, 1]]
+    assert read(path, missing="mean").X.tolist() == [[1, 1, 0, 0], [2.5, 0.5, 0, 0.5], [4, 0, 0, 1]]
+
+
+def test_missing_values_in_sparse_rows(tmp_path):
+    path = make(tmp_path, ["{0 3}", "{0 ?,1 ?}", "{}"], ["x numeric", "c {a,b,c}", *LABELS])
+    expected = np.array([[3, 1, 0, 0], [np.nan] * 4, [0, 1, 0, 0]])
+    np.testing.assert_array_equal(read(path, missing="nan").X.toarray(), expected)
+    np.testing.assert_array_equal(read(path, missing="zero").X.toarray(), np.nan_to_num(expected))
+    mean = read(path, missing="mean").X.toarray()
+    np.testing.assert_array_equal(mean[1], [1.5, 1, 0, 0])  # the zero of the last row counts
+
+
+def test_missing_labels(tmp_path):
+    path = make(tmp_path, ["1,?,1"], ["x numeric", *LABELS])
+    for missing in ("error", "nan", "mean"):
+        with pytest.raises(DataFormatError, match="label"):
+            read(path, missing=missing)
+    assert read(path, missing="zero").Y.tolist() == [[0, 1]]
+
+
+def test_string_and_date_need_drop(tmp_path):
+    attributes = ["s string", 'd date "yyyy-MM-dd"', "x numeric", *LABELS]
+    path = make(tmp_path, ["'free, text',2001-01-01,3,0,1"], attributes)
+    with pytest.raises(DataFormatError, match=r"'s' is a string.*drop="):
+        read(path)
+    assert read(path, drop=["s", "d"]).X.tolist() == [[3]]
+    with pytest.raises(ValueError, match="drop= names"):
+        read(path, drop=["nothing"])
+
+
+@pytest.mark.parametrize(
+    ("relation", "first"), [("'x: -C 2'", True), ("'x: -C -2'", False), ("x-C_no -C 2 -split", True)]
+)
+def test_meka(tmp_path, relation, first):
+    labels, features = ["l1 {0,1}", "l2 {0,1}"], ["x numeric"]
+    row = "1,0,7" if first else "7,1,0"
+    path = make(tmp_path, [row], labels + features if first else features + labels, labels=(), relation=relation)
+    assert detect_format(path) == "meka"
+    data = read(path)
+    assert (data.X.tolist(), data.Y.tolist(), data.label_names) == ([[7]], [[1, 0]], ("l1", "l2"))
+
+
+def test_labels_argument(tmp_path):
+    path = make(tmp_path, ["7,1,0"], ["x numeric", *LABELS], labels=())
+    with pytest.raises(DataFormatError, match="labels="):
+        read(path)
+    assert read(path, labels=["l2", "l1"]).Y.tolist() == [[0, 1]]
+    assert read(path, labels=np.array(["l2"]), drop=("l1",)).Y.tolist() == [[0]]
+    assert read(path, labels=-2).Y.tolist() == [[1, 0]]
+    other = tmp_path / "sub" / "names.xml"
+    other.parent.mkdir()
+    other.write_text('<labels><label name="l2"/></labels>')
+    assert read(path, labels=other).Y.tolist() == [[0]]
+    for bad in (0, 4, -4, ["nothing"], ["l1", "l1"], []):
+        with pytest.raises(DataFormatError, match="label"):
+            read(path, labels=bad)
+
+
+def test_xml_is_found(tmp_path):
+    make(tmp_path, ["7,1,0"], ["x numeric", *LABELS], labels=("l1",), name="one")
+    make(tmp_path, ["7,1,0"], ["x numeric", *LABELS], labels=("l2",), name="two")
+    for name, expected in (("one-train", "l1"), ("two_test", "l2"), ("one", "l1")):
+        path = tmp_path / f"{name}.arff"
+        path.write_bytes((tmp_path / "one.arff").read_bytes())
+        assert read(path).label_names == (expected,)
+    path = tmp_path / "three.arff"
+    path.write_bytes((tmp_path / "one.arff").read_bytes())
+    with pytest.raises(DataFormatError, match=r"2 XML files.*labels="):
+        read(path)
+    (tmp_path / "two.xml").unlink()
+    assert read(path).label_names == ("l1",)
+
+
+def test_nested_labels_are_flattened(tmp_path):
+    path = make(tmp_path, ["7,1,0"], ["x numeric", *LABELS], labels=())
+    (tmp_path / "a.xml").write_text('<labels><label name="l2"><label name="l1"/></label></labels>')
+    assert read(path).label_names == ("l2", "l1")
+
+
+NUMBERS = st.one_of(
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.integers(-(10**25), 10**25).map(str),
+    st.from_regex(r"[+-]?[0-9]{0,26}\.[0-9]{1,26}", fullmatch=True),
+    st.from_regex(r"[+-]?[0-9]{1,3}(\.[0-9]{0,3})?([eE][+-]?[0-9]{1,2})?", fullmatch=True),
+)
+JUNK = st.text(st.sampled_from("0123456789.-+eE"), max_size=6)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(st.one_of(NUMBERS, NUMBERS, JUNK), min_size=1, max_size=8))
+def test_scan_reads_numbers_as_python_does(texts):
+    expected = [0.0 if text == "" else parse_number(text) for text in texts]
+    found = scan((",".join(texts) + "\n").encode(), TABLE)
+    if None in expected:
+        assert found is None
+    else:
+        assert [float(value).hex() for value in found.value] == [float(value).hex() for value in expected]
+        assert found.filled.tolist() == [text != "" for text in texts]
+        assert found.plain.tolist() == [text == "" or text.isdigit() for text in texts]
+
+
+def test_scan_rounds_correctly_next_to_ties(rng):
+    # Decimals of 17 to 21 digits around the middle of two neighbouring doubles, where a sloppy division fails.
+    from fractions import Fraction
+
+    texts = []
+    for x in rng.random(3000):
+        middle = (Fraction(float(x)) + Fraction(float(np.nextafter(x, 2)))) / 2
+        digits = int(rng.integers(16, 21))
+        texts += [f"0.{int(middle * 10**digits) + shift:0{digits}d}" for shift in (0, 1)]
+    texts += [f"{2**53 + 2 * k + 1}.{'0' * z}" for k in range(50) for z in (1, 2)]
+    found = scan((",".join(texts) + "\n").encode(), TABLE)
+    assert found.value.tolist() == [float(text) for text in texts]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_format_number_is_exact(value):
+    assert float(format_number(value)).hex() == value.hex()
+
+
+CELLS = st.one_of(NUMBERS, st.sampled_from(["0", "1", "?", "", "x", "2", "1.0", " 3 ", "-0"]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.tuples(CELLS, st.sampled_from("00123"), st.sampled_from(["0", "1", "1.0", "01", "2"])),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from([",", ", ", " ,", "\t,"]),
+    st.sampled_from(["\n", "\n\n", "\r\n"]),
+)
+def test_fast_dense_is_careful_dense(tmp_path_factory, rows, comma, end):
+    path = tmp_path_factory.mktemp("dense") / "a.arff"
+    body = end.join(comma.join(row) for row in rows)
+    path.write_bytes(
+        f"@relation r\n@attribute x real\n@attribute c {{0,1,2,3}}\n@attribute l {{0,1}}\n@data\n{body}".encode()
+    )
+    assert_same_outcome(path)
+
+
+ENTRIES = st.tuples(st.integers(0, 3), st.one_of(NUMBERS, st.sampled_from(["0", "1", "1", "?", "2", "y"])))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.lists(ENTRIES, max_size=4), min_size=1, max_size=6), st.sampled_from([",", ", ", " , "]))
+def test_fast_sparse_is_careful_sparse(tmp_path_factory, rows, comma):
+    path = tmp_path_factory.mktemp("sparse") / "a.arff"
+    body = "\n".join("{" + comma.join(f"{j} {value}" for j, value in row) + "}" for row in rows)
+    head = "@relation r\n@attribute x real\n@attribute c {0,1}\n@attribute l {0,1}\n@data\n"
+    path.write_text(head + body + "\n")
+    assert_same_outcome(path)
+
+
+def assert_same_outcome(path):
+    outcomes = []
+    for fast in (True, False):
+        try:
+            data = read_arff(
+                path, labels=["l"], meka=False, nominal="auto", missing="error", drop=(), encoding="utf-8", fast=fast
+            )
+            outcomes.append((type(data.X), dense(data.X).tolist(), dense(data.Y).tolist()))
+        except DataFormatError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_blocks_do_not_show(tmp_path, monkeypatch, rng):
+    # Rows are read in blocks; whatever their size, the result and the line of a fault are the same.
+    X = rng.normal(size=(40, 3)).round(3)
+    rows = [",".join(map(repr, x)) + ",0,1" for x in X.tolist()]
+    rows[25:25] = ["% comment", ""]
+    attributes = ["x numeric", "y numeric", "z numeric", *LABELS]
+    good = make(tmp_path, rows, attributes)
+    bad = make(tmp_path, [*rows[:30], "1,2,3,0", *rows[30:]], attributes, name="bad")
+    for size in (1, 7, 100, 10**6):
+        monkeypatch.setattr(source_module, "BLOCK_BYTES", size)
+        np.testing.assert_array_equal(read(good).X, X)
+        with pytest.raises(DataFormatError, match=r"bad.arff:38: has 4 values, expected 5"):
+            read(bad)
+
+
+SHAPES = {
+    "bibtex/bibtex": (7395, 1836, 159, 2.402),
+    "delicious/delicious": (16105, 500, 983, 19.02),
+    "emotions/emotions": (593, 72, 6, 1.868),
+    "enron/enron": (1702, 1001, 53, 3.378),
+    "flags/flags": (194, 19, 7, 3.392),
+    "genbase/genbase": (662, 1185, 27, 1.252),
+    "yeast/yeast": (2417, 103, 14, 4.237),
+    "cal500/cal500": (502, 68, 174, 26.044),
+    "scene/scene-train": (1211, 294, 6, None),
+    "corel5k/Corel5k-sparse": (5000, 499, 374, 3.522),
+    "corel5k/Corel5k-train-sparse": (4500, 499, 374, None),
+    "tmc2007-500/tmc2007-500": (28596, 500, 22, 2.158),
+    "mediamill_small/mediamill_small": (2500, 120, 101, 4.353),
+    "plant/plant978.orig": (978, 440, 12, 1.079),
+    "rcv1subset1/rcv1subset1500.orig": (6000, 500, 101, 2.88),
+}
+
+
+@pytest.mark.parametrize("stem", SHAPES)
+def test_published_sets(data_home, stem):
+    path = data_home / f"{stem}.arff"
+    if not path.is_file():
+        pytest.skip(f"{stem} is not in the data folder")
+    n, d, n_labels, cardinality = SHAPES[stem]
+    data = read(path, drop=("protein",) if "genbase" in stem else ())
+    assert data.X.shape == (n, d)
+    assert data.Y.shape == (n, n_labels)
+    assert len(set(data.feature_names)) == d
+    if cardinality is not None:
+        assert data.Y.sum() / n == pytest.approx(cardinality, abs=6e-4)
+
+
+def test_published_set_fast_is_careful(data_home):
+    for stem in ("emotions/emotions-test", "enron/enron-test"):
+        path = data_home / f"{stem}.arff"
+        if not path.is_file():
+            pytest.skip(f"{stem} is not in the data folder")
+        fast, slow = read(path), careful(path)
+        np.testing.assert_array_equal(dense(fast.X), dense(slow.X))
+        np.testing.assert_array_equal(dense(fast.Y), dense(slow.Y))
+        assert fast.label_names == slow.label_names
+
+
+def test_delicious_keeps_its_escaped_label(data_home):
+    path = data_home / "delicious" / "delicious-test.arff"
+    if not path.is_file():
+        pytest.skip("delicious is not in the data folder")
+    names = read(path).label_names
+    assert "TAG_m'usica" in names
+    assert "TAG_musica" in names

@@ -1,0 +1,210 @@
+"""CSV and Parquet tables, and texts with tags."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from comargin.data import DataFormatError, Dataset
+from comargin.data import _source as source_module
+from comargin.data._formats import detect_format, read, write
+from comargin.data._table import read_csv
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def make(folder, text, name="a.csv"):
+    path = folder / name
+    path.write_bytes(text.encode())
+    return path
+
+
+def test_csv_by_prefix(tmp_path):
+    data = read(make(tmp_path, 'x,label:b,"y, z",label:a\n1,0,2.5,1\n-3,yes,1e3,False\n'))
+    assert data.X.tolist() == [[1, 2.5], [-3, 1000]]
+    assert data.Y.tolist() == [[0, 1], [1, 0]]
+    assert data.Y.dtype == np.int8
+    assert data.feature_names == ("x", "y, z")
+    assert data.label_names == ("b", "a")
+
+
+def test_csv_labels_argument(tmp_path):
+    path = make(tmp_path, "x,b,a\n1,0,1\n2,1,1\n")
+    with pytest.raises(DataFormatError, match="labels="):
+        read(path)
+    assert read(path, labels=["a", "b"]).Y.tolist() == [[1, 0], [1, 1]]
+    assert read(path, labels="a", drop=["b"]).X.tolist() == [[1], [2]]
+    assert read(path, labels=-2).label_names == ("b", "a")
+    with pytest.raises(DataFormatError, match="'c' is not a column"):
+        read(path, labels=["c"])
+    with pytest.raises(ValueError, match="drop= names"):
+        read(path, labels=["a"], drop=["c"])
+
+
+def test_csv_missing(tmp_path):
+    path = make(tmp_path, "x,y,label:a\n1,2,0\n,NA,1\n4,?,1\n")
+    with pytest.raises(DataFormatError, match=r"a.csv:3: .*'x' is missing"):
+        read(path)
+    np.testing.assert_array_equal(read(path, missing="nan").X, [[1, 2], [np.nan, np.nan], [4, np.nan]])
+    assert read(path, missing="zero").X.tolist() == [[1, 2], [0, 0], [4, 0]]
+    assert read(path, missing="mean").X.tolist() == [[1, 2], [2.5, 2], [4, 2]]
+
+
+def test_csv_delimiters_and_text_to_drop(tmp_path):
+    assert read(make(tmp_path, "x\tlabel:a\n1\t0\n", "a.tsv")).X.tolist() == [[1]]
+    assert read(make(tmp_path, "x;label:a\n1;0\n"), delimiter=";").X.tolist() == [[1]]
+    path = make(tmp_path, 'body,x,label:a\n"two\nlines, and ""quotes""",1,0\nplain,2,1\n')
+    assert read(path, drop=["body"]).X.tolist() == [[1], [2]]
+    for bad in (",,", "", "1", '"', "é", "-"):
+        with pytest.raises(ValueError, match="delimiter="):
+            read(path, delimiter=bad)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "reason"),
+    [
+        ("x,label:a\n1,0\n1\n", 3, "has 1 cells, the header 2"),
+        ("x,label:a\n1,0\nabc,1\n", 3, "'abc' in column 'x'"),
+        ("x,label:a\n1,0\ninf,1\n", 3, "'inf' in column 'x'"),
+        ("x,label:a\n1,0\n1,2\n", 3, "'2' in label column"),
+        ("x,label:a\n1,0\n1,\n", 3, "'' in label column"),
+        ('x,label:a\n1,0\n"1,1\n', 3, "broken CSV"),
+        ("x,x,label:a\n1,1,0\n", 1, "stands twice"),
+        ("x,label:a\n", None, "no rows"),
+        ("\n", 1, "no header"),
+        ("x,label:a\n1,\xff\n", 2, "label column"),
+    ],
+)
+def test_broken_csv(tmp_path, text, line, reason):
+    with pytest.raises(DataFormatError, match=reason) as caught:
+        read(make(tmp_path, text))
+    assert caught.value.line == line
+
+
+CELLS = st.one_of(
+    st.floats(allow_nan=False).map(repr), st.integers(-99, 99).map(str), st.sampled_from(["", "?", "x", " 1 ", '"2"'])
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.tuples(CELLS, st.sampled_from(["0", "1", "1.0", "yes", "2"])).map(",".join), min_size=1, max_size=6))
+def test_fast_is_careful(tmp_path_factory, rows):
+    path = make(tmp_path_factory.mktemp("csv"), "x,label:a\n" + "\n".join(rows))
+    outcomes = []
+    for fast in (True, False):
+        try:
+            data = read_csv(path, labels=None, missing="nan", drop=(), delimiter=",", encoding="utf-8", fast=fast)
+            outcomes.append((repr(data.X.tolist()), data.Y.tolist()))
+        except DataFormatError as error:
+            outcomes.append(str(error))
+    assert outcomes[0] == outcomes[1]
+
+
+def test_csv_blocks_do_not_show(tmp_path, monkeypatch):
+    rows = [f"{i},{i % 2}" for i in range(50)]
+    rows[30] = '"30","0"'  # quotes: from here on one stream
+    rows[10] = " 10 , 0 "
+    path = make(tmp_path, "x,label:a\n" + "\n".join(rows) + "\n")
+    bad = make(tmp_path, "x,label:a\n" + "\n".join([*rows, "1,2,3"]) + "\n", "bad.csv")
+    for size in (1, 20, 10**6):
+        monkeypatch.setattr(source_module, "BLOCK_BYTES", size)
+        data = read(path)
+        assert data.X.ravel().tolist() == list(range(50))
+        assert data.Y.ravel().tolist() == [i % 2 for i in range(50)]
+        with pytest.raises(DataFormatError, match=r"bad.csv:52: has 3 cells"):
+            read(bad)
+
+
+def test_the_limit_of_the_csv_module_is_not_changed(tmp_path):
+    before = csv.field_size_limit()
+    text = "word " * 60_000
+    assert len(text) > before
+    data = Dataset([text, "b"], np.array([[1], [0]]), (), ("a",), "long")
+    assert read(write(data, tmp_path / "a.csv")[0]).X == data.X
+    assert csv.field_size_limit() == before
+
+
+def test_text_csv_by_hand(tmp_path):
+    path = make(tmp_path, 'id,body,tags\n1,"a, b\nc", red ; blue\n2,,\n3,x,blue;;blue\n')
+    data = read(path, format="text-csv", text="body", labels="tags")
+    assert data.X == ["a, b\nc", "", "x"]
+    assert data.label_names == ("blue", "red")
+    assert isinstance(data.Y, sp.csr_array)
+    assert data.Y.toarray().tolist() == [[1, 1], [0, 0], [1, 0]]
+    assert data.feature_names == ()
+    assert read(path, text="body", labels="tags").X == data.X  # naming the text column says the format
+    piped = make(tmp_path, "text,labels\nx,a|b;c\n", "b.csv")
+    assert read(piped, sep="|").label_names == ("a", "b;c")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("body,tags\nx,a\n", "no column called 'text'"),
+        ("text,tags\nx,a\n", "no column called 'labels'"),
+        ("text,labels,labels\nx,a,b\n", "2 columns called 'labels'"),
+        ("text,labels\nx\n", "has 1 cells"),
+        ("text,labels\nx,\n", "no row has a label"),
+        ("text,labels\n", "no rows"),
+        ("text,labels:a;b\nx,c\n", "'c' is not one of those"),
+        ("text,labels:a;a\nx,a\n", "twice"),
+    ],
+)
+def test_broken_text_csv(tmp_path, text, reason):
+    with pytest.raises(DataFormatError, match=reason):
+        read(make(tmp_path, text), format="text-csv")
+
+
+def test_label_names_that_could_not_be_read_back(tmp_path):
+    for name in ("a;b", " a", "a "):
+        data = Dataset(["x"], np.array([[1, 0]]), (), (name, "c"), "t")
+        with pytest.raises(ValueError, match="read back"):
+            write(data, tmp_path / "a.csv")
+        assert not list(tmp_path.iterdir())
+        assert read(write(data, tmp_path / "a.parquet")[0]).label_names == (name, "c")
+        (tmp_path / "a.parquet").unlink()
+    data = Dataset(["x"], np.array([[1, 0]]), (), ("a;b", "c"), "t")
+    assert read(write(data, tmp_path / "a.csv", sep="|")[0], sep="|").label_names == ("a;b", "c")
+
+
+def test_parquet_of_others(tmp_path):
+    path = tmp_path / "a.parquet"
+    columns = {"x": pa.array([1, 2, None]), "b": pa.array([True, False, True]), "t": pa.array(["p", "q", "r"])}
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(DataFormatError, match=r"'t' is of type string.*drop="):
+        read(path, labels=["b"], missing="nan")
+    with pytest.raises(DataFormatError, match=r"missing a value in row 2.*missing="):
+        read(path, labels=["b"], drop=["t"])
+    data = read(path, labels=["b"], drop=["t"], missing="mean")
+    assert data.X.tolist() == [[1], [2], [1.5]]
+    assert data.Y.tolist() == [[1], [0], [1]]
+    with pytest.raises(DataFormatError, match="other values than 0 and 1"):
+        read(path, labels=["x"], drop=["t"], missing="zero")
+
+
+def test_parquet_refuses_what_float64_cannot_hold(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": pa.array([2**60 + 1]), "label:a": pa.array([1])}), path)
+    with pytest.raises(DataFormatError, match="does not fit"):
+        read(path)
+    pq.write_table(pa.table({"x": pa.array([np.inf]), "label:a": pa.array([1])}), path)
+    with pytest.raises(DataFormatError, match="infinite"):
+        read(path)
+
+
+def test_parquet_texts_of_others(tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"body": ["x", "y"], "tags": pa.array([["b", "a", "b"], None])}), path)
+    data = read(path, text="body", labels="tags")
+    assert data.X == ["x", "y"]
+    assert data.label_names == ("a", "b")
+    assert data.Y.toarray().tolist() == [[1, 1], [0, 0]]
+    assert detect_format(path) == "parquet"
+    with pytest.raises(DataFormatError, match="not a list"):
+        read(path, text="body", labels="body")

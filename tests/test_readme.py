@@ -1,0 +1,48 @@
+"""The README says what happens: its Python prints its output, its demo table is the demo's."""
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language):
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+
+
+def test_python_prints_what_the_page_shows():
+    code = blocks("python")[0]
+    assert code.count("\n") <= 12
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile(code, "README.md", "exec"), {})
+    assert out.getvalue() == blocks("text")[1]
+
+
+def test_demo_table_is_the_demos(capsys, monkeypatch):
+    from comargin.cli._demo import run_demo
+
+    monkeypatch.setenv("COLUMNS", "80")
+    run_demo()
+
+    def without_seconds(text):
+        lines = text[text.index("On the new images") :].splitlines()
+        return [re.sub(r"\s+\d+\.\d\d\s*$", "", line).rstrip() for line in lines]
+
+    assert without_seconds(capsys.readouterr().out) == without_seconds(blocks("text")[0])
+
+
+@pytest.mark.parametrize("target", re.findall(r"\]\(([\w./-]+)\)", README))
+def test_links_lead_somewhere(target):
+    assert (ROOT / target).exists()
+
+
+def test_make_targets_exist():
+    makefile = (ROOT / "Makefile").read_text()
+    for target in re.findall(r"`?make (\w+)", README):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
