@@ -1,4 +1,7 @@
-"""What all benchmarks share: timing and the table. A row is a dict whose first keys are work, ours_s, peer, peer_s, ratio."""
+"""What all benchmarks share: timing and the table.
+
+A row is a dict; of a comparison its first keys are work, ours_s, peer, peer_s, ratio.
+"""
 
 from __future__ import annotations
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 from iterstrat.ml_stratifiers import MultilabelStratifiedKFold as PeerKFold
-from rich.console import Console
-from rich.table import Table
 from scipy import sparse
 from sklearn.model_selection import KFold
 
+from _common import Row, compared, show
 from comargin.model_selection import MultilabelStratifiedKFold, label_imbalance
 
+TITLE = "Stratified folds (imbalance: mean distance from a label's share, in rows)"
 N_SPLITS = 5
 N_LABELS = 100
 
@@ -42,7 +42,7 @@ def timed_folds(splitter: Any, Y: Any, repeat: int) -> tuple[float, list[np.ndar
     return min(seconds), folds
 
 
-def main() -> list[dict]:
+def main() -> list[Row]:
     rows = []
     for n_samples in (10_000, 100_000):
         for kind in ("even", "skewed", "topics"):
@@ -55,30 +55,20 @@ def main() -> list[dict]:
             peer_s, peer = timed_folds(PeerKFold(N_SPLITS, shuffle=True, random_state=0), Y, repeat=1)
             _, plain = timed_folds(KFold(N_SPLITS, shuffle=True, random_state=0), Y, repeat=1)
             rows.append(
-                {
-                    "work": f"{N_SPLITS} folds, {n_samples} x {N_LABELS} {kind}",
-                    "ours_s": ours_s,
-                    "peer": "iterative-stratification",
-                    "peer_s": peer_s,
-                    "ratio": peer_s / ours_s,
-                    "ours_imbalance": label_imbalance(thin, ours),
-                    "peer_imbalance": label_imbalance(thin, peer),
-                    "kfold_imbalance": label_imbalance(thin, plain),
-                    "ours_size_range": max(map(len, ours)) - min(map(len, ours)),
-                    "peer_size_range": max(map(len, peer)) - min(map(len, peer)),
-                }
+                compared(
+                    f"{N_SPLITS} folds, {n_samples} x {N_LABELS} {kind}",
+                    ours_s,
+                    "iterative-stratification",
+                    peer_s,
+                    ours_imbalance=label_imbalance(thin, ours),
+                    peer_imbalance=label_imbalance(thin, peer),
+                    kfold_imbalance=label_imbalance(thin, plain),
+                    ours_size_range=max(map(len, ours)) - min(map(len, ours)),
+                    peer_size_range=max(map(len, peer)) - min(map(len, peer)),
+                )
             )
     return rows
 
 
-def show(rows: list[dict]) -> None:
-    table = Table(title="Stratified folds (imbalance: mean distance from a label's share, in rows)")
-    for key in rows[0]:
-        table.add_column(key, justify="left" if key in ("work", "peer") else "right")
-    for row in rows:
-        table.add_row(*(f"{v:.3f}" if isinstance(v, float) else str(v) for v in row.values()))
-    Console(width=200).print(table)
-
-
 if __name__ == "__main__":
-    show(main())
+    show(TITLE, main())

@@ -1,4 +1,4 @@
-"""What a user waits for before anything is learned: imports, the first fit ever, the first fit of a process, a warm fit.
+"""What a user waits for before anything is learned: imports, the first fit ever, the first fit of a process.
 
 Run: python benchmarks/bench_start.py
 """
@@ -43,7 +43,9 @@ def main() -> list[Row]:
         timings = {
             "import comargin": (best_of(5, lambda: process("import comargin", cache)), "import numpy", bare),
             "comargin --help": (
-                best_of(5, lambda: process("import sys; sys.argv=['comargin','--help']; import comargin.__main__", cache)),
+                best_of(
+                    5, lambda: process("import sys; sys.argv=['comargin','--help']; import comargin.__main__", cache)
+                ),
                 "import numpy",
                 bare,
             ),

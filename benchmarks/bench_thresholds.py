@@ -11,12 +11,12 @@ import warnings
 
 import numpy as np
 import scipy.sparse as sp
-from _common import Row, show
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from _common import Row, show
 from comargin.data import list_datasets, load
 from comargin.metrics import macro_f1, micro_f1
 from comargin.model_selection import MultilabelStratifiedKFold

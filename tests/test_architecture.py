@@ -64,7 +64,8 @@ def imports(path):
     lazy = {
         id(node)
         for block in ast.walk(tree)
-        if isinstance(block, ast.FunctionDef) or (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING")
+        if isinstance(block, ast.FunctionDef)
+        or (isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING")
         for node in ast.walk(block)
     }
     for node in ast.walk(tree):
@@ -214,7 +215,9 @@ def test_public_names_are_documented(thing):
     assert docstring
     if inspect.isfunction(thing) and inspect.signature(thing).parameters:
         assert documented_parameters(docstring) is not None, "no Parameters section"
-    is_record = inspect.isclass(thing) and (hasattr(thing, "__dataclass_fields__") or issubclass(thing, tuple | Exception))
+    is_record = inspect.isclass(thing) and (
+        hasattr(thing, "__dataclass_fields__") or issubclass(thing, tuple | Exception)
+    )
     if not is_record and not inspect.isabstract(thing):
         assert "Examples" in docstring, "no Examples section"
 

@@ -92,12 +92,7 @@ def naive_ranking(Y, F):
             wrong = sum(f[k] <= f[j] for k in relevant for j in irrelevant)
             loss.append(wrong / (len(relevant) * len(irrelevant)))
         precision.append(
-            np.mean(
-                [
-                    sum(f[j] >= f[k] for j in relevant) / sum(f[j] >= f[k] for j in range(len(f)))
-                    for k in relevant
-                ]
-            )
+            np.mean([sum(f[j] >= f[k] for j in relevant) / sum(f[j] >= f[k] for j in range(len(f))) for k in relevant])
         )
     return {
         "one_error": _mean(one),
@@ -297,10 +292,7 @@ def test_perfect_and_worst_predictions(rng):
     best = metrics.evaluate(Y, F, Y, k=k, propensities=p)
     worst = metrics.evaluate(Y, -F, 1 - Y, k=k, propensities=p)
     for name, value in best.items():
-        if (
-            name in ("coverage", "recall_at_1", "macro_precision", "macro_recall", "macro_f1")
-            or "of_av" in name
-        ):
+        if name in ("coverage", "recall_at_1", "macro_precision", "macro_recall", "macro_f1") or "of_av" in name:
             continue
         assert value == (1.0 if metrics.higher_is_better[name] else 0.0), name
     assert best["coverage"] == pytest.approx(Y.sum(axis=1).mean() - 1)
@@ -387,9 +379,7 @@ def test_many_labels_stay_sparse(rng):
     # A dense copy of Y or of the scores would take 8e9 bytes here.
     n, L, m = 100_000, 10_000, 3
     columns = rng.integers(0, L, (n, m))
-    Y = sparse.csr_array(
-        (np.ones(n * m, dtype=np.int64), columns.ravel(), np.arange(0, n * m + 1, m)), shape=(n, L)
-    )
+    Y = sparse.csr_array((np.ones(n * m, dtype=np.int64), columns.ravel(), np.arange(0, n * m + 1, m)), shape=(n, L))
     Y.sum_duplicates()
     Y.data[:] = 1
     scores = Y.astype(np.float64)

@@ -82,9 +82,7 @@ def test_shuffle_split_has_the_sizes_of_shuffle_split(Y, data):
 
 
 @settings(max_examples=60, deadline=None)
-@given(
-    indicators, st.sampled_from([sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array])
-)
+@given(indicators, st.sampled_from([sparse.csr_array, sparse.csr_matrix, sparse.csc_matrix, sparse.coo_array]))
 def test_sparse_equals_dense(Y, make):
     for splitter in (
         MultilabelStratifiedKFold(2),

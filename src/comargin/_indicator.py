@@ -36,9 +36,7 @@ def check_indicator(Y: Any, name: str) -> sp.csr_array:
         return sp.csr_array((np.ones(Y.nnz, dtype=np.int8), Y.indices, Y.indptr), shape=Y.shape)
     Y = np.asarray(Y)
     if Y.ndim != 2:
-        raise ValueError(
-            f"{name} must be a label indicator of shape (n_samples, n_labels), got shape {Y.shape}"
-        )
+        raise ValueError(f"{name} must be a label indicator of shape (n_samples, n_labels), got shape {Y.shape}")
     if Y.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be a label indicator with entries in {{0, 1}}, got dtype {Y.dtype}")
     ones = Y == 1

@@ -46,7 +46,7 @@ def test_dense_rows(tmp_path):
     data = read(make(tmp_path, ["1.5,-2e3,0,1", ".5,+7,1,0"], ["x numeric", "y REAL", *LABELS]))
     assert data.X.dtype == np.float64
     assert data.X.flags.c_contiguous
-    assert data.Y.dtype == np.int8
+    assert data.Y.dtype == np.int32
     assert data.X.tolist() == [[1.5, -2000.0], [0.5, 7.0]]
     assert data.Y.tolist() == [[0, 1], [1, 0]]
     assert (data.feature_names, data.label_names, data.name) == (("x", "y"), ("l1", "l2"), "a")
@@ -57,7 +57,7 @@ def test_sparse_rows_in_any_order(tmp_path):
     data = read(make(tmp_path, rows, ["x numeric", "y numeric", *LABELS]))
     assert isinstance(data.X, sp.csr_array)
     assert isinstance(data.Y, sp.csr_array)
-    assert data.Y.dtype == np.int8
+    assert data.Y.dtype == np.int32
     assert data.X.toarray().tolist() == [[1.5, 0], [0, 0], [0, -2], [0, 0]]
     assert data.Y.toarray().tolist() == [[0, 1], [0, 0], [1, 0], [0, 0]]
     assert data.X.nnz == 2  # written zeros are not stored

@@ -85,7 +85,7 @@ def test_published_sets_have_their_shapes(name, data_home):
     assert data.name == name
     assert data.X.shape == (n, d)
     assert data.Y.shape == (n, L)
-    assert data.Y.dtype == np.int8
+    assert data.Y.dtype == np.int32
     assert data.X.dtype == np.float64
     assert sp.issparse(data.X) == sparse
     assert data.Y.sum() / n == pytest.approx(cardinality, abs=5e-4)
@@ -141,7 +141,7 @@ def test_awa(data_home):
     awa = load_signatures("awa", data_home=data_home)
     assert isinstance(awa, ClassSignatures)
     assert awa.signatures.shape == (50, 85)
-    assert awa.signatures.dtype == np.int8
+    assert awa.signatures.dtype == np.int32
     assert awa.signatures.sum() / 50 == pytest.approx(31.24)
     assert awa.class_names[:2] == ("antelope", "grizzly+bear")
     assert awa.label_names[:2] == ("black", "white")
@@ -160,7 +160,7 @@ def test_digits_is_built_in_and_splits_without_a_file():
     assert isinstance(digits, Dataset)
     assert digits.X.shape == (1797, 64)
     assert digits.Y.shape == (1797, 7)
-    assert digits.Y.dtype == np.int8
+    assert digits.Y.dtype == np.int32
     assert digits.label_names == tuple("abcdefg")
     assert digits.extra["class_names"] == tuple("0123456789")
     raw = sklearn.datasets.load_digits()
@@ -179,21 +179,11 @@ def test_digits_segments():
     digits = load("digits")
     signatures = digits.extra["signatures"]
     assert signatures.shape == (10, 7)
-    assert signatures.dtype == np.int8
+    assert signatures.dtype == np.int32
     assert len(np.unique(signatures, axis=0)) == 10
     assert signatures.sum(axis=1).tolist() == [6, 2, 5, 5, 4, 5, 6, 3, 7, 6]
     drawn = [
-        "".join(
-            " _"[s[0]]
-            + "\n"
-            + " |"[s[5]]
-            + " _"[s[6]]
-            + " |"[s[1]]
-            + "\n"
-            + " |"[s[4]]
-            + " _"[s[3]]
-            + " |"[s[2]]
-        )
+        "".join(" _"[s[0]] + "\n" + " |"[s[5]] + " _"[s[6]] + " |"[s[1]] + "\n" + " |"[s[4]] + " _"[s[3]] + " |"[s[2]])
         for s in signatures
     ]
     assert drawn[4] == " \n|_|\n  |"
@@ -246,9 +236,7 @@ def test_train_and_test_with_other_columns_are_refused(tmp_path):
     write_set(tmp_path / "mine", train=["5,6,1,1"], test=["1,2,0,1"])
     path = tmp_path / "mine" / "mine-test.arff"
     path.write_text(path.read_text().replace("@attribute y", "@attribute z"))
-    with pytest.raises(
-        DataFormatError, match=r"mine-test\.arff: does not have the columns of mine-train\.arff"
-    ):
+    with pytest.raises(DataFormatError, match=r"mine-test\.arff: does not have the columns of mine-train\.arff"):
         load("mine", data_home=tmp_path)
 
 
@@ -338,9 +326,7 @@ def test_where_the_data_folder_is(tmp_path, monkeypatch):
 )
 def test_unknown_names_get_near_ones(tmp_path, name, hint):
     write_set(tmp_path / "mine", rows=["1,2,0,1"])
-    with pytest.raises(
-        ValueError, match=f"name '{name}' is neither a known data set nor a folder of .*: .*{hint}"
-    ):
+    with pytest.raises(ValueError, match=f"name '{name}' is neither a known data set nor a folder of .*: .*{hint}"):
         load(name, data_home=tmp_path)
 
 
@@ -406,7 +392,7 @@ def test_openml_is_asked_by_number_and_its_columns_become_numbers(openml):
     assert data.feature_names == ("loud", "hit", "digit", "key=C", "key=D", "key=E")
     assert_array_equal(data.X, [[0.5, 1, 7, 0, 0, 1], [1.5, 0, 3, 1, 0, 0]])
     assert_array_equal(data.Y, [[1, 0], [0, 0]])
-    assert data.Y.dtype == np.int8
+    assert data.Y.dtype == np.int32
     assert data.label_names == ("happy.pleased", "sad.lonely")
     assert data.name == "emotions"
 
@@ -480,15 +466,7 @@ def test_emotions_as_openml_sends_it(tmp_path, monkeypatch):
 
     def urlopen(request, *_, **__):
         url = request.full_url
-        kind = (
-            "jdf"
-            if "features" in url
-            else "jdq"
-            if "qualities" in url
-            else "jd"
-            if "json/data/" in url
-            else None
-        )
+        kind = "jdf" if "features" in url else "jdq" if "qualities" in url else "jd" if "json/data/" in url else None
         pattern = "data-*.arff.gz" if kind is None else f"api-*-{kind}-40589.json.gz"
         return Response(next(answers.glob(pattern)).read_bytes())
 

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.preprocessing import LabelBinarizer
 from sklearn.svm import LinearSVC
 
 from comargin.data.generators import make_cgm_toy, make_correlated, make_text_like
@@ -29,9 +30,7 @@ def toy_score(toy, x, y):
 def test_cgm_toy_labels_are_the_best_labelings(seed):
     toy = make_cgm_toy(6, seed=seed)
     for x, y in zip(toy.X, toy.Y, strict=True):
-        best = max(
-            itertools.product((0, 1), repeat=10), key=lambda labeling, x=x: toy_score(toy, x, labeling)
-        )
+        best = max(itertools.product((0, 1), repeat=10), key=lambda labeling, x=x: toy_score(toy, x, labeling))
         assert_array_equal(y, best)
 
 
@@ -39,7 +38,7 @@ def test_cgm_toy_shapes_and_defaults_are_those_of_the_paper():
     toy = make_cgm_toy()
     assert toy.X.shape == (3000, 10)
     assert toy.Y.shape == (3000, 10)
-    assert toy.Y.dtype == np.int8
+    assert toy.Y.dtype == np.int32
     assert toy.extra["edges"].tolist() == [[0, 1], [0, 2], [0, 3], [0, 4]]
     assert toy.extra["node_weights"].shape == (10, 10)
     assert toy.extra["edge_weights"].shape == (4, 4, 10)
@@ -99,7 +98,7 @@ def test_correlated_labels_follow_the_scores():
     exact = make_correlated(300, 10, 6, noise=0.0, seed=1)
     scores = exact.X @ exact.extra["weights"].T + exact.extra["intercept"]
     assert_array_equal(exact.Y, scores > 0)
-    assert exact.Y.dtype == np.int8
+    assert exact.Y.dtype == np.int32
     noisy = make_correlated(300, 10, 6, noise=1.0, seed=1)
     assert_array_equal(noisy.X, exact.X)
     assert 0.1 < np.mean(noisy.Y != exact.Y) < 0.4
@@ -131,13 +130,11 @@ def test_text_forms(text):
     assert text.X.dtype == np.float64
     assert text.X.indices.dtype == np.int32
     assert text.X.indptr.dtype == np.int32
-    assert text.Y.dtype == np.int8
+    assert text.Y.dtype == np.int32
     for matrix in (text.X, text.Y):
         matrix.check_format(full_check=True)
         inside = np.ones(matrix.nnz - 1, dtype=bool)
-        inside[matrix.indptr[1:-1][(matrix.indptr[1:-1] > 0) & (matrix.indptr[1:-1] < matrix.nnz)] - 1] = (
-            False
-        )
+        inside[matrix.indptr[1:-1][(matrix.indptr[1:-1] > 0) & (matrix.indptr[1:-1] < matrix.nnz)] - 1] = False
         assert np.all(np.diff(matrix.indices)[inside] > 0)  # sorted, no duplicates
     assert set(np.unique(text.Y.data)) == {1}
     assert text.X.data.min() > 0
@@ -284,3 +281,11 @@ def test_text_needs_little_memory_beyond_the_result():
 def test_bad_arguments_are_refused_by_name(function, arguments, message):
     with pytest.raises(ValueError, match=message):
         function(**arguments)
+
+
+def test_scikit_learn_does_not_mix_up_more_than_128_labels():
+    """Its LabelBinarizer does for an int8 indicator: ours must be of a type it handles."""
+    data = make_correlated(50, 5, 200, seed=0)
+    np.testing.assert_array_equal(LabelBinarizer().fit_transform(data.Y), data.Y)
+    mixed_up = LabelBinarizer().fit_transform(data.Y.astype(np.int8))
+    assert not np.array_equal(mixed_up, data.Y), "scikit-learn handles int8 now: LABEL_DTYPE may be int8 again"

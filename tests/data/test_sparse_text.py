@@ -32,7 +32,7 @@ def test_libsvm_by_hand(tmp_path):
         [1, 0, 1], [0, 0, 0], [0, 0, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0], [1, 0, 1]
     ]  # fmt: skip
     assert isinstance(data.X, sp.csr_array)
-    assert (data.X.dtype, data.Y.dtype) == (np.float64, np.int8)
+    assert (data.X.dtype, data.Y.dtype) == (np.float64, np.int32)
     assert data.feature_names == ("x0", "x1", "x2")
     assert data.label_names == ("y0", "y1", "y2")
 

@@ -29,7 +29,7 @@ def test_csv_by_prefix(tmp_path):
     data = read(make(tmp_path, 'x,label:b,"y, z",label:a\n1,0,2.5,1\n-3,yes,1e3,False\n'))
     assert data.X.tolist() == [[1, 2.5], [-3, 1000]]
     assert data.Y.tolist() == [[0, 1], [1, 0]]
-    assert data.Y.dtype == np.int8
+    assert data.Y.dtype == np.int32
     assert data.feature_names == ("x", "y, z")
     assert data.label_names == ("b", "a")
 

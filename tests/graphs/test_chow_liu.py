@@ -45,9 +45,7 @@ def best_tree_weight(weights):
     L = len(weights)
     pairs = list(itertools.combinations(range(L), 2))
     return max(
-        sum(weights[i, j] for i, j in edges)
-        for edges in itertools.combinations(pairs, L - 1)
-        if is_forest(edges, L)
+        sum(weights[i, j] for i, j in edges) for edges in itertools.combinations(pairs, L - 1) if is_forest(edges, L)
     )
 
 

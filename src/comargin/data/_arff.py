@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import Plan, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse, first_row_is_sparse
-from ._dataset import DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._labels_xml import find_labels_xml, read_labels_xml, write_labels_xml
 from ._missing import fill_missing
 from ._numbers import format_number
@@ -112,7 +112,7 @@ def _read_rows(
 def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Columns of X (one-hot ones expanded) and Y from one column per attribute."""
     labels = values[:, as_slice(plan.label_order)]
-    Y = np.where(np.isnan(labels), 0.0, labels).astype(np.int8)
+    Y = np.where(np.isnan(labels), 0.0, labels).astype(LABEL_DTYPE)
     columns = [plan.columns[j] for j in plan.feature_order]
     X = values[:, as_slice(plan.feature_order)]
     if any(column.onehot for column in columns):
@@ -157,7 +157,7 @@ class _SparseSplitter:
             row, attribute, value = self._with_omitted(n_rows, row, attribute, value)
         label = self.label_column[attribute]
         chosen = np.flatnonzero(label >= 0)
-        marks = np.nan_to_num(value[chosen], nan=0.0).astype(np.int8)
+        marks = np.nan_to_num(value[chosen], nan=0.0).astype(LABEL_DTYPE)
         Y = _csr(marks, row[chosen], label[chosen], (n_rows, self.n_labels))
         column = self.feature_column[attribute]
         chosen = np.flatnonzero(column >= 0)

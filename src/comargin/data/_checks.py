@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import Dataset
+from ._dataset import LABEL_DTYPE, Dataset
 from ._sparse_text import generated_names
 
 
@@ -42,7 +42,7 @@ def check_dataset(dataset: Dataset) -> Dataset:
 
 
 def _indicator(Y: Any) -> Any:
-    """Y as int8, dense or CSR without stored zeros; a copy."""
+    """Y as int32, dense or CSR without stored zeros; a copy."""
     Y = sp.csr_array(Y, copy=True) if sp.issparse(Y) else np.asarray(Y)
     if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
         raise ValueError(f"dataset: Y has shape {Y.shape}, expected at least one row and one label")
@@ -51,7 +51,7 @@ def _indicator(Y: Any) -> Any:
         Y.eliminate_zeros()
     if not np.isin(Y.data if sp.issparse(Y) else Y, (0, 1)).all():
         raise ValueError("dataset: Y must hold 0 and 1 only")
-    return Y.astype(np.int8)
+    return Y.astype(LABEL_DTYPE)
 
 
 def _features(X: Any) -> Any:

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+# Not int8: scikit-learn's LabelBinarizer, and so OneVsRestClassifier, mixes up the labels of an int8 indicator with
+# more than 128 columns.
+LABEL_DTYPE = np.int32
+
 
 class DataFormatError(ValueError):
     """A data file that cannot be read: names the file, the line (1-based, where there is one) and the reason."""
@@ -31,7 +35,7 @@ class Dataset:
     X : ndarray of shape (n_samples, n_features), csr_array, or list of str
         Features, dense or CSR as the data is; for text files the raw texts.
     Y : ndarray or csr_array of shape (n_samples, n_labels)
-        Label indicator with entries in {0, 1}, dtype int8.
+        Label indicator with entries in {0, 1}, dtype int32.
     feature_names, label_names : tuple of str
         Column names. ``feature_names`` is empty for raw texts.
     name : str

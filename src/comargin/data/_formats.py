@@ -118,7 +118,7 @@ def read(
     Returns
     -------
     Dataset
-        X is float64: dense as the file is dense, CSR as it is sparse (or a list of texts); Y is int8, dense
+        X is float64: dense as the file is dense, CSR as it is sparse (or a list of texts); Y is int32, dense
         or CSR like X (CSR for texts).
 
     Raises
@@ -244,7 +244,7 @@ def write(
     --------
     >>> import tempfile, numpy as np
     >>> from comargin.data import Dataset, read, write
-    >>> X, Y = np.array([[0.1], [2.0]]), np.array([[1], [0]], dtype=np.int8)
+    >>> X, Y = np.array([[0.1], [2.0]]), np.array([[1], [0]], dtype=np.int32)
     >>> data = Dataset(X, Y, ("a",), ("tall",), "tiny")
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     paths = write(data, f"{folder}/tiny.arff")

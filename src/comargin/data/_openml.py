@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 
 _YES = frozenset({"true", "yes", "1", "1.0"})
 _NO = frozenset({"false", "no", "0", "0.0"})
@@ -90,7 +90,7 @@ def _from_bunch(name: str, bunch: Any, origin: str, drop: Sequence[str]) -> Data
     finite = np.isfinite(X.data if sp.issparse(X) else X).all()
     if not finite:
         raise DataFormatError(origin, "has missing or infinite feature values")
-    return Dataset(X, positive.astype(np.int8), feature_names, tuple(bunch.target_names), name)
+    return Dataset(X, positive.astype(LABEL_DTYPE), feature_names, tuple(bunch.target_names), name)
 
 
 def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_array, tuple[str, ...]]:

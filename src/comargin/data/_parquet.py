@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ._dataset import DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._missing import fill_missing
 from ._source import check_is_file
 from ._table import Columns, as_dense, check_table_names
@@ -64,7 +64,7 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
     X = np.empty((table.num_rows, len(columns.features)))
     for to, j in enumerate(columns.features):
         X[:, to] = _numbers(path, table.column(j), names[j], missing)
-    Y = np.empty((table.num_rows, len(columns.labels)), dtype=np.int8)
+    Y = np.empty((table.num_rows, len(columns.labels)), dtype=LABEL_DTYPE)
     for to, j in enumerate(columns.labels):
         values = _numbers(path, table.column(j), names[j], "zero" if missing == "zero" else "error")
         if missing == "zero":

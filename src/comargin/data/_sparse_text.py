@@ -24,7 +24,7 @@ from typing import IO
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import Dataset
+from ._dataset import LABEL_DTYPE, Dataset
 from ._numbers import (
     COLON,
     COMMA,
@@ -253,7 +253,7 @@ def read_sparse_text(
     Returns
     -------
     Dataset
-        CSR arrays X (float64) and Y (int8).
+        CSR arrays X (float64) and Y (int32).
     """
     with TextSource(path, encoding) as source:
         declared: int | None = None
@@ -283,7 +283,7 @@ def read_sparse_text(
             rows.add(first, block)
         rows.finish(declared)
         X = rows.matrix(1, rows.n_features, np.concatenate(rows.values))
-        Y = rows.matrix(0, rows.n_labels, np.ones(sum(part.size for part in rows.labels), dtype=np.int8))
+        Y = rows.matrix(0, rows.n_labels, np.ones(sum(part.size for part in rows.labels), dtype=LABEL_DTYPE))
     return Dataset(X, Y, generated_names("x", X.shape[1]), generated_names("y", Y.shape[1]), "")
 
 

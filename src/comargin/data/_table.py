@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS
-from ._dataset import DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._missing import fill_missing
 from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
@@ -216,7 +216,7 @@ def read_csv(
     values = np.concatenate(parts)
     n = len(columns.features)
     X = fill_missing(np.ascontiguousarray(values[:, :n]), missing)
-    return columns.dataset(X, values[:, n:].astype(np.int8))
+    return columns.dataset(X, values[:, n:].astype(LABEL_DTYPE))
 
 
 def _chain(lines: list[str], source: TextSource) -> Iterator[str]:

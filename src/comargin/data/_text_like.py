@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import Dataset
+from ._dataset import LABEL_DTYPE, Dataset
 from ._drawing import _count, _names, _number, _streams
 
 _BLOCK_ROWS = 2048  # rows drawn from one random stream; a constant of the model, not a tuning knob
@@ -73,7 +73,7 @@ def make_text_like(
     -------
     dataset : Dataset
         ``X`` is a ``csr_array`` of float64 with int32 indices, non-negative, rows of length 1; ``Y`` a
-        ``csr_array`` of int8; ``extra`` has ``label_frequencies`` (expected) and ``themes`` (group of each
+        ``csr_array`` of int32; ``extra`` has ``label_frequencies`` (expected) and ``themes`` (group of each
         label).
 
     Notes
@@ -126,7 +126,7 @@ def make_text_like(
     label_indices = np.concatenate(label_columns)
     return Dataset(
         sp.csr_array((data, indices, indptr), shape=(n, d)),
-        sp.csr_array((np.ones(len(label_indices), dtype=np.int8), label_indices, label_indptr), shape=(n, L)),
+        sp.csr_array((np.ones(len(label_indices), dtype=LABEL_DTYPE), label_indices, label_indptr), shape=(n, L)),
         _names("word", d),
         _names("topic", L),
         "text_like",
@@ -203,9 +203,7 @@ def _inverse_document_frequency(corpus: _Corpus) -> np.ndarray:
     return np.asarray(1.0 - np.log(-np.expm1(-corpus.mean_tokens * probability)))
 
 
-def _draw_block(
-    corpus: _Corpus, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _draw_block(corpus: _Corpus, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """One block of rows: labels (rows, L) bool, non-zeros per row, their words (sorted in a row), values."""
     n_rows, d = _BLOCK_ROWS, len(corpus.idf)
     theme = np.searchsorted(corpus.theme_ends, rng.random(n_rows), side="right")

@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._source import TextSource
 from ._table import csv_records
 
@@ -41,7 +41,7 @@ def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.cs
     Returns
     -------
     csr_array of shape (n_rows, n_labels)
-        Indicator, int8.
+        Indicator, int32.
     tuple of str
         Label names.
     """
@@ -50,7 +50,7 @@ def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.cs
     indices = [sorted(where[tag] for tag in row) for row in tags]
     indptr = np.cumsum([0, *(len(row) for row in indices)], dtype=np.int32)
     flat = np.array([j for row in indices for j in row], dtype=np.int32)
-    return sp.csr_array((np.ones(flat.size, dtype=np.int8), flat, indptr), shape=(len(tags), len(order))), order
+    return sp.csr_array((np.ones(flat.size, dtype=LABEL_DTYPE), flat, indptr), shape=(len(tags), len(order))), order
 
 
 def read_text_csv(

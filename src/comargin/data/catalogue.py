@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._formats import read
 from ._openml import DatasetUnavailableError, fetch
 from ._source import plain_stem, plain_suffix
@@ -119,7 +119,7 @@ class ClassSignatures:
     class_names, label_names : tuple of str
         Names of the classes and of the labels.
     signatures : ndarray of shape (n_classes, n_labels)
-        Indicator with entries in {0, 1}, dtype int8.
+        Indicator with entries in {0, 1}, dtype int32.
     train_classes, test_classes : ndarray of int
         Indices of the classes of either side.
     name : str
@@ -187,9 +187,7 @@ def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None
     if files:
         return _read_split(key, split, files, str(folder))
     if info is None:
-        raise ValueError(
-            f"name {key!r}: {folder} does not have one data file (or one file per side of a split)"
-        )
+        raise ValueError(f"name {key!r}: {folder} does not have one data file (or one file per side of a split)")
     if split != "all" and info.n_train is None:
         raise ValueError(f"split={split!r}: {key} has no published train/test split, only split='all'")
     if info.openml_id is None:
@@ -245,7 +243,7 @@ def load_signatures(name: str = "awa", data_home: str | os.PathLike[str] | None 
     return ClassSignatures(
         class_names,
         label_names,
-        np.array(rows, dtype=np.int8),
+        np.array(rows, dtype=LABEL_DTYPE),
         train_classes=sides[0],
         test_classes=sides[1],
         name=key,
@@ -344,9 +342,7 @@ def _read_split(name: str, split: str, files: dict[str, Path], where: str) -> Da
     if split in files:
         return read(files[split], **options)
     if split != "all":
-        raise ValueError(
-            f"split={split!r}: {name} has no published train/test split in {where}, only split='all'"
-        )
+        raise ValueError(f"split={split!r}: {name} has no published train/test split in {where}, only split='all'")
     if set(files) != {"train", "test"}:
         raise ValueError(f"split='all': {name} has only its {next(iter(files))} part in {where}")
     parts = [read(files[side], **options) for side in ("train", "test")]
@@ -392,7 +388,7 @@ def _digits(split: str) -> Dataset:
     from sklearn.datasets import load_digits
 
     raw = load_digits()
-    signatures = np.array([[segment in digit for segment in "abcdefg"] for digit in _SEGMENTS], dtype=np.int8)
+    signatures = np.array([[segment in digit for segment in "abcdefg"] for digit in _SEGMENTS], LABEL_DTYPE)
     rows = {"all": slice(None), "train": slice(_DIGITS_TRAIN), "test": slice(_DIGITS_TRAIN, None)}[split]
     y = raw.target[rows].copy()
     return Dataset(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from ._dataset import Dataset
+from ._dataset import LABEL_DTYPE, Dataset
 from ._drawing import _count, _names, _number, _streams
 from ._text_like import make_text_like
 
@@ -79,12 +79,12 @@ def make_cgm_toy(
     edge_weights = weights_rng.standard_normal((len(pairs), 4, n_features))
     X = rows_rng.standard_normal((n_samples, n_features))
 
-    labelings = np.array(list(itertools.product((0, 1), repeat=n_labels)), dtype=np.int8)
+    labelings = np.array(list(itertools.product((0, 1), repeat=n_labels)), dtype=LABEL_DTYPE)
     # The score of a labeling is linear in x: one weight vector per labeling.
     labeling_weights = labelings @ node_weights
     for (j, k), state_weights in zip(pairs, edge_weights, strict=True):
         labeling_weights += state_weights[2 * labelings[:, j] + labelings[:, k]]
-    Y = np.empty((n_samples, n_labels), dtype=np.int8)
+    Y = np.empty((n_samples, n_labels), dtype=LABEL_DTYPE)
     block = max(1, 2**22 // len(labelings))  # bounds the score matrix to 32 MB
     for start in range(0, n_samples, block):
         scores = X[start : start + block] @ labeling_weights.T
@@ -159,9 +159,7 @@ def make_correlated(
     np.fill_diagonal(R, 1.0)
     own = model_rng.standard_normal((n_features, n_labels))
     shared = model_rng.standard_normal((n_features, rank))
-    Z = math.sqrt(1.0 - rho) * own + math.sqrt(rho) * (
-        shared @ F.T
-    )  # rows have covariance R, singular or not
+    Z = math.sqrt(1.0 - rho) * own + math.sqrt(rho) * (shared @ F.T)  # rows have covariance R, singular or not
     weights = Z.T / math.sqrt(n_features)
     X = rows_rng.standard_normal((n_samples, n_features))
     # Given the weights, the score of label l is N(0, |w_l|^2 + noise^2): its quantile gives the rate of
@@ -171,7 +169,7 @@ def make_correlated(
     scores = X @ weights.T + intercept + noise * noise_rng.standard_normal((n_samples, n_labels))
     return Dataset(
         X,
-        (scores > 0).astype(np.int8),
+        (scores > 0).astype(LABEL_DTYPE),
         _names("feature", n_features),
         _names("label", n_labels),
         "correlated",

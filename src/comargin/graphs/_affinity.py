@@ -88,9 +88,7 @@ def cosine_affinity(Y: Any, cut: float = 0.1, *, label_names: Sequence[str] | No
     return _graph(affinity, label_names)
 
 
-def smoothed_correlation(
-    Y: Any, smoothing: float = 1.0, *, label_names: Sequence[str] | None = None
-) -> LabelGraph:
+def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequence[str] | None = None) -> LabelGraph:
     r"""Correlation of labels, shrunk to the identity: a prior R for M3L from training labels.
 
     With G the Gram matrix of the centred columns of S = 2Y - 1,
@@ -180,9 +178,7 @@ def correlation_from_classes(
     """
     dense = signatures.toarray() if sp.issparse(signatures) else np.asarray(signatures)
     if dense.ndim != 2 or 0 in dense.shape:
-        raise ValueError(
-            f"signatures must be a matrix of classes x labels, at least 1 x 1, got shape {dense.shape}"
-        )
+        raise ValueError(f"signatures must be a matrix of classes x labels, at least 1 x 1, got shape {dense.shape}")
     if (
         dense.dtype.kind not in "biuf"
         or not np.all(np.isin(dense, (-1, 0, 1)))

@@ -119,16 +119,12 @@ class LabelGraph:
                 f"edges must have label indices in 0..{n_labels - 1}, got {int(low.min())}..{int(high.max())}"
             )
         if np.any(low == high):
-            raise ValueError(
-                f"edges must join two different labels, got a loop at label {int(low[low == high][0])}"
-            )
+            raise ValueError(f"edges must join two different labels, got a loop at label {int(low[low == high][0])}")
         if np.unique(np.column_stack([low, high]), axis=0).shape[0] != pairs.shape[0]:
             raise ValueError("edges must not name the same pair of labels twice")
         values = np.ones(len(pairs)) if weights is None else np.asarray(weights, dtype=np.float64)
         if values.shape != (len(pairs),):
-            raise ValueError(
-                f"weights must have one number per edge, shape ({len(pairs)},), got {values.shape}"
-            )
+            raise ValueError(f"weights must have one number per edge, shape ({len(pairs)},), got {values.shape}")
         rows, columns = np.concatenate([low, high]), np.concatenate([high, low])
         matrix = sp.coo_array((np.tile(values, 2), (rows, columns)), shape=(n_labels, n_labels))
         return cls(matrix, _as_label_names(label_names, n_labels))
@@ -223,15 +219,12 @@ class LabelGraph:
         try:
             import networkx
         except ImportError as error:
-            raise ImportError(
-                "to_networkx needs networkx: install it with `pip install comargin[report]`"
-            ) from error
+            raise ImportError("to_networkx needs networkx: install it with `pip install comargin[report]`") from error
         graph = networkx.Graph()
         graph.add_nodes_from(self.label_names)
         names = self.label_names
         graph.add_weighted_edges_from(
-            (names[i], names[j], float(weight))
-            for (i, j), weight in zip(self.edges, self.edge_weights, strict=True)
+            (names[i], names[j], float(weight)) for (i, j), weight in zip(self.edges, self.edge_weights, strict=True)
         )
         return graph
 
@@ -253,9 +246,7 @@ def _as_symmetric_csr(weights: Any) -> sp.csr_array:
     if not sp.issparse(weights):
         weights = np.asarray(weights)
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
-        raise ValueError(
-            f"weights must be a square matrix with at least one label, got shape {weights.shape}"
-        )
+        raise ValueError(f"weights must be a square matrix with at least one label, got shape {weights.shape}")
     if weights.dtype.kind not in "biuf":
         raise ValueError(f"weights must be real numbers, got dtype {weights.dtype}")
     matrix = sp.csr_array(weights, dtype=np.float64, copy=True)

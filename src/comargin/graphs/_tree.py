@@ -60,9 +60,7 @@ def chow_liu_tree(Y: Any, smoothing: float = 0.0, *, label_names: Sequence[str] 
     rank[np.argsort(-weights, kind="stable")] = np.arange(1, len(weights) + 1)
     tree = minimum_spanning_tree(sp.csr_array((rank, (rows, columns)), shape=(n_labels, n_labels))).tocoo()
     edges = np.column_stack([tree.row, tree.col])
-    return LabelGraph.from_edges(
-        edges, information[tree.row, tree.col], n_labels=n_labels, label_names=label_names
-    )
+    return LabelGraph.from_edges(edges, information[tree.row, tree.col], n_labels=n_labels, label_names=label_names)
 
 
 def _mutual_information(indicator: sp.csr_array, smoothing: float) -> np.ndarray:

@@ -100,9 +100,7 @@ def evaluate(
     if Y_pred is not None:
         result |= _evaluate_sets(Y, Y_pred, weight)
     if scores is not None and not sparse.issparse(scores):
-        result |= {
-            name: mean_defined(values, weight) for name, values in row_measures(Y, scores)._asdict().items()
-        }
+        result |= {name: mean_defined(values, weight) for name, values in row_measures(Y, scores)._asdict().items()}
         auc_weight = None if sample_weight is None else weight
         result["macro_auc"] = mean_defined(label_auc(Y, scores, auc_weight))
         result["micro_auc"] = pooled_auc(Y, scores, auc_weight)
@@ -137,9 +135,7 @@ def _evaluate_top_k(
     if propensities is not None:
         values = check_propensities(propensities, n_labels)
         for d in depths:
-            result[f"propensity_scored_precision_at_{d}"] = propensity_scored_of(
-                Y, top, hits, d, values, weight
-            )
+            result[f"propensity_scored_precision_at_{d}"] = propensity_scored_of(Y, top, hits, d, values, weight)
     return result
 
 

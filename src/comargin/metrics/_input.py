@@ -43,9 +43,7 @@ def check_scores(
     """Check scores: floating point, of the shape of Y_true, without NaN (infinite scores rank fine)."""
     if sparse.issparse(scores):
         if not accept_sparse:
-            raise ValueError(
-                "scores must be dense for this measure; only the measures at k take sparse scores."
-            )
+            raise ValueError("scores must be dense for this measure; only the measures at k take sparse scores.")
         scores = sparse.csr_array(scores)
         if not scores.has_canonical_format:
             scores = scores.copy()

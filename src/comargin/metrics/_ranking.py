@@ -69,9 +69,7 @@ def row_measures(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]]) ->
     )
 
 
-def _count_at_least(
-    scores: NDArray[np.floating[Any]], rows: IntArray, values: NDArray[np.floating[Any]]
-) -> IntArray:
+def _count_at_least(scores: NDArray[np.floating[Any]], rows: IntArray, values: NDArray[np.floating[Any]]) -> IntArray:
     """For each relevant label, how many labels of its row score at least as much (itself included)."""
     counts = np.empty(len(rows), dtype=np.int64)
     step = max(1, BLOCK_ELEMENTS // scores.shape[1])
@@ -88,9 +86,7 @@ def _tie_group_ends(rows: IntArray, values: NDArray[np.floating[Any]]) -> IntArr
     return np.repeat(ends, np.diff(ends, prepend=0))
 
 
-def label_auc(
-    Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None
-) -> FloatArray:
+def label_auc(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> FloatArray:
     """AUC of each label; NaN for a label that is true in no row or in all."""
     n_samples, n_labels = scores.shape
     columns = Y_true.tocsc()
@@ -103,9 +99,7 @@ def label_auc(
     return auc
 
 
-def pooled_auc(
-    Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None
-) -> float:
+def pooled_auc(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> float:
     """AUC over all entries of the score matrix as one ranking."""
     n_samples, n_labels = scores.shape
     rows = np.repeat(np.arange(n_samples, dtype=np.int64), np.diff(Y_true.indptr))
@@ -135,9 +129,7 @@ def _auc(values: NDArray[np.floating[Any]], positive: IntArray, weight: FloatArr
     return float(wins / pairs) if pairs > 0 else float("nan")
 
 
-def _rows_and_weight(
-    Y_true: Any, scores: Any, sample_weight: ArrayLike | None
-) -> tuple[RowMeasures, FloatArray]:
+def _rows_and_weight(Y_true: Any, scores: Any, sample_weight: ArrayLike | None) -> tuple[RowMeasures, FloatArray]:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true)
     return row_measures(Y_true, scores), check_weight(sample_weight, Y_true.shape[0])
@@ -173,9 +165,7 @@ def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
     return mean_defined(measures.one_error, weight)
 
 
-def coverage(
-    Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: ArrayLike | None = None
-) -> float:
+def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: ArrayLike | None = None) -> float:
     """How many further labels one has to go down each row's ranking to meet all its relevant labels.
 
     The literature's definition: a row that ranks its only relevant label first has coverage 0. scikit-learn's

@@ -245,9 +245,7 @@ def micro_recall(
     return micro_of(recall_of, counts, check_zero_division(zero_division))
 
 
-def micro_f1(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
     """F1 over all entries of the indicator pooled: 2 hits / (true + predicted labels).
 
     scikit-learn's ``average="micro"``.
@@ -344,9 +342,7 @@ def macro_recall(
     return macro_of(recall_of, counts, check_zero_division(zero_division))
 
 
-def macro_f1(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
     """Mean over labels of the label's own F1.
 
     scikit-learn's `f1_score` with ``average="macro"``. `macro_f1_of_averages` is the other

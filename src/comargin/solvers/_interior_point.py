@@ -16,9 +16,7 @@ _STEP_TO_BOUNDARY = 0.995
 _MAX_ITER = 100
 
 
-def interior_point_on_box(
-    M: np.ndarray, linear: float, upper: np.ndarray, *, tol: float = 1e-10
-) -> np.ndarray:
+def interior_point_on_box(M: np.ndarray, linear: float, upper: np.ndarray, *, tol: float = 1e-10) -> np.ndarray:
     """Minimise ``1/2 ||M^T x||^2 - linear * sum(x)`` over ``0 <= x <= upper``.
 
     Parameters
@@ -55,11 +53,11 @@ def interior_point_on_box(
         newton = _NewtonSystem(M, x, room, low, high, dual_residual)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dx, dlow, dhigh = newton.direction(-x * low, -room * high)
-        step, dual_step = _lengths(x, dx, room, low, dlow, high, dhigh)
+        step, dual_step = _longest((x, dx), (room, -dx)), _longest((low, dlow), (high, dhigh))
         ahead = (x + step * dx) @ (low + dual_step * dlow) + (room - step * dx) @ (high + dual_step * dhigh)
         target = mu * (float(ahead) / (2 * x.size * mu)) ** 3
         dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
-        step, dual_step = _lengths(x, dx, room, low, dlow, high, dhigh)
+        step, dual_step = _longest((x, dx), (room, -dx)), _longest((low, dlow), (high, dhigh))
         x = x + _STEP_TO_BOUNDARY * step * dx
         low = low + _STEP_TO_BOUNDARY * dual_step * dlow
         high = high + _STEP_TO_BOUNDARY * dual_step * dhigh
@@ -71,7 +69,7 @@ def interior_point_on_box(
 class _NewtonSystem:
     """The linearised optimality conditions at one point, factorised once for both steps.
 
-    (Theta + M M^T) dx = right with Theta = low / x + high / room, solved through the d x d matrix of Woodbury's formula.
+    (Theta + M M^T) dx = right, Theta = low / x + high / room, is solved through the d x d matrix of Woodbury's formula.
     """
 
     def __init__(
@@ -95,16 +93,11 @@ class _NewtonSystem:
         return dx, (low_change - self.low * dx) / self.x, (high_change + self.high * dx) / self.room
 
 
-def _lengths(
-    x: np.ndarray, dx: np.ndarray, room: np.ndarray, low: np.ndarray, dlow: np.ndarray, high: np.ndarray, dhigh: np.ndarray
-) -> tuple[float, float]:
-    """Longest steps, at most 1, that keep the variables and the multipliers positive."""
-    return (
-        min(_longest(x, dx), _longest(room, -dx)),
-        min(_longest(low, dlow), _longest(high, dhigh)),
-    )
-
-
-def _longest(value: np.ndarray, step: np.ndarray) -> float:
-    shrinking = step < 0.0
-    return min(1.0, float(np.min(-value[shrinking] / step[shrinking]))) if shrinking.any() else 1.0
+def _longest(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
+    """Longest step, at most 1, that keeps every value of every (value, change) pair from going below zero."""
+    length = 1.0
+    for value, change in pairs:
+        shrinking = change < 0.0
+        if shrinking.any():
+            length = min(length, float(np.min(-value[shrinking] / change[shrinking])))
+    return length

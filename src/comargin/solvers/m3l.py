@@ -21,9 +21,10 @@ from ._threads import worker_threads
 # Labels that share one product x_i^T V. Fixed, so that the result does not depend on the number of threads.
 LABELS_PER_BLOCK = 32
 
-# What is not solved after this many passes is badly scaled, and is finished by methods that see all directions at once:
-# Newton steps, on at most so many variables, and an interior-point method, on at most so many entries of a dense X. They
-# may cost what the passes still to be expected would (at most so many), or so many operations for the labels of a block.
+# What is not solved after this many passes is badly scaled, and is finished by methods that see all directions at
+# once: Newton steps, on at most so many variables, and an interior-point method, on at most so many entries of a dense
+# X. They may cost what the passes still to be expected would (at most so many passes), or so many operations for the
+# labels of a block.
 _FINISH_AFTER = 20
 _NEWTON_SIZE = 512
 _DENSE_SIZE = 20_000_000
