@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import warnings
 
-import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsRestClassifier
@@ -46,8 +45,6 @@ def train_and_test(name: str, has_split: bool) -> tuple:
     if not sp.issparse(X):
         scaler = StandardScaler().fit(X)
         X, X_test = scaler.transform(X), scaler.transform(X_test)
-    else:  # LinearSVC takes 32-bit indices only
-        X, X_test = (sp.csr_array((M.data, M.indices.astype(np.int32), M.indptr.astype(np.int32))) for M in (X, X_test))
     return X, Y, X_test, Y_test
 
 

@@ -1,6 +1,6 @@
-"""Run every benchmark of this folder, print its table, and write all rows to benchmarks/results.json.
+"""Run every benchmark of this folder, or those named, print the tables, and write the rows to benchmarks/results.json.
 
-Nothing else should run on the machine. Run: make bench
+Nothing else should run on the machine. Run: make bench, or python benchmarks/run.py bench_reading bench_splits
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import platform
+import sys
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,17 +20,20 @@ PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "comargin")
 
 
 def main() -> None:
-    results = {
+    names = sys.argv[1:] or [path.stem for path in sorted(HERE.glob("bench_*.py"))]
+    file = HERE / "results.json"
+    results = json.loads(file.read_text()) if file.exists() else {}
+    results |= {
         "python": platform.python_version(),
         "cores": os.cpu_count(),
         "versions": {name: version(name) for name in PACKAGES},
     }
-    for path in sorted(HERE.glob("bench_*.py")):
-        module = importlib.import_module(path.stem)
+    for name in names:
+        module = importlib.import_module(name)
         rows = module.main()
         show(module.TITLE, rows)
-        results[path.stem] = rows
-    (HERE / "results.json").write_text(json.dumps(results, indent=1) + "\n")
+        results[name] = rows
+        file.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

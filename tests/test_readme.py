@@ -44,5 +44,13 @@ def test_links_lead_somewhere(target):
 
 def test_make_targets_exist():
     makefile = (ROOT / "Makefile").read_text()
-    for target in re.findall(r"`?make (\w+)", README):
+    for target in re.findall(r"(?:`|^)make (\w+)", README, flags=re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_benchmark_tables_are_those_of_the_results():
+    code = (ROOT / "benchmarks" / "summary.py").read_text(encoding="utf-8")
+    tables = {"__file__": str(ROOT / "benchmarks" / "summary.py")}
+    exec(compile(code, "summary.py", "exec"), tables)
+    assert tables["speed"]() in README
+    assert tables["thresholds"]() in (ROOT / "docs" / "thresholds.md").read_text(encoding="utf-8")

@@ -67,7 +67,7 @@ def test_demo_ends_with_the_table():
     assert code == 0, err
     table = out[out.index("On the new images") :]
     assert "wrong labels" in table
-    assert "M3L + learned thresholds" in table
+    assert "M3L + thresholds" in table
     assert "Certified." in out
 
 

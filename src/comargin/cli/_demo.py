@@ -25,7 +25,7 @@ _COLUMNS = {  # measure: heading
     "hamming_loss": "wrong labels",
     "subset_accuracy": "all right",
     "micro_f1": "micro-F1",
-    "ranking_loss": "ranking loss",
+    "ranking_loss": "rank loss",
 }
 
 
@@ -41,14 +41,22 @@ def run_demo() -> None:
     )
     console.print("\nThe first run compiles its loops and takes some seconds longer.", style="dim")
 
-    m3l = M3LClassifier(C=1.0, random_state=0)
+    m3l = M3LClassifier(C=1.0, tol=1e-6, random_state=0)
     models = {
-        "the usual segments, always": DummyClassifier(strategy="prior"),
-        "logistic regressions *": OneVsRestClassifier(LogisticRegression(max_iter=1000)),
+        "the usual segments": DummyClassifier(strategy="prior"),
+        "scikit-learn *": OneVsRestClassifier(LogisticRegression(max_iter=1000)),
         "M3L": m3l,
-        "M3L + learned thresholds": ThresholdClassifierCV(M3LClassifier(C=1.0, random_state=0)),
+        "M3L + thresholds": ThresholdClassifierCV(M3LClassifier(C=1.0, tol=1e-6, random_state=0)),
     }
-    table = Table("", *_COLUMNS.values(), "seconds", title="On the new images", title_justify="left", box=SIMPLE_HEAD)
+    table = Table(
+        "",
+        *_COLUMNS.values(),
+        "seconds",
+        title="On the new images",
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        pad_edge=False,
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     predicted: Any = None
@@ -68,7 +76,7 @@ def run_demo() -> None:
     console.print()
     console.print(table)
     console.print(
-        "Wrong labels and ranking loss: lower is better; the others: higher is better.\n"
+        "Wrong labels and rank loss: lower is better; the others: higher is better.\n"
         "* scikit-learn's OneVsRestClassifier(LogisticRegression()), the usual choice.",
         style="dim",
     )
