@@ -112,7 +112,7 @@ def convert_file(
         raise ValueError(f"{target} exists already; --force overwrites it")
     reading = _reading_options(format, labels, text, sep, missing)
     dataset = convert(source, target, source_format=reading.pop("format", None), target_format=to, **reading)
-    Console().print(f"{target}: {_shape(dataset)}", highlight=False)
+    Console().print(f"{target}: {_shape(dataset)}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _reading_options(
