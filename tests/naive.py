@@ -36,8 +36,8 @@ class Xoshiro:
             values[i], values[j] = values[j], values[i]
 
 
-def m3l_epochs(X, S, U, n_epochs, words):
-    """Dual coordinate descent on M3L with R = I, all variables, rows in the order the kernel would take them.
+def m3l_epochs(X, S, U, R, T, n_epochs, words):
+    """Dual coordinate descent on M3L, all variables, rows in the order the kernel would take them.
 
     Minimises over one A_il at a time, others fixed: no shrinking, no shared products.
     """
@@ -52,9 +52,11 @@ def m3l_epochs(X, S, U, n_epochs, words):
             for label in range(n_labels):
                 z = np.zeros(d)
                 for j in range(n):
-                    z += 2.0 * S[j, label] * A[j, label] * X[j]
-                gradient = S[i, label] * float(z @ X[i]) - 1.0
-                q = float(X[i] @ X[i])
+                    for m in range(n_labels):
+                        z += 2.0 * R[m, label] * S[j, m] * A[j, m] * X[j]
+                t = T[i, label] if T.size else 1.0
+                gradient = S[i, label] * float(z @ X[i]) - t
+                q = float(X[i] @ X[i]) * R[label, label]
                 if q == 0.0:
                     A[i, label] = U[i, label]
                 else:

@@ -1,4 +1,4 @@
-"""The M3L epoch against literal loops: the same rows in the same order give the same dual variables."""
+"""The M3L epochs against literal loops: the same rows in the same order give the same dual variables."""
 
 import numpy as np
 import pytest
@@ -6,39 +6,104 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from tests import naive
 
-from comargin.kernels._m3l import m3l_identity_epoch
+from comargin.kernels._m3l import (
+    Active,
+    Dual,
+    m3l_coupled_epoch,
+    m3l_diagonal_epoch,
+    m3l_dual_average,
+    m3l_factor_epoch,
+    m3l_sums,
+)
 from comargin.kernels._random import random_state_array
 from comargin.kernels._rows import CSR
 
 
-def _run(X, dense, S, row_upper, label_upper, n_epochs, seed):
-    n, n_labels = S.shape
-    A, V = np.zeros(S.shape), np.zeros((dense.shape[1], n_labels))
-    rows = np.arange(n, dtype=np.int32)
-    labels = np.tile(np.arange(n_labels, dtype=np.int32), (n, 1))
-    n_active = np.full(n + 1, n_labels, dtype=np.int32)
-    n_active[-1] = n
-    state, estimate = random_state_array(seed), np.empty(n_labels)
-    for _ in range(n_epochs):
-        bounds = np.array([[-np.inf], [np.inf]]).repeat(n_labels, axis=1)  # no shrinking
-        m3l_identity_epoch(
-            X, S, (dense**2).sum(axis=1), row_upper, label_upper, A, V,
-            rows, labels, n_active, bounds, state, estimate,
-        )  # fmt: skip
-    return A, V
+def csr(M):
+    M = sp.csr_array(M)
+    return CSR(M.data, M.indices.astype(np.int32), M.indptr.astype(np.int32))
+
+
+def make(rng, n, d, n_labels, targets):
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
+    X[n // 2] = 0.0
+    S = np.where(rng.random((n, n_labels)) < 0.4, 1, -1).astype(np.int8)
+    T = 0.2 + rng.random((n, n_labels)) if targets else np.empty((0, 0))
+    sqnorm = (X**2).sum(axis=1)
+    return X, Dual(np.zeros((n, n_labels)), S, T, 0.5 + rng.random(n), 0.5 + rng.random((2, n_labels)), sqnorm)
+
+
+def fresh_active(n, n_labels):
+    active = Active(
+        np.arange(n, dtype=np.int32),
+        np.tile(np.arange(n_labels, dtype=np.int32), (n, 1)),
+        np.full(n + 1, n_labels, dtype=np.int32),
+        np.empty((2, n_labels)),
+        random_state_array(3),
+    )
+    active.count[-1] = n
+    return active
+
+
+def upper(dual):
+    return dual.row_upper[:, None] * np.where(dual.S > 0, dual.label_upper[1], dual.label_upper[0])
+
+
+SIZES = [(12, 5, 3), (1, 2, 1), (9, 3, 7)]
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-@pytest.mark.parametrize(("n", "d", "n_labels"), [(12, 5, 3), (1, 2, 1), (9, 3, 7)])
-def test_epochs_equal_literal_loops(storage, n, d, n_labels, rng):
-    dense = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.7)
-    dense[n // 2] = 0.0
-    S = np.where(rng.random((n, n_labels)) < 0.4, 1, -1).astype(np.int8)
-    row_upper, label_upper = 0.5 + rng.random(n), 0.5 + rng.random((2, n_labels))
-    U = row_upper[:, None] * np.where(S > 0, label_upper[1], label_upper[0])
-    M = sp.csr_array(dense)
-    X = dense if storage == "dense" else CSR(M.data, M.indices.astype(np.int32), M.indptr.astype(np.int32))
-    A, V = _run(X, dense, S, row_upper, label_upper, 4, seed=3)
-    assert np.linalg.norm(A) > 1e-3
-    assert_allclose(A, naive.m3l_epochs(dense, S, U, 4, random_state_array(3)), rtol=1e-9, atol=1e-12)
-    assert_allclose(V, dense.T @ (S * A), rtol=1e-9, atol=1e-12)
+@pytest.mark.parametrize("form", ["diagonal", "dense", "sparse", "factor"])
+@pytest.mark.parametrize(("n", "d", "n_labels"), SIZES)
+@pytest.mark.parametrize("targets", [False, True])
+def test_epochs_equal_literal_loops(storage, form, n, d, n_labels, targets, rng):
+    X, dual = make(rng, n, d, n_labels, targets)
+    F = rng.normal(size=(n_labels, 2))
+    R = np.diag(0.5 + rng.random(n_labels)) if form == "diagonal" else F @ F.T
+    diagonal = np.array(np.diag(R))
+    view = X if storage == "dense" else csr(X)
+    active, parts = fresh_active(n, n_labels), np.empty(n_labels)
+    state = np.zeros((d, 2 if form == "factor" else n_labels))
+    for _ in range(4):
+        active.bounds[0], active.bounds[1] = -np.inf, np.inf  # no shrinking
+        if form == "diagonal":
+            m3l_diagonal_epoch(view, diagonal, dual, active, state, parts)
+        elif form == "factor":
+            m3l_factor_epoch(view, F, diagonal, dual, active, state, parts)
+        else:
+            m3l_coupled_epoch(view, R if form == "dense" else csr(R), diagonal, dual, active, state, parts)
+    expected = naive.m3l_epochs(X, dual.S, upper(dual), R, dual.targets, 4, random_state_array(3))
+    assert np.linalg.norm(expected) > 1e-3
+    assert_allclose(dual.A, expected, rtol=1e-8, atol=1e-11)
+    V = X.T @ (dual.S * dual.A)
+    assert_allclose(state, 2.0 * V @ (F if form == "factor" else R), rtol=1e-8, atol=1e-11)
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("targets", [False, True])
+def test_sums_and_average(storage, targets, rng):
+    X, dual = make(rng, 2500, 4, 3, targets)
+    view = X if storage == "dense" else csr(X)
+    dual.A[:] = upper(dual) * np.maximum(rng.random(dual.A.shape) - 0.5, 0.0)
+    V, Z, sums = np.zeros((4, 3)), rng.normal(size=(4, 3)), np.empty((2, 3))
+    m3l_dual_average(view, dual, V)
+    m3l_sums(view, dual, Z, sums)
+    T = dual.targets if targets else 1.0
+    assert_allclose(V, X.T @ (dual.S * dual.A), rtol=1e-11, atol=1e-11)
+    assert_allclose(sums[0], (upper(dual) * np.maximum(T - dual.S * (X @ Z), 0)).sum(axis=0), rtol=1e-12)
+    assert_allclose(sums[1], (T * dual.A).sum(axis=0), rtol=1e-12)
+
+
+def test_shrinking_keeps_what_still_moves(rng):
+    """After enough passes with shrinking, what is left inactive satisfies its optimality condition."""
+    X, dual = make(rng, 60, 5, 4, False)
+    active, parts, Z = fresh_active(60, 4), np.empty(4), np.zeros((5, 4))
+    active.bounds[0], active.bounds[1] = -np.inf, np.inf
+    for _ in range(30):
+        m3l_diagonal_epoch(X, np.ones(4), dual, active, Z, parts)
+    assert active.count[-1] < 60 or (active.count[:-1] < 4).any()
+    G = dual.S * (X @ Z) - 1.0
+    for i in range(60):
+        for label in active.labels[i, active.count[i] :]:
+            a, u = dual.A[i, label], upper(dual)[i, label]
+            assert (a == 0.0 and G[i, label] > -1e-2) or (a == u and G[i, label] < 1e-2)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from comargin.kernels import _rows
 from comargin.kernels._jit import kernel
-from comargin.kernels._rows import CSR, row_axpy_label, row_dot_label, row_gemv, row_ger
+from comargin.kernels._rows import CSR, row_axpy, row_axpy_label, row_dot_label, row_gemv, row_ger
 
 
 # Numba compiles a call to an overloaded function only from inside a kernel.
@@ -24,6 +24,11 @@ def _ger(X, i, delta, V):
 @kernel
 def _dot_label(X, i, V, label):
     return row_dot_label(X, i, V, label)
+
+
+@kernel
+def _axpy(step, X, i, out):
+    row_axpy(step, X, i, out)
 
 
 @kernel
@@ -73,6 +78,10 @@ def test_updates(arrays, storage, rng):
             W = V.copy()
             ger(X, i, delta, W)
             assert_allclose(W, V + np.outer(dense[i], delta), rtol=1e-14, atol=1e-14)
+        for axpy in (_axpy, row_axpy):
+            out = np.ones(dense.shape[1])
+            axpy(-0.5, X, i, out)
+            assert_allclose(out, 1.0 - 0.5 * dense[i], rtol=1e-14, atol=1e-14)
         for axpy in (_axpy_label, row_axpy_label):
             W = V.copy()
             axpy(2.5, X, i, W, 0)
@@ -91,5 +100,5 @@ def test_not_finite_survives(bad):
 
 def test_every_primitive_has_a_compiled_body():
     plain = {n for n in vars(_rows) if n.startswith("row_")}
-    assert plain == {"row_gemv", "row_ger", "row_dot_label", "row_axpy_label"}
+    assert plain == {"row_gemv", "row_ger", "row_dot_label", "row_axpy_label", "row_axpy"}
     assert all(hasattr(_rows, f"_{n}") for n in plain)

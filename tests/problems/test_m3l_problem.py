@@ -4,38 +4,54 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from tests.priors import PRIORS, make_prior
 
-from comargin.problems import M3LProblem
+from comargin.problems import M3LProblem, split_prior
 
 
-def make_problem(rng, n=30, d=6, n_labels=4, sparse=False):
+def make_problem(rng, n=30, d=6, n_labels=4, sparse=False, prior="dense", targets=False):
     dense = rng.normal(size=(n, d))
     S = np.where(rng.random((n, n_labels)) < 0.4, 1, -1).astype(np.int8)
     X = sp.csr_array(dense) if sparse else dense
-    return M3LProblem(X, S, 0.2 + rng.random(n), 0.5 + rng.random((2, n_labels)))
+    T = 0.2 + rng.random((n, n_labels)) if targets else np.empty((0, 0))
+    R = split_prior(make_prior(prior, n_labels, rng), n_labels)
+    return M3LProblem(X, S, 0.2 + rng.random(n), 0.5 + rng.random((2, n_labels)), R, T)
+
+
+def dense_R(problem):
+    return problem.apply_prior(np.eye(problem.S.shape[1]))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_weak_duality(rng, sparse):
-    problem = make_problem(rng, sparse=sparse)
-    for _ in range(50):
+@pytest.mark.parametrize("prior", PRIORS)
+@pytest.mark.parametrize("targets", [False, True])
+def test_weak_duality(rng, sparse, prior, targets):
+    problem = make_problem(rng, sparse=sparse, prior=prior, targets=targets)
+    for _ in range(20):
         A = problem.upper() * rng.random(problem.S.shape)
-        Z = rng.normal(size=(problem.X.shape[1], problem.S.shape[1]))
-        assert problem.gap(Z, A) >= 0.0
+        V = rng.normal(size=(problem.X.shape[1], problem.S.shape[1]))
+        assert problem.gap(V, A) >= 0.0
 
 
-def test_objectives_by_literal_loops(rng):
-    problem = make_problem(rng, n=7, d=3, n_labels=2)
-    A, Z = problem.upper() * rng.random((7, 2)), rng.normal(size=(3, 2))
-    hinge = quad = 0.0
+@pytest.mark.parametrize("targets", [False, True])
+def test_objectives_by_literal_loops(rng, targets):
+    problem = make_problem(rng, n=7, d=3, n_labels=3, targets=targets)
+    A, V, R = problem.upper() * rng.random((7, 3)), rng.normal(size=(3, 3)), dense_R(problem)
+    Z = 2 * V @ R
+    hinge = quad = linear = 0.0
     for i in range(7):
-        for k in range(2):
+        for k in range(3):
             weight = problem.row_upper[i] * problem.label_upper[1 if problem.S[i, k] > 0 else 0, k]
-            hinge += weight * max(0.0, 1.0 - problem.S[i, k] * float(Z[:, k] @ problem.X[i]))
+            t = problem.targets[i, k] if targets else 1.0
+            hinge += weight * max(0.0, t - problem.S[i, k] * float(Z[:, k] @ problem.X[i]))
+            linear += t * A[i, k]
             for j in range(7):
-                quad += A[i, k] * A[j, k] * problem.S[i, k] * problem.S[j, k] * float(problem.X[i] @ problem.X[j])
-    assert_allclose(problem.primal(Z), 0.5 * np.sum(Z**2) + 2.0 * hinge, rtol=1e-12)
-    assert_allclose(problem.dual(A), 2.0 * A.sum() - 2.0 * quad, rtol=1e-12)
+                for m in range(3):
+                    signs = problem.S[i, k] * problem.S[j, m]
+                    quad += R[k, m] * A[i, k] * A[j, m] * signs * float(problem.X[i] @ problem.X[j])
+    regulariser = 0.5 * np.trace(Z @ np.linalg.inv(R) @ Z.T)
+    assert_allclose(problem.primal(V), regulariser + 2.0 * hinge, rtol=1e-10)
+    assert_allclose(problem.dual(A), 2.0 * linear - 2.0 * quad, rtol=1e-10)
 
 
 def test_dual_gradient_by_finite_differences(rng):
@@ -49,21 +65,23 @@ def test_dual_gradient_by_finite_differences(rng):
         assert_allclose(-2.0 * G[i, k], numeric, rtol=1e-6, atol=1e-8)
 
 
-def test_gap_is_the_sum_of_its_parts(rng):
-    problem = make_problem(rng)
+@pytest.mark.parametrize("prior", PRIORS)
+def test_gap_is_the_sum_of_its_parts(rng, prior):
+    problem = make_problem(rng, prior=prior)
     U = problem.upper()
     A = U * np.clip(1.5 * rng.random(U.shape) - 0.25, 0.0, 1.0)
-    Z = problem.primal_from_dual(A)
-    G = problem.S * (problem.X @ Z) - 1.0
+    V = problem.dual_average(A)
+    G = problem.S * (problem.X @ problem.weights(V)) - 1.0
     parts = 2.0 * np.where(G >= 0, A * G, (A - U) * G)
     assert (parts >= 0).all()
-    assert_allclose(problem.gap(Z, A), parts.sum(), rtol=1e-12)
+    assert_allclose(problem.gap(V, A), parts.sum(), rtol=1e-11)
 
 
 def test_row_blocks_do_not_change_the_value(rng, monkeypatch):
     problem = make_problem(rng, sparse=True)
     A = problem.upper() * rng.random(problem.S.shape)
-    whole = problem.primal_from_dual(A), problem.primal(problem.primal_from_dual(A))
+    V = problem.dual_average(A)
+    value = problem.primal(V)
     monkeypatch.setattr("comargin.problems.m3l._ROWS_AT_ONCE", 7)
-    assert_allclose(problem.primal_from_dual(A), whole[0], rtol=1e-12)
-    assert_allclose(problem.primal(whole[0]), whole[1], rtol=1e-12)
+    assert_allclose(problem.dual_average(A), V, rtol=1e-12)
+    assert_allclose(problem.primal(V), value, rtol=1e-12)

@@ -148,3 +148,25 @@ def _row_axpy_label(step, X, i, V, label):
                 V[j, label] += step * X[i, j]
 
     return impl
+
+
+def row_axpy(step, X, i, out):
+    """Add step * x_i to ``out`` (n_features,)."""
+    idx, val = _row(X, i)
+    out[idx] += step * val
+
+
+@overload(row_axpy, jit_options=_FAST)
+def _row_axpy(step, X, i, out):
+    if _is_csr(X):
+
+        def impl(step, X, i, out):
+            for k in range(X.indptr[i], X.indptr[i + 1]):
+                out[X.indices[k]] += step * X.data[k]
+    else:
+
+        def impl(step, X, i, out):
+            for j in range(X.shape[1]):
+                out[j] += step * X[i, j]
+
+    return impl

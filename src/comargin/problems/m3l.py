@@ -1,19 +1,29 @@
-r"""Max-margin multi-label learning with independent labels (M3L, Hamming loss, R = I), linear kernel.
+r"""Max-margin multi-label learning with correlated labels (M3L), linear kernel.
 
-With Z (d x L) the weights, S in {-1, +1} the signs of the labels and U_il = C c_il the weighted cost:
+With Z (d x L) the weights, S in {-1, +1} the signs of the labels, R the label correlation (symmetric, positive
+semi-definite), U_il = C c_il the weighted cost and t_il the margin asked for:
 
-.. math:: P(Z) = \tfrac12 \|Z\|_F^2 + 2 \sum_{il} U_{il} \max(0, 1 - S_{il}\, z_l^\top x_i)
-.. math:: D(A) = 2 \sum_{il} A_{il} - 2 \|V\|_F^2, \quad V = X^\top (S \circ A), \quad 0 \le A_{il} \le U_{il}
-.. math:: Z = 2 V
+.. math:: P(Z) = \tfrac12 \operatorname{tr}(Z R^{-1} Z^\top)
+    + 2 \sum_{il} U_{il} \max(0, t_{il} - S_{il}\, z_l^\top x_i)
+.. math:: D(A) = 2 \sum_{il} t_{il} A_{il} - 2 \operatorname{tr}(V R V^\top), \quad V = X^\top (S \circ A),
+    \quad 0 \le A_{il} \le U_{il}
+.. math:: Z = 2 V R
 
-The Hamming loss of the paper counts each error twice, hence the factor 2: this is one-vs-all hinge-loss SVM with
-LIBLINEAR's cost C' = 2 C and no separate bias. With Z = 2 V the gap is a sum of non-negative parts,
+R is never inverted: Z lives in its range, Z = 2 V R for some V, and then tr(Z R^-1 Z^T) = 4 tr(V R V^T), also when R is
+singular. The methods below therefore take V.
+
+Loss: t_il = 1 is the Hamming loss; it counts each error twice, hence the factors 2, and R = I is one-vs-all hinge-loss
+SVM with LIBLINEAR's cost C' = 2 C. t_il = S_il (R s_i)_l is the loss of section 3.2, which charges correlated
+mistakes; it needs a diagonally dominant R, so that no t_il is negative.
+
+With Z = 2 V R and V = X^T (S o A) the gap is a sum of non-negative parts,
 
 .. math:: P - D = 2 \sum_{il}
     \begin{cases} A_{il} G_{il} & G_{il} \ge 0 \\ (A_{il} - U_{il}) G_{il} & G_{il} < 0 \end{cases},
-    \qquad G_{il} = S_{il}\, z_l^\top x_i - 1 .
+    \qquad G_{il} = S_{il}\, z_l^\top x_i - t_{il} .
 
-Notation, paper -> code: ``alpha -> A``, ``y_il -> S``, ``phi(x) -> x``, labels are columns.
+Notation, paper -> code: ``alpha -> A``, ``y_il -> S``, ``phi(x) -> x``, ``Delta^- - Delta^+ -> 2 t``. Labels are
+columns.
 
 Reference: Hariharan, Vishwanathan, Varma: Efficient max-margin multi-label classification with applications to
 zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
@@ -26,13 +36,15 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from .label_prior import PriorPart
+
 # Rows whose margins are held at once: bounds the temporaries to this many rows x labels.
 _ROWS_AT_ONCE = 65536
 
 
 @dataclass(frozen=True)
 class M3LProblem:
-    """M3L with R = I for the labels of one block.
+    """M3L on a linear kernel.
 
     Attributes
     ----------
@@ -44,17 +56,34 @@ class M3LProblem:
         C times the weight of each row.
     label_upper : ndarray of shape (2, n_labels)
         Weight of a negative (row 0) and of a positive (row 1) of each label.
+    prior : tuple of PriorPart
+        R.
+    targets : ndarray of shape (n_samples, n_labels), or (0, 0)
+        Margins t_il; empty when all are 1.
     """
 
     X: np.ndarray | sp.csr_array
     S: np.ndarray
     row_upper: np.ndarray
     label_upper: np.ndarray
+    prior: tuple[PriorPart, ...]
+    targets: np.ndarray
 
     def upper(self, rows: slice = slice(None)) -> np.ndarray:
         """U_il, the upper bounds of the dual variables, for the given rows."""
         weight = np.where(self.S[rows] > 0, self.label_upper[1], self.label_upper[0])
         return self.row_upper[rows, None] * weight
+
+    def target(self, rows: slice = slice(None)) -> np.ndarray | float:
+        """Margins t_il of the given rows."""
+        return self.targets[rows] if self.targets.size else 1.0
+
+    def apply_prior(self, V: np.ndarray) -> np.ndarray:
+        """V R."""
+        VR = np.empty_like(V)
+        for part in self.prior:
+            VR[:, part.labels] = part.apply(V[:, part.labels])
+        return VR
 
     def dual_average(self, A: np.ndarray) -> np.ndarray:
         """V = X^T (S o A), of shape (n_features, n_labels)."""
@@ -63,30 +92,31 @@ class M3LProblem:
             V += self.X[rows].T @ (self.S[rows] * A[rows])
         return V
 
-    def primal_from_dual(self, A: np.ndarray) -> np.ndarray:
-        """Z = 2 V: the weights that belong to A at the optimum."""
-        return 2.0 * self.dual_average(A)
+    def weights(self, V: np.ndarray) -> np.ndarray:
+        """Z = 2 V R."""
+        return 2.0 * self.apply_prior(V)
 
-    def primal(self, Z: np.ndarray) -> float:
-        """P(Z)."""
+    def primal(self, V: np.ndarray) -> float:
+        """P(Z) at Z = 2 V R."""
+        Z = self.weights(V)
         hinge = 0.0
         for rows in self._row_blocks():
-            margin = self.S[rows] * (self.X[rows] @ Z)
-            hinge += float(np.sum(self.upper(rows) * np.maximum(1.0 - margin, 0.0)))
-        return 0.5 * float(np.sum(Z * Z)) + 2.0 * hinge
+            loss = self.target(rows) - self.S[rows] * (self.X[rows] @ Z)
+            hinge += float(np.sum(self.upper(rows) * np.maximum(loss, 0.0)))
+        return float(np.sum(V * Z)) + 2.0 * hinge
 
     def dual(self, A: np.ndarray) -> float:
         """D(A)."""
         V = self.dual_average(A)
-        return 2.0 * float(np.sum(A)) - 2.0 * float(np.sum(V * V))
+        return 2.0 * float(np.sum(self.target() * A)) - float(np.sum(V * self.weights(V)))
 
-    def gap(self, Z: np.ndarray, A: np.ndarray) -> float:
-        """P(Z) - D(A): never negative for feasible A."""
-        return self.primal(Z) - self.dual(A)
+    def gap(self, V: np.ndarray, A: np.ndarray) -> float:
+        """P - D: never negative for feasible A."""
+        return self.primal(V) - self.dual(A)
 
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
         """Projected gradient of the scaled dual, one entry per A_il; all zero exactly at the optimum."""
-        G = self.S * (self.X @ self.primal_from_dual(A)) - 1.0
+        G = self.S * (self.X @ self.weights(self.dual_average(A))) - self.target()
         return np.where(A <= 0.0, np.minimum(G, 0.0), np.where(A >= self.upper(), np.maximum(G, 0.0), G))
 
     def _row_blocks(self) -> list[slice]:

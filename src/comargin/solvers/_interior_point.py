@@ -16,15 +16,15 @@ _STEP_TO_BOUNDARY = 0.995
 _MAX_ITER = 100
 
 
-def interior_point_on_box(M: np.ndarray, linear: float, upper: np.ndarray, *, tol: float = 1e-10) -> np.ndarray:
-    """Minimise ``1/2 ||M^T x||^2 - linear * sum(x)`` over ``0 <= x <= upper``.
+def interior_point_on_box(M: np.ndarray, linear: np.ndarray, upper: np.ndarray, *, tol: float = 1e-10) -> np.ndarray:
+    """Minimise ``1/2 ||M^T x||^2 + linear . x`` over ``0 <= x <= upper``.
 
     Parameters
     ----------
     M : ndarray of shape (m, d)
         Factor of the Hessian M M^T.
-    linear : float
-        Positive coefficient of the linear term.
+    linear : ndarray of shape (m,)
+        Coefficients of the linear term.
     upper : ndarray of shape (m,)
         Upper bounds, all positive.
     tol : float, default=1e-10
@@ -37,16 +37,17 @@ def interior_point_on_box(M: np.ndarray, linear: float, upper: np.ndarray, *, to
     """
     # x in units of its bounds, so that one mu fits variables of very different weight.
     M = upper[:, None] * M
-    cost = linear * upper
+    cost = upper * (np.mean(np.abs(linear)) + np.finfo(np.float64).tiny)  # the unit of each gradient entry
+    linear = linear * upper
     x = np.full(upper.shape, 0.5)
-    residual = M @ (M.T @ x) - cost  # of stationarity, without the multipliers
+    residual = M @ (M.T @ x) + linear  # of stationarity, without the multipliers
     scale = float(np.max(np.abs(residual))) + float(np.max(cost))
     low, high = np.full(x.shape, scale), np.full(x.shape, scale)  # multipliers of x >= 0 and x <= 1
     low += np.maximum(residual, 0.0)
     high += np.maximum(-residual, 0.0)
     for _ in range(_MAX_ITER):
         room = 1.0 - x
-        dual_residual = M @ (M.T @ x) - cost - low + high
+        dual_residual = M @ (M.T @ x) + linear - low + high
         mu = float(x @ low + room @ high) / (2 * x.size)
         if 2 * x.size * mu <= tol * float(np.sum(cost)) and np.max(np.abs(dual_residual)) <= 1e-9 * scale:
             break

@@ -1,0 +1,157 @@
+r"""Label correlation priors R, split into parts that can be solved apart.
+
+R (L x L, symmetric, positive semi-definite) couples labels only inside the connected components of its non-zeros. A
+component has one of these forms, each with its own cost in the solvers:
+
+======== =========================================== =====================================
+form     stored                                      product with a row vector of labels
+======== =========================================== =====================================
+diagonal r (all labels without a partner, together)  L
+dense    R                                           L^2
+sparse   R as CSR                                    nnz(R)
+factor   F (L x k) with R = F F^T, k well below L    2 k L
+======== =========================================== =====================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+# Rounding allowed in what the user gives, relative to the largest entry.
+_ASYMMETRY = 1e-10
+_INDEFINITE = 1e-10
+# Eigenvalues below this fraction of the largest one are rounding: they do not count for the rank.
+_RANK = 1e-12
+
+
+@dataclass(frozen=True)
+class PriorPart:
+    """R on one set of labels.
+
+    Attributes
+    ----------
+    labels : int ndarray of shape (m,)
+        Which labels.
+    form : str
+        "diagonal", "dense", "sparse" or "factor".
+    matrix : ndarray or csr_array
+        r (m,), R (m, m) dense or CSR, or F (m, k).
+    """
+
+    labels: np.ndarray
+    form: str
+    matrix: np.ndarray | sp.csr_array
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        """Diagonal of R."""
+        if self.form == "diagonal":
+            return np.asarray(self.matrix)
+        if self.form == "factor":
+            return np.vecdot(self.matrix, self.matrix)
+        return np.array(self.matrix.diagonal())
+
+    def apply(self, V: np.ndarray) -> np.ndarray:
+        """V R for V of shape (any, m)."""
+        if self.form == "diagonal":
+            return V * self.matrix
+        if self.form == "factor":
+            return (V @ self.matrix) @ self.matrix.T
+        return np.asarray(V @ self.matrix)
+
+    def to_array(self) -> np.ndarray:
+        """R as a dense array."""
+        return self.apply(np.eye(len(self.labels)))
+
+
+def identity_prior(n_labels: int) -> tuple[PriorPart, ...]:
+    """R = I.
+
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    tuple of PriorPart
+        One diagonal part.
+    """
+    return (PriorPart(np.arange(n_labels), "diagonal", np.ones(n_labels)),)
+
+
+def split_prior(R: Any, n_labels: int, name: str = "label_correlation") -> tuple[PriorPart, ...]:
+    """Check R and split it into parts.
+
+    Parameters
+    ----------
+    R : array-like or sparse matrix of shape (n_labels, n_labels)
+        Symmetric and positive semi-definite; singular is fine.
+    n_labels : int
+        Labels expected.
+    name : str
+        Name of the argument for error messages.
+
+    Returns
+    -------
+    tuple of PriorPart
+        First the labels without a partner, if there are any, then the components.
+    """
+    sparse = sp.csr_array(R, dtype=np.float64) if sp.issparse(R) else sp.csr_array(_dense(R, name))
+    if sparse.shape != (n_labels, n_labels):
+        raise ValueError(f"{name} must have shape ({n_labels}, {n_labels}), one row per label; got {sparse.shape}")
+    if not np.all(np.isfinite(sparse.data)):
+        raise ValueError(f"{name} must be finite; it holds NaN or infinity")
+    largest = float(np.max(np.abs(sparse.data), initial=0.0))
+    difference = abs(sparse - sparse.T).tocoo()
+    if difference.nnz and difference.data.max() > _ASYMMETRY * largest:
+        worst = int(np.argmax(difference.data))
+        i, j = difference.row[worst], difference.col[worst]
+        raise ValueError(
+            f"{name} must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by {difference.data[worst]:.3g}"
+        )
+    sparse = sp.csr_array((sparse + sparse.T) / 2.0)
+    sparse.eliminate_zeros()
+    _, component = connected_components(sparse, directed=False)
+    sizes = np.bincount(component)
+    alone = np.flatnonzero(sizes[component] == 1)
+    parts = []
+    if alone.size:
+        r = sparse.diagonal()[alone]
+        _check_eigenvalue(float(r.min()), largest, name)
+        parts.append(PriorPart(alone, "diagonal", r))
+    for number in np.flatnonzero(sizes > 1):
+        labels = np.flatnonzero(component == number)
+        parts.append(_component(labels, sp.csr_array(sparse[labels][:, labels]), largest, name))
+    return tuple(parts)
+
+
+def _dense(R: Any, name: str) -> np.ndarray:
+    array = np.asarray(R)
+    if array.dtype.kind not in "biuf" or array.ndim != 2:
+        raise ValueError(f"{name} must be a square matrix of numbers, got {array.ndim} dimensions of {array.dtype}")
+    return array.astype(np.float64)
+
+
+def _component(labels: np.ndarray, R: sp.csr_array, largest: float, name: str) -> PriorPart:
+    """Check one component and choose its form."""
+    dense = R.toarray()
+    values, vectors = np.linalg.eigh(dense)
+    _check_eigenvalue(float(values[0]), largest, name)
+    keep = values > _RANK * values[-1]
+    if 2 * np.count_nonzero(keep) <= len(labels):
+        return PriorPart(labels, "factor", np.ascontiguousarray(vectors[:, keep] * np.sqrt(values[keep])))
+    if 8 * R.nnz <= dense.size:  # a gathered product costs several times a contiguous one
+        return PriorPart(labels, "sparse", R)
+    return PriorPart(labels, "dense", dense)
+
+
+def _check_eigenvalue(smallest: float, largest: float, name: str) -> None:
+    if smallest < -_INDEFINITE * max(largest, np.finfo(np.float64).tiny):
+        raise ValueError(f"{name} must be positive semi-definite; its smallest eigenvalue is {smallest:.3g}")

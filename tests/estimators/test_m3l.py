@@ -1,0 +1,99 @@
+"""M3LClassifier: label correlations and losses through the estimator."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from tests import reference
+from tests.priors import PRIORS, make_prior
+
+from comargin import M3LClassifier
+from comargin.graphs import LabelGraph, correlation_from_classes, smoothed_correlation
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(60, 6))
+    Y = (X @ rng.normal(size=(6, 5)) + rng.normal(size=(60, 5)) > 0.5).astype(int)
+    Y[:, 1] = 0
+    return X, Y
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_any_prior_matches_cvxpy(data, kind, rng):
+    X, Y = data
+    R = make_prior(kind, 5, rng)
+    weight = 0.5 + rng.random(60)
+    model = M3LClassifier(
+        C=0.7, label_correlation=R, tol=1e-9, max_iter=20_000, random_state=0, class_weight={1: 2.0}
+    ).fit(X, Y, sample_weight=weight)
+    augmented = np.column_stack([X, np.ones(60)])
+    S = 2 * Y - 1
+    U = 0.7 * weight[:, None] * np.where(Y == 1, 2.0, 1.0)
+    optimum, Z = reference.m3l_optimum(augmented, S, U, R.toarray() if sp.issparse(R) else R)
+    assert_allclose(model.objective_, optimum, rtol=1e-7)
+    assert_allclose(np.column_stack([model.coef_, model.intercept_]).T, Z, rtol=1e-3, atol=5e-4)
+
+
+def test_correlated_loss_matches_cvxpy(data):
+    X, Y = data
+    R = 0.7 * np.eye(5) + 0.06
+    model = M3LClassifier(
+        C=0.5, label_correlation=R, loss="correlated", fit_intercept=False, tol=1e-9, random_state=0, max_iter=20_000
+    ).fit(X, Y)
+    S = 2 * Y - 1
+    optimum, _ = reference.m3l_optimum(X, S, np.full(S.shape, 0.5), R, S * (S @ R))
+    assert_allclose(model.objective_, optimum, rtol=1e-7)
+    hamming = M3LClassifier(C=0.5, label_correlation=R, fit_intercept=False, random_state=0).fit(X, Y)
+    assert not np.allclose(model.coef_, hamming.coef_, rtol=1e-2)
+
+
+def test_correlated_loss_without_correlation_is_hamming(data):
+    X, Y = data
+    plain = M3LClassifier(tol=1e-8, random_state=0, max_iter=10_000).fit(X, Y)
+    correlated = M3LClassifier(loss="correlated", tol=1e-8, random_state=0, max_iter=10_000).fit(X, Y)
+    assert_allclose(correlated.coef_, plain.coef_, rtol=1e-4, atol=1e-5)
+
+
+def test_forms_of_the_same_prior(data, rng):
+    X, Y = data
+    R = make_prior("dense", 5, rng)
+    expected = M3LClassifier(label_correlation=R, random_state=0).fit(X, Y)
+    for form in (R.tolist(), sp.csr_array(R), sp.csc_matrix(R), LabelGraph(R)):
+        assert_allclose(
+            M3LClassifier(label_correlation=form, random_state=0).fit(X, Y).coef_, expected.coef_, rtol=1e-9
+        )
+
+
+def test_train_is_the_smoothed_correlation(data):
+    X, Y = data
+    named = M3LClassifier(label_correlation="train", random_state=0).fit(X, Y)
+    given = M3LClassifier(label_correlation=smoothed_correlation(Y), random_state=0).fit(X, Y)
+    assert_allclose(named.coef_, given.coef_, rtol=1e-9)
+
+
+def test_weights_live_in_the_range_of_a_singular_prior(data, rng):
+    X, Y = data
+    signatures = np.array([[0, 1, 1, 0, 1], [1, 1, 0, 0, 1]])
+    R = correlation_from_classes(signatures).to_array()
+    model = M3LClassifier(label_correlation=R, random_state=0).fit(X, Y)
+    s = 2 * signatures - 1
+    projected = model.coef_.T @ np.linalg.pinv(s) @ s
+    assert_allclose(projected, model.coef_.T, atol=1e-9)
+    assert np.linalg.norm(model.coef_) > 1e-2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"label_correlation": np.eye(3)}, r"label_correlation must have shape \(5, 5\)"),
+        ({"label_correlation": np.eye(5) + np.eye(5, k=1)}, "label_correlation must be symmetric.*differ by 1"),
+        ({"label_correlation": -np.eye(5)}, "label_correlation must be positive semi-definite.*-1"),
+        ({"label_correlation": "test"}, "label_correlation"),
+        ({"loss": "squared"}, "loss"),
+        ({"label_correlation": np.ones((5, 5)), "loss": "correlated"}, "diagonally dominant.*row 0.*exceed.*by 3"),
+    ],
+)
+def test_bad_priors_are_named(data, options, message):
+    with pytest.raises(ValueError, match=message):
+        M3LClassifier(**options).fit(*data)
