@@ -15,8 +15,9 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
 
-@pytest.fixture(params=[0])
+@pytest.fixture(params=range(int(os.environ.get("COMARGIN_SEEDS", "1"))))
 def seed(request):
+    """Seed of ``rng``; COMARGIN_SEEDS=5 runs every random test five times."""
     return request.param
 
 

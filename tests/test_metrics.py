@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from comargin import metrics
+from comargin import M3LClassifier, metrics
 
 SET_MEASURES = [
     "hamming_loss",
@@ -132,12 +132,13 @@ def naive_propensity_scored(Y, F, k, p):
 
 
 @st.composite
-def problems(draw):
-    shape = (draw(st.integers(1, 6)), draw(st.integers(1, 6)))
+def problems(draw, min_labels=1, finite=False):
+    shape = (draw(st.integers(1, 6)), draw(st.integers(min_labels, 6)))
     Y = draw(hnp.arrays(np.int8, shape, elements=st.integers(0, 1)))
     P = draw(hnp.arrays(np.int8, shape, elements=st.integers(0, 1)))
     # Few distinct values, so that ties are the rule.
-    F = draw(hnp.arrays(np.float64, shape, elements=st.sampled_from([-np.inf, -1.5, 0.0, 0.25, 1.0, np.inf])))
+    values = [-1.5, 0.0, 0.25, 1.0] if finite else [-np.inf, -1.5, 0.0, 0.25, 1.0, np.inf]
+    F = draw(hnp.arrays(np.float64, shape, elements=st.sampled_from(values)))
     return Y, P, F
 
 
@@ -165,7 +166,7 @@ def test_ranking_measures_match_loops(problem):
 @given(problems(), st.data())
 def test_measures_at_k_match_loops(problem, data):
     Y, _, F = problem
-    k = data.draw(st.integers(1, Y.shape[1]))
+    k = data.draw(st.integers(1, Y.shape[1] + 3))
     for name, expected in naive_at_k(Y, F, k).items():
         assert _equal(getattr(metrics, name)(Y, F, k=k), expected), name
     p = np.linspace(0.1, 1.0, Y.shape[1])
@@ -180,7 +181,7 @@ def test_evaluate_equals_the_single_functions(problem):
     n_labels = Y.shape[1]
     p = np.linspace(0.1, 1.0, n_labels)
     result = metrics.evaluate(Y, F, P, k=(1, 2, 9), propensities=p)
-    depths = [k for k in (1, 2) if k <= n_labels]
+    depths = [1, 2, 9]
     names = SET_MEASURES + ROW_MEASURES + ["macro_auc", "micro_auc"]
     assert list(result) == names + [
         f"{name[:-1]}{k}" for name in [*AT_K, "propensity_scored_precision_at_k"] for k in depths
@@ -226,6 +227,74 @@ def test_agrees_with_scikit_learn(data, rng, weighted):
     for k in (1, 3, 7):
         peer = skm.ndcg_score(Y, distinct, k=k, **w)
         assert metrics.ndcg_at_k(Y, distinct, k=k, **w) == pytest.approx(peer)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(min_labels=2), st.sampled_from([0.0, 1.0, math.nan]), st.booleans())
+def test_edge_cases_of_sets_agree_with_scikit_learn(problem, zero_division, as_sparse):
+    """Rows and labels that are empty or full. (It reads a single column as two classes, hence two labels.)"""
+    Y, P, _ = problem
+    if as_sparse:
+        Y, P = sparse.csr_array(Y), sparse.csr_array(P)
+    assert metrics.hamming_loss(Y, P) == pytest.approx(skm.hamming_loss(Y, P))
+    assert metrics.subset_accuracy(Y, P) == pytest.approx(skm.accuracy_score(Y, P))
+    for average, theirs in (("example", "samples"), ("micro", "micro"), ("macro", "macro")):
+        for name in ("precision", "recall", "f1"):
+            ours = getattr(metrics, f"{average}_{name}")(Y, P, zero_division=zero_division)
+            peer = getattr(skm, f"{name}_score")(Y, P, average=theirs, zero_division=zero_division)
+            assert _equal(ours, peer), (average, name)
+
+
+@settings(max_examples=100, deadline=None)
+@given(problems(min_labels=2, finite=True))
+def test_ties_agree_with_scikit_learn(problem):
+    """Constant rows and labels are taken out first: there the definitions differ, see the docstrings."""
+    Y, _, F = problem
+    rows = (Y.sum(axis=1) > 0) & (Y.sum(axis=1) < Y.shape[1])
+    if rows.any():
+        assert metrics.coverage(Y[rows], F[rows]) == pytest.approx(skm.coverage_error(Y[rows], F[rows]) - 1)
+        assert metrics.ranking_loss(Y[rows], F[rows]) == pytest.approx(skm.label_ranking_loss(Y[rows], F[rows]))
+        lrap = skm.label_ranking_average_precision_score(Y[rows], F[rows])
+        assert metrics.average_precision(Y[rows], F[rows]) == pytest.approx(lrap)
+    labels = (Y.sum(axis=0) > 0) & (Y.sum(axis=0) < Y.shape[0])
+    if labels.any():
+        assert metrics.macro_auc(Y, F) == pytest.approx(skm.roc_auc_score(Y[:, labels], F[:, labels]))
+        assert metrics.micro_auc(Y, F) == pytest.approx(skm.roc_auc_score(Y.ravel(), F.ravel()))
+
+
+def test_measures_at_k_agree_with_scikit_learn(data, rng):
+    Y, _, F = data
+    F = F + 1e-3 * rng.random(F.shape)
+    for k in (1, 3, 7):
+        top = np.zeros_like(Y)
+        np.put_along_axis(top, np.argsort(-F, axis=1)[:, :k], 1, axis=1)
+        precision = skm.precision_score(Y, top, average="samples")
+        assert metrics.precision_at_k(Y, F, k=k) == pytest.approx(precision)
+        assert metrics.recall_at_k(Y, F, k=k) == pytest.approx(skm.recall_score(Y, top, average="samples"))
+        assert 1 - metrics.one_error(Y, F) == pytest.approx(metrics.precision_at_k(Y, F, k=1))
+
+
+def test_more_places_than_labels():
+    Y, F = np.array([[1, 0, 1], [0, 0, 1]]), np.array([[3.0, 2, 1], [3, 2, 1]])
+    p = [0.5, 0.5, 0.25]
+    assert metrics.precision_at_k(Y, F, k=5) == pytest.approx((2 / 5 + 1 / 5) / 2)
+    assert metrics.recall_at_k(Y, F, k=5) == 1.0
+    assert metrics.ndcg_at_k(Y, F, k=5) == pytest.approx(skm.ndcg_score(Y, F, k=5))
+    assert metrics.ndcg_at_k(Y, F, k=10**9) == metrics.ndcg_at_k(Y, F, k=3)  # and no array of that size
+    assert metrics.propensity_scored_precision_at_k(Y, F, k=10**9, propensities=p) == 1.0
+    result = metrics.evaluate(Y, F, propensities=p, k=(2, 5))
+    for name in AT_K:
+        assert result[f"{name[:-1]}5"] == getattr(metrics, name)(Y, F, k=5)
+    assert result["propensity_scored_precision_at_5"] == 1.0
+    assert metrics.precision_at_k(Y, sparse.csr_array(F), k=5) == metrics.precision_at_k(Y, F, k=5)
+
+
+def test_evaluate_takes_one_depth(data):
+    Y, _, F = data
+    one = metrics.evaluate(Y, F, k=3)
+    assert one == metrics.evaluate(Y, F, k=[3]) == metrics.evaluate(Y, F, k=np.int64(3))
+    assert "precision_at_3" in one
+    assert "precision_at_1" not in one
 
 
 def test_integer_weights_are_repetitions(data, rng):
@@ -365,7 +434,7 @@ def test_sparse_scores_are_lists_of_predictions():
 @given(problems(), st.data())
 def test_fully_stored_sparse_scores_equal_dense(problem, data):
     Y, _, F = problem
-    k = data.draw(st.integers(1, Y.shape[1]))
+    k = data.draw(st.integers(1, Y.shape[1] + 3))
     n, L = F.shape
     stored = sparse.csr_array((F.ravel(), np.tile(np.arange(L), n), np.arange(0, n * L + 1, L)), shape=(n, L))
     p = np.linspace(0.2, 1.0, L)
@@ -414,7 +483,7 @@ def test_one_row_one_label():
     result = metrics.evaluate([[1]], [[0.3]], [[0]])
     assert result["hamming_loss"] == 1.0
     assert (result["one_error"], result["coverage"], result["precision_at_1"]) == (0.0, 0.0, 1.0)
-    assert "precision_at_3" not in result
+    assert (result["precision_at_3"], result["recall_at_3"], result["ndcg_at_3"]) == (1 / 3, 1.0, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -434,12 +503,18 @@ def test_one_row_one_label():
         (lambda: metrics.ranking_loss([[1, 0]], [[1.0, np.nan]]), "scores must not contain NaN"),
         (lambda: metrics.ranking_loss([[1, 0]], [[1.0]]), "scores must have the shape of Y_true"),
         (lambda: metrics.ranking_loss([[1, 0]], [["a", "b"]]), "scores must hold numbers"),
-        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=3), "k must be an integer from 1"),
-        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=0), "k must be an integer from 1"),
-        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=1.0), "k must be an integer from 1"),
+        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=0), "k must be a positive integer, got 0"),
+        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=1.0), "k must be a positive integer"),
+        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=True), "k must be a positive integer"),
         (lambda: metrics.evaluate([[1, 0]]), "scores or Y_pred must be given"),
         (lambda: metrics.evaluate([[1, 0]], [[1.0]]), "scores must have the shape of Y,"),
-        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=(0,)), "k must be an integer"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=(0,)), "k must be a positive integer"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=-3), "k must be a positive integer, got -3"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k="3"), "k must be a positive integer, got '3'"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=None), "k must be a positive integer, got None"),
+        (lambda: metrics.propensity_scorer(0, [0.5]), "k must be a positive integer"),
+        (lambda: metrics.propensity_scorer(1, [0.5, 2.0]), "propensities must be in"),
+        (lambda: metrics.propensity_scorer(1, [[0.5, 1.0]]), "propensities must have shape"),
         (lambda: metrics.macro_f1([[1, 0]], [[1, 0]], zero_division=2), "zero_division must be 0, 1 or nan"),
         (lambda: metrics.macro_f1([[1, 0]], [[1, 0]], sample_weight=[1, 2]), "sample_weight must have shape"),
         (lambda: metrics.macro_f1([[1, 0]], [[1, 0]], sample_weight=[-1]), "sample_weight must be finite"),
@@ -551,6 +626,127 @@ def test_several_scorers_and_sparse_targets(task):
     ).fit(X, sparse.csr_matrix(Y))
     assert (search.cv_results_["mean_test_ranking_loss"] <= 0).all()
     assert (search.cv_results_["mean_test_micro_f1"] >= 0).all()
+
+
+@pytest.mark.parametrize("name", list(metrics.scorers))
+def test_scorers_of_a_single_label_column(task, name):
+    """Forests turn the column into a vector, and give two columns of probabilities."""
+    X, Y = task[0], task[1][:, :1]
+    forest = RandomForestClassifier(n_estimators=5, random_state=0).fit(X, Y.ravel())
+    predicted, scores = forest.predict(X)[:, None], forest.predict_proba(X)[:, 1:]
+    expected = metrics.evaluate(Y, scores, predicted)[name]
+    expected = expected if metrics.higher_is_better[name] else -expected
+    assert _equal(metrics.scorers[name](forest, X, Y), expected)
+    assert _equal(metrics.scorers[name](forest, X, sparse.csr_array(Y)), expected)
+    assert _equal(metrics.scorers[name](forest, X, Y.ravel()), expected)
+    words = np.array(["off", "on"])[Y.ravel()]
+    forest.fit(X, words)
+    assert _equal(metrics.scorers[name](forest, X, words), expected)
+
+
+def test_scorers_of_a_vector_y_need_the_two_classes_of_the_estimator(task):
+    X, Y = task
+    model = logistic().fit(X, Y[:, 0])
+    # The classes are those of the estimator: a part of the rows may show one of them only.
+    positives = Y[:, 0] == 1
+    recall = (model.predict(X)[positives] == 1).mean()
+    assert metrics.scorers["micro_recall"](model, X[positives], Y[positives, 0]) == pytest.approx(recall)
+    assert M3LClassifier(random_state=0).fit(X, Y[:, 0]).classes_.tolist() == [0, 1]
+    m3l = cross_val_score(M3LClassifier(random_state=0), X, Y[:, 0], scoring=metrics.scorers["macro_auc"], cv=3)
+    auc = cross_val_score(M3LClassifier(random_state=0), X, Y[:, 0], scoring="roc_auc", cv=3)
+    assert m3l == pytest.approx(auc)
+    for y in (Y[:, 0] + 1, Y.sum(axis=1), np.where(Y[:, 0], "yes", "no")):
+        with pytest.raises(ValueError, match=r"y must be a label indicator .* knows the classes \[0, 1\]"):
+            metrics.scorers["micro_f1"](model, X, y)
+    three = GaussianNB().fit(X, Y[:, :2].sum(axis=1))
+    with pytest.raises(ValueError, match=r"^y must be .* knows the classes \[0, 1, 2\]"):
+        metrics.scorers["macro_auc"](three, X, Y[:, :2].sum(axis=1))
+    with pytest.raises(ValueError, match="Y_pred must be a label indicator"):
+        metrics.scorers["micro_f1"](logistic().fit(X, Y[:, 0] + 1), X, Y[:, :1])
+
+
+def test_all_scorers_at_once_on_three_labels(task):
+    X, Y = task[0], task[1][:, :3]
+    result = cross_validate(
+        OneVsRestClassifier(logistic()), X, Y, scoring=dict(metrics.scorers), cv=2, error_score="raise"
+    )
+    for name in metrics.scorers:
+        assert np.isfinite(result[f"test_{name}"]).all(), name
+
+
+def test_scorers_of_losses_are_negated(task):
+    X, Y = task
+    model = OneVsRestClassifier(logistic()).fit(X, Y)
+    result = metrics.evaluate(Y, model.decision_function(X), model.predict(X))
+    losses = [name for name, higher in metrics.higher_is_better.items() if not higher]
+    assert losses == ["hamming_loss", "one_error", "coverage", "ranking_loss"]
+    for name, value in result.items():
+        assert metrics.scorers[name](model, X, Y) == pytest.approx(-value if name in losses else value)
+    for text in (metrics.__doc__, metrics.scorers.__doc__):
+        assert "negated" in text
+        assert all(f'"{name}"' in text for name in losses)
+
+
+def test_scorers_know_any_depth(task):
+    X, Y = task
+    model = OneVsRestClassifier(logistic()).fit(X, Y)
+    result = metrics.evaluate(Y, model.decision_function(X), k=(2, 40))
+    for k in (2, 40):
+        for name in (f"precision_at_{k}", f"recall_at_{k}", f"ndcg_at_{k}"):
+            assert metrics.higher_is_better[name]
+            assert metrics.scorers[name](model, X, Y) == pytest.approx(result[name])
+    assert metrics.higher_is_better["propensity_scored_precision_at_2"]
+    assert len(metrics.scorers) == len(list(metrics.scorers)) == 27
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("f1_micro", "'f1_micro'; did you mean 'micro_f1'"),
+        ("hamming", "did you mean 'hamming_loss'"),
+        ("roc_auc", "auc"),
+        ("precision_at_0", "no measure is named 'precision_at_0'"),
+        ("hits_at_3", "no measure is named 'hits_at_3'"),
+        ("xyzzy", "there are hamming_loss, subset_accuracy"),
+        (3, "no measure is named 3"),
+        ("propensity_scored_precision_at_3", r"use propensity_scorer\(k, propensities\)"),
+    ],
+)
+def test_unknown_names_lead_to_known_ones(name, message):
+    with pytest.raises(KeyError, match=message):
+        metrics.scorers[name]
+    assert name not in metrics.scorers
+    assert metrics.scorers.get(name) is None
+    with pytest.raises(KeyError, match=message):
+        metrics.MeasureScorer(name)(KNeighborsClassifier(1).fit([[0.0]], [[1, 0]]), [[0.0]], [[1, 0]])
+
+
+def test_scorers_cannot_be_changed():
+    with pytest.raises(TypeError):
+        metrics.scorers["micro_f1"] = metrics.scorers["macro_f1"]
+
+
+def test_propensity_scorer(task):
+    X, Y = task
+    p = metrics.label_propensities(Y)
+    model = OneVsRestClassifier(logistic()).fit(X, Y)
+    scores = model.decision_function(X)
+    weight = np.arange(len(Y)) % 3
+    scorer = metrics.propensity_scorer(3, p)
+    assert scorer(model, X, sparse.csr_array(Y)) == pytest.approx(naive_propensity_scored(Y, scores, 3, p))
+    assert scorer(model, X, Y, sample_weight=weight) == pytest.approx(
+        metrics.propensity_scored_precision_at_k(Y, scores, k=3, propensities=p, sample_weight=weight)
+    )
+    assert pickle.loads(pickle.dumps(scorer)) == scorer == metrics.propensity_scorer(3, p.tolist())
+    assert scorer != metrics.propensity_scorer(2, p)
+    assert len({scorer, metrics.propensity_scorer(3, p), metrics.propensity_scorer(3, p / 2)}) == 2
+    assert repr(scorer) == "PropensityScorer(name='propensity_scored_precision_at_3')"
+    search = GridSearchCV(
+        OneVsRestClassifier(logistic()), {"estimator__C": [1e-3, 1.0]}, scoring=scorer, cv=2, error_score="raise"
+    )
+    assert 0 < search.fit(X, Y).best_score_ <= 1
+    with pytest.raises(ValueError, match=r"propensities must have shape \(6,\), got \(5,\)"):
+        metrics.propensity_scorer(3, p[:5])(model, X, Y)
 
 
 def test_scorer_is_a_value():

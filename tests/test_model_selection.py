@@ -284,6 +284,8 @@ def test_inside_scikit_learn(rng, as_sparse):
             "y must be .*, got 2",
         ),
         (lambda: next(MultilabelStratifiedKFold(2).split([1, 2], [["a"], ["b"]])), "y must be .* got dtype"),
+        (lambda: next(MultilabelStratifiedKFold(2).split([1, 2], [["a"], ["b", "c"]])), "y has rows .*MultiLabelBin"),
+        (lambda: label_imbalance([{"a"}, {"b", "c"}], [[0], [1]]), "y holds label sets .*MultiLabelBinarizer"),
         (lambda: MultilabelStratifiedShuffleSplit(2, test_size=1.5).split([1], [1]), None),
         (
             lambda: next(MultilabelStratifiedShuffleSplit(2, test_size=9).split([1, 2], [[1], [0]])),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -24,6 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 from comargin.thresholds import (
     GlobalCut,
@@ -37,9 +38,9 @@ from comargin.thresholds._curves import best_row_thresholds, score_curve
 
 ALL_RULES = [
     GlobalCut(),
-    GlobalCut("hamming"),
-    GlobalCut("macro-f1"),
-    GlobalCut("example-f1"),
+    GlobalCut("hamming_loss"),
+    GlobalCut("macro_f1"),
+    GlobalCut("example_f1"),
     PerLabelCut(),
     PerLabelCut(micro_weight=0.0, shrinkage=0.0, fbr=0.3),
     ProportionalCut(),
@@ -48,10 +49,10 @@ ALL_RULES = [
     RankSVMCut(),
 ]
 MEASURES = {
-    "micro-f1": lambda Y, P: f1_score(Y, P, average="micro", zero_division=0),
-    "macro-f1": lambda Y, P: f1_score(Y, P, average="macro", zero_division=0),
-    "example-f1": lambda Y, P: f1_score(Y, P, average="samples", zero_division=0),
-    "hamming": lambda Y, P: -hamming_loss(Y, P),
+    "micro_f1": lambda Y, P: f1_score(Y, P, average="micro", zero_division=0),
+    "macro_f1": lambda Y, P: f1_score(Y, P, average="macro", zero_division=0),
+    "example_f1": lambda Y, P: f1_score(Y, P, average="samples", zero_division=0),
+    "hamming_loss": lambda Y, P: -hamming_loss(Y, P),
 }
 
 
@@ -104,9 +105,9 @@ def test_full_micro_weight_finds_the_best_micro_f1_of_all_cuts_together(seed):
     rule = PerLabelCut(micro_weight=1.0, shrinkage=0.0).fit(scores, Y)
     candidates = [all_cuts(scores[:, label]) for label in range(3)]
     best = max(
-        MEASURES["micro-f1"](Y, (scores > np.array(cuts)).astype(int)) for cuts in itertools.product(*candidates)
+        MEASURES["micro_f1"](Y, (scores > np.array(cuts)).astype(int)) for cuts in itertools.product(*candidates)
     )
-    assert MEASURES["micro-f1"](Y, rule.predict(scores)) == pytest.approx(best, rel=1e-12)
+    assert MEASURES["micro_f1"](Y, rule.predict(scores)) == pytest.approx(best, rel=1e-12)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -115,7 +116,7 @@ def test_balanced_cuts_cannot_be_improved_one_at_a_time(seed):
 
     def balance(cuts):
         P = (scores > cuts).astype(int)
-        return 0.6 * MEASURES["macro-f1"](Y, P) + 0.4 * MEASURES["micro-f1"](Y, P)
+        return 0.6 * MEASURES["macro_f1"](Y, P) + 0.4 * MEASURES["micro_f1"](Y, P)
 
     cuts = PerLabelCut(micro_weight=0.4, shrinkage=0.0).fit(scores, Y).thresholds_
     for label in range(3):
@@ -156,7 +157,7 @@ def test_proportional_cut_predicts_the_nearest_reachable_count(seed):
         assert on[label] == min(reachable, key=lambda count: (abs(count - true), count))
 
 
-@pytest.mark.parametrize("measure", ["micro-f1", "hamming"])
+@pytest.mark.parametrize("measure", ["micro_f1", "hamming_loss"])
 @pytest.mark.parametrize("seed", range(6))
 def test_learned_k_is_the_best_and_the_smallest(measure, seed):
     scores, Y = draw(np.random.default_rng(seed), n_labels=5)
@@ -312,8 +313,10 @@ def test_bad_input_is_named(rule):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        (GlobalCut("f2"), "measure must be one of 'micro-f1'"),
-        (TopK(measure="macro-f1"), "measure must be one of"),
+        (GlobalCut("f2"), "measure must be one of 'micro_f1'"),
+        (GlobalCut("micro-f1"), "measure must be one of 'micro_f1', 'macro_f1', 'example_f1', 'hamming_loss'"),
+        (TopK(measure="hamming"), "measure must be one of 'micro_f1', 'hamming_loss'"),
+        (TopK(measure="macro_f1"), "measure must be one of"),
         (TopK(4), "k must be an int from 1 to the number of labels, 3"),
         (TopK(0), "k must be an int"),
         (TopK(1.0), "k must be an int"),
@@ -371,7 +374,6 @@ ONE_VS_REST_FAILURES = EXPECTED_FAILURES | {
             "check_sample_weights_pandas_series",
             "check_sample_weights_not_an_array",
             "check_sample_weights_list",
-            "check_all_zero_sample_weights_error",
             "check_sample_weights_shape",
             "check_sample_weights_not_overwritten",
             "check_sample_weight_equivalence_on_dense_data",
@@ -697,6 +699,48 @@ def test_bad_parameters_of_the_classifier_are_named(params, message, data):
     assert not hasattr(model, "estimator_")
 
 
+def test_measures_have_the_names_of_the_metrics():
+    assert set(MEASURES) <= set(scorers)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"estimator": None}, "estimator must be a scikit-learn classifier .* got None"),
+        ({"estimator": "svm"}, "estimator must be a scikit-learn classifier .* got 'svm'"),
+        ({"estimator": RidgeClassifier}, r"estimator must be .* pass an instance, RidgeClassifier\(\)"),
+        ({"refit": "x"}, "refit must be True or False; got 'x'"),
+        ({"refit": None}, "refit must be True or False"),
+        ({"random_state": "x"}, "random_state must be an int, .* got 'x'"),
+        ({"random_state": 1.5}, "random_state must be an int"),
+        ({"random_state": "x", "cv": KFold(3)}, "random_state must be an int"),
+    ],
+)
+def test_parameters_are_checked_in_fit_and_not_before(params, message, data):
+    model = ThresholdClassifierCV(**{"estimator": linear(), **params})
+    assert clone(model).get_params(deep=False).keys() == model.get_params(deep=False).keys()
+    assert repr(model).startswith("ThresholdClassifierCV(")
+    assert is_classifier(model)
+    with pytest.raises(ValueError, match=message):
+        model.fit(*data)
+    with pytest.raises(ValueError, match=message):
+        GridSearchCV(model, {"n_jobs": [None, 1]}, error_score="raise", cv=2).fit(*data)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    "base", [LogisticRegression(), make_pipeline(StandardScaler(), LinearSVC())], ids=["plain", "pipeline"]
+)
+def test_estimators_of_a_vector_y_are_to_be_wrapped(base, form, data):
+    X, Y = data
+    name = type(base).__name__
+    with pytest.raises(ValueError, match=f"estimator {name} .* 1-D y only.*OneVsRestClassifier.*own error") as caught:
+        ThresholdClassifierCV(base, cv=2).fit(X, form(Y))
+    assert isinstance(caught.value.__cause__, TypeError | ValueError)
+    with pytest.raises(ValueError, match=r"^Input X contains NaN"):  # not a question of y
+        ThresholdClassifierCV(linear(), cv=2).fit(np.full_like(X, np.nan), Y)
+
+
 def test_bad_targets_are_named(data):
     X, Y = data
     model = ThresholdClassifierCV(linear(), cv=3)
@@ -731,7 +775,7 @@ def test_safeguard_on_enron(data_home):
 
     def micro_macro(model):
         P = model.predict(test.X)
-        return np.array([MEASURES["micro-f1"](truth, P), MEASURES["macro-f1"](truth, P)])
+        return np.array([MEASURES["micro_f1"](truth, P), MEASURES["macro_f1"](truth, P)])
 
     assert micro_macro(naive)[0] < 0.4
     assert np.all(micro_macro(tuned) - micro_macro(plain) > [0.03, 0.05])

@@ -1,4 +1,4 @@
-"""The one check of a {0, 1} label indicator, for every part that takes Y without fitting an estimator."""
+"""The one check of a {0, 1} label indicator, for every part that takes Y."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+_BINARIZE = "turn label sets into an indicator with sklearn.preprocessing.MultiLabelBinarizer"
 
 
 def check_indicator(Y: Any, name: str) -> sp.csr_array:
@@ -23,27 +25,72 @@ def check_indicator(Y: Any, name: str) -> sp.csr_array:
     csr_array of int8
         Sorted indices, no duplicates, only ones stored. The input is never changed.
     """
-    if sp.issparse(Y):
-        if Y.ndim != 2:
-            raise ValueError(f"{name} must be a label indicator of shape (n_samples, n_labels), got shape {Y.shape}")
-        Y = sp.csr_array(Y)
-        if not (Y.has_canonical_format and Y.data.all()):
-            Y = Y.copy()
-            Y.sum_duplicates()
-            Y.eliminate_zeros()
-        if not np.all(Y.data == 1):
-            raise _not_binary(name, Y.data[Y.data != 1][0])
-        return sp.csr_array((np.ones(Y.nnz, dtype=np.int8), Y.indices, Y.indptr), shape=Y.shape)
+    if not sp.issparse(Y):
+        return sp.csr_array(dense_indicator(Y, name))
+    _check_two_dimensional(Y, name)
+    Y = sp.csr_array(Y)
+    if not (Y.has_canonical_format and Y.data.all()):
+        Y = Y.copy()
+        Y.sum_duplicates()
+        Y.eliminate_zeros()
+    if not np.all(Y.data == 1):
+        raise _not_binary(name, Y.data[Y.data != 1][0])
+    return sp.csr_array((np.ones(Y.nnz, dtype=np.int8), Y.indices, Y.indptr), shape=Y.shape)
+
+
+def dense_indicator(Y: Any, name: str) -> np.ndarray:
+    """Check a dense {0, 1} label indicator and return it as int8.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_samples, n_labels)
+        Values 0 and 1 of any dtype.
+    name : str
+        Name of the argument for the error message.
+
+    Returns
+    -------
+    int8 ndarray of shape (n_samples, n_labels)
+        A copy, in the memory order of the input.
+    """
+    refuse_label_sets(Y, name)
     Y = np.asarray(Y)
-    if Y.ndim != 2:
-        raise ValueError(f"{name} must be a label indicator of shape (n_samples, n_labels), got shape {Y.shape}")
+    _check_two_dimensional(Y, name)
     if Y.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be a label indicator with entries in {{0, 1}}, got dtype {Y.dtype}")
+        raise ValueError(f"{name} must be a label indicator with entries in {{0, 1}}, got dtype {Y.dtype}; {_BINARIZE}")
     ones = Y == 1
     bad = ~ones & (Y != 0)
     if bad.any():
         raise _not_binary(name, Y[bad][0])
-    return sp.csr_array(ones.view(np.int8))
+    return ones.view(np.int8)
+
+
+def refuse_label_sets(y: Any, name: str) -> None:
+    """Raise for what no array can hold: label sets of different sizes, e.g. ``[["sun", "sea"], ["sea"]]``.
+
+    Parameters
+    ----------
+    y : object
+        What was given as targets.
+    name : str
+        Name of the argument for the error message.
+    """
+    if sp.issparse(y):
+        return
+    try:
+        values = np.asarray(y)
+    except ValueError as error:
+        raise ValueError(f"{name} has rows of different lengths; {_BINARIZE}") from error
+    # Sets, and lists inside a Series or an object array, become objects of a 1-D array.
+    if values.dtype == object and values.ndim == 1:
+        for row in values:
+            if isinstance(row, list | tuple | set | frozenset | np.ndarray):
+                raise ValueError(f"{name} holds label sets such as {row!r}; {_BINARIZE}")
+
+
+def _check_two_dimensional(Y: Any, name: str) -> None:
+    if Y.ndim != 2:
+        raise ValueError(f"{name} must be a label indicator of shape (n_samples, n_labels), got shape {Y.shape}")
 
 
 def _not_binary(name: str, value: Any) -> ValueError:

@@ -19,9 +19,13 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from ._indicator import check_indicator, dense_indicator, refuse_label_sets
 from .kernels._rows import CSR
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array
+
+# Solvers need the squared length of every row: 1e8 features of this size still have a finite one.
+_LARGEST_FEATURE = 1e150
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,9 @@ def validate_training(
             f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
             "give an indicator of shape (n_samples, n_labels) or a 1-D array of classes"
         )
-    X = _canonical(validate_data(estimator, X, **_X_CHECKS), add_intercept)
+    X = validate_data(estimator, X, **_X_CHECKS)
+    _check_feature_size(X)
+    X = _canonical(X, add_intercept)
     Y, targets = encode_targets(y)
     check_consistent_length(X, Y)
     return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets)
@@ -144,6 +150,16 @@ def validate_features(estimator: Any, X: Any, *, add_intercept: bool = False) ->
 
 
 _X_CHECKS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+
+
+def _check_feature_size(X: Any) -> None:
+    values = X.data if sp.issparse(X) else X
+    largest = max(values.max(), -values.min()) if values.size else 0.0
+    if largest > _LARGEST_FEATURE:
+        raise ValueError(
+            f"X has values as large as {largest:.3g}, whose squares overflow: scale the features, so that none "
+            f"exceeds {_LARGEST_FEATURE:g} (sklearn.preprocessing.MaxAbsScaler)"
+        )
 
 
 def _canonical(X: Any, add_intercept: bool) -> Matrix:
@@ -201,11 +217,12 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
         The way back.
     """
     if sp.issparse(y):
-        Y = _indicator(check_array(y, accept_sparse="csr", dtype=None, input_name="y").toarray())
+        Y = _with_labels(check_indicator(y, "y")).toarray()  # int8 before it is dense
         return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=True)
+    refuse_label_sets(y, "y")
     y = check_array(y, dtype=None, ensure_2d=False, ensure_min_features=0, input_name="y")
     if y.ndim == 2 and (y.shape[1] != 1 or _is_binary(y)):
-        Y = _indicator(y)
+        Y = np.ascontiguousarray(dense_indicator(_with_labels(y), "y"))
         return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False)
     if y.ndim == 2:
         warnings.warn(
@@ -228,22 +245,14 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
 
 
 def _is_binary(y: np.ndarray) -> bool:
-    if y.dtype.kind not in "buif":
-        return False
-    return bool(np.all((y == 0) | (y == 1)))
+    """Whether a column is an indicator; else it is taken as classes."""
+    return y.dtype.kind in "buif" and bool(np.all((y == 0) | (y == 1)))
 
 
-def _indicator(y: np.ndarray) -> np.ndarray:
-    if y.shape[1] == 0:
+def _with_labels(Y: Any) -> Any:
+    if Y.shape[1] == 0:
         raise ValueError("y has no labels: an indicator needs at least one column")
-    if not _is_binary(y):
-        bad = [v for v in np.unique(y.astype(object).astype(str)) if v not in {"0", "1", "0.0", "1.0", "False", "True"}]
-        raise ValueError(
-            f"y is 2-D, so it must be an indicator with entries in {{0, 1}} only; it also holds {', '.join(bad[:5])}. "
-            "Multiclass-multioutput targets are not supported: pass 1-D classes, or binarize the label sets "
-            "(sklearn.preprocessing.MultiLabelBinarizer)"
-        )
-    return np.ascontiguousarray(y, dtype=np.int8)
+    return Y
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
@@ -263,7 +272,11 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
     """
     if sample_weight is None or np.isscalar(sample_weight):
         sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
-    weight = check_array(sample_weight, dtype=np.float64, ensure_2d=False, order="C", input_name="sample_weight")
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers, one per row of X: {error}") from error
+    weight = check_array(weight, dtype=np.float64, ensure_2d=False, order="C", input_name="sample_weight")
     if weight.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), one weight per row; got {weight.shape}")
     if weight.min() < 0:

@@ -37,7 +37,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils import check_random_state
 
-from ._indicator import check_indicator
+from ._indicator import check_indicator, refuse_label_sets
 
 __all__ = ["MultilabelStratifiedKFold", "MultilabelStratifiedShuffleSplit", "label_imbalance"]
 
@@ -237,6 +237,7 @@ def _require_y(y: Any) -> None:
 def _label_rows(y: Any) -> sparse.csr_array:
     """Label indicator as canonical CSR; a 1-D y becomes one label per class."""
     if not sparse.issparse(y):
+        refuse_label_sets(y, "y")
         y = np.asarray(y)
         if y.ndim == 1:
             classes, codes = np.unique(y, return_inverse=True)

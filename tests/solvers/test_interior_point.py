@@ -13,7 +13,7 @@ from comargin.solvers._interior_point import interior_point_on_box
 def test_matches_cvxpy(rng, n, d):
     M = rng.normal(size=(n, d))
     upper = 0.05 + rng.random(n)
-    x = interior_point_on_box(M, np.full(n, -1.5), upper)
+    _, x = interior_point_on_box(M, np.full(n, -1.5), upper)
     assert (x >= 0).all()
     assert (x <= upper).all()
     value = 0.5 * np.sum((M.T @ x) ** 2) - 1.5 * x.sum()
@@ -25,7 +25,7 @@ def test_finds_the_free_variables_of_unscaled_data(rng, offset):
     n, d = 400, 6
     M = np.where(rng.random(n) < 0.4, 2.0, -2.0)[:, None] * (rng.normal(size=(n, d)) + offset)
     upper = np.full(n, 0.5)
-    x = interior_point_on_box(M, np.full(n, -2.0), upper)
+    _, x = interior_point_on_box(M, np.full(n, -2.0), upper)
     assert 0 < np.count_nonzero((x > 0) & (x < upper)) <= 3 * d
     dual = 2.0 * x.sum() - 0.5 * np.sum((M.T @ x) ** 2)
     assert dual == pytest.approx(-reference.box_qp_optimum(M, np.full(n, -2.0), upper), rel=1e-4)
@@ -33,13 +33,13 @@ def test_finds_the_free_variables_of_unscaled_data(rng, offset):
 
 def test_very_different_bounds(rng):
     M, upper = rng.normal(size=(50, 4)), np.logspace(-4, 3, 50)
-    x = interior_point_on_box(M, -np.ones(50), upper)
+    _, x = interior_point_on_box(M, -np.ones(50), upper)
     value = 0.5 * np.sum((M.T @ x) ** 2) - x.sum()
     assert_allclose(value, reference.box_qp_optimum(M, -np.ones(50), upper), rtol=1e-5)
 
 
 def test_mixed_linear_term(rng):
     M, linear, upper = rng.normal(size=(80, 6)), rng.normal(size=80), 0.1 + rng.random(80)
-    x = interior_point_on_box(M, linear, upper)
+    _, x = interior_point_on_box(M, linear, upper)
     value = 0.5 * np.sum((M.T @ x) ** 2) + linear @ x
     assert_allclose(value, reference.box_qp_optimum(M, linear, upper), rtol=1e-6)

@@ -91,17 +91,52 @@ def test_is_one_vs_rest_liblinear(rng):
         assert_allclose(result.coef[label], svm.coef_[0], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", ["offset", "scales"])
-def test_badly_scaled_features_still_converge(rng, kind):
-    """Passes alone would need millions here: the Newton steps on the free variables end it."""
-    X = rng.normal(size=(200, 5))
-    X = X + 1000.0 if kind == "offset" else X * np.logspace(-2, 3, 5)
-    S = np.where(rng.random((200, 2)) < 0.4, 1, -1).astype(np.int8)
-    problem = with_identity(X, S, np.ones(200), np.ones((2, 2)))
-    result = solve(problem, tol=1e-8, max_iter=500)
+BAD_SCALES = {
+    "far from zero": lambda Z: Z + 100.0,
+    "very far from zero": lambda Z: Z + 10_000.0,
+    "very different": lambda Z: Z * np.logspace(-2, 3, Z.shape[1]),
+    "age and year": lambda Z: np.column_stack([40 + 12 * Z[:, 0], 2000 + 8 * Z[:, 1], np.ones(len(Z))]),
+    "income": lambda Z: np.column_stack([40 + 12 * Z[:, 0], 2000 + 8 * Z[:, 1], 0.01 * Z[:, 2], np.exp(11 + Z[:, 3])]),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_SCALES)
+@pytest.mark.parametrize("n", [100, 300, 700])
+def test_badly_scaled_features_still_converge(rng, kind, n):
+    """Passes alone would need millions here: interior-point and Newton steps end it."""
+    Z = rng.normal(size=(n, 5))
+    S = np.where(Z @ rng.normal(size=(5, 2)) + 0.5 * rng.normal(size=(n, 2)) > 0, 1, -1).astype(np.int8)
+    problem = with_identity(BAD_SCALES[kind](Z), S, np.ones(n), np.ones((2, 2)))
+    result = solve(problem, tol=1e-4, max_iter=500)
     assert result.status is Status.CONVERGED
-    # cvxpy itself is the less exact one here
-    assert_allclose(result.primal, reference.m3l_optimum(X, S, problem.upper())[0], rtol=1e-5)
+    assert_allclose(result.primal, problem.primal(problem.dual_average(result.dual_coef)), rtol=1e-9)
+    duals = [c.dual for c in result.history]
+    assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(duals))
+
+
+def test_finishing_steps_never_lower_the_dual(rng, monkeypatch):
+    """Whatever the interior-point method returns, NaN included."""
+    Z = rng.normal(size=(150, 3))
+    S = np.where(rng.random((150, 2)) < 0.4, 1, -1).astype(np.int8)
+    problem = with_identity(Z + 50.0, S, np.ones(150), np.ones((2, 2)))
+
+    def nonsense(M, linear, upper):
+        return np.full(len(upper), np.nan), upper * rng.random(len(upper))
+
+    monkeypatch.setattr("comargin.solvers._m3l_finish.interior_point_on_box", nonsense)
+    result = solve(problem, tol=1e-6, max_iter=200)
+    duals = [c.dual for c in result.history]
+    assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(duals))
+    assert np.isfinite(result.coef).all()
+
+
+def test_rows_without_weight_are_as_if_not_there(rng):
+    problem = make_problem(rng, n=60)
+    weight = np.where(np.arange(60) % 2, problem.row_upper, 0.0)
+    half = replace(problem, X=problem.X[1::2], S=problem.S[1::2], row_upper=problem.row_upper[1::2])
+    assert_allclose(
+        solve(replace(problem, row_upper=weight), 1e-11).coef, solve(half, 1e-11).coef, rtol=1e-6, atol=1e-8
+    )
 
 
 @pytest.mark.parametrize("prior", ["identity", "components", "dense"])

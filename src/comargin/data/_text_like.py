@@ -18,6 +18,7 @@ _IN_THEME = 0.85  # share of a label's rows that lie in its own theme: related l
 _LENGTH_SIGMA = 0.5  # of the log-normal length of a row
 _BACKGROUND_SHIFT, _TOPIC_SHIFT = 10.0, 3.0  # Zipf-Mandelbrot: p(rank) ~ 1 / (rank + shift)
 _FEW_POSITIVES = 10.0
+_MOST_FREQUENT = 0.9  # highest expected share of rows with one label
 
 
 @dataclass(frozen=True)
@@ -92,12 +93,21 @@ def make_text_like(
     ((500, 1000), (500, 20), 'int32')
     """
     n, d, L = _count("n", n), _count("d", d, least=2), _count("L", L)
-    nnz = _count("nnz", nnz, most=d // 2)
-    most_labels = L / 5.0
+    if _count("nnz", nnz) > d // 2:
+        raise ValueError(
+            f"nnz must be an integer from 1 to {d // 2}, half of d={d}, got {nnz!r}: words are drawn with repetition, "
+            "so rows with most of the vocabulary would need texts without end"
+        )
+    nnz, most_labels = int(nnz), L / 5.0
     if labels_per_row is None:
         labels_per_row = min(3.2, most_labels)
-    elif _number("labels_per_row", labels_per_row, 0.0, most_labels) == 0.0:
+    elif _number("labels_per_row", labels_per_row, 0.0, math.inf) == 0.0:
         raise ValueError(f"labels_per_row must be positive, got {labels_per_row!r}")
+    elif labels_per_row > most_labels:
+        raise ValueError(
+            f"labels_per_row must be a number in [0, {most_labels:g}], a fifth of L={L}, got {labels_per_row!r}: the "
+            "label frequencies are skewed, and with more labels a row the frequent ones would be on everywhere"
+        )
     corpus = _draw_corpus(n, d, L, nnz, seed, labels_per_row)
 
     capacity = int(n * nnz * 1.03) + 100 * nnz
@@ -175,6 +185,10 @@ def _label_frequencies(n: int, L: int, labels_per_row: float) -> np.ndarray:
     rank = np.arange(1, L + 1)
     shape = rank**-0.75 * ((L + 1 - rank) / L) ** 0.9
     frequencies = labels_per_row * shape / shape.sum()
+    while frequencies.max() > _MOST_FREQUENT:  # what a label cannot take goes to the rarer ones
+        full = frequencies >= _MOST_FREQUENT
+        frequencies[full] = _MOST_FREQUENT
+        frequencies[~full] *= (labels_per_row - _MOST_FREQUENT * full.sum()) / frequencies[~full].sum()
     return np.maximum(frequencies, min(_FEW_POSITIVES / n, 0.5 * labels_per_row / L))
 
 

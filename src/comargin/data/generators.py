@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
+import numbers
 from collections.abc import Sequence
 
 import numpy as np
@@ -148,7 +148,8 @@ def make_correlated(
     n_samples, n_features = _count("n_samples", n_samples), _count("n_features", n_features)
     n_labels, rank = _count("n_labels", n_labels), _count("rank", rank)
     rho = _number("correlation", correlation, 0.0, 1.0)
-    noise = _number("noise", noise, 0.0, sys.float_info.max)
+    if not isinstance(noise, numbers.Real) or isinstance(noise, bool) or not 0.0 <= noise < math.inf:
+        raise ValueError(f"noise must be a non-negative, finite number, got {noise!r}")
     rate = _number("positive_rate", positive_rate, 0.0, 1.0)
     if not 0.0 < rate < 1.0:
         raise ValueError(f"positive_rate must lie strictly between 0 and 1, got {positive_rate!r}")

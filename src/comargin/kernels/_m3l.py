@@ -71,6 +71,8 @@ def _visit(dual, active, found, i, label, score, curvature, gap_parts):
     gap, 2 (A_il G_il if G_il >= 0 else (A_il - U_il) G_il).
     """
     upper = _upper(dual, i, label)
+    if upper <= 0.0:  # weighs nothing
+        return np.nan
     old = dual.A[i, label]
     gradient = dual.S[i, label] * score - _target(dual, i, label)
     gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,7 @@ def evaluate(
     scores: Any = None,
     Y_pred: Any = None,
     *,
-    k: Sequence[int] = (1, 3, 5),
+    k: int | Sequence[int] = (1, 3, 5),
     propensities: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
 ) -> dict[str, float]:
@@ -57,8 +57,8 @@ def evaluate(
         Score of each label, for the ranking measures. Sparse scores give the measures at k only.
     Y_pred : array-like or sparse matrix of shape (n_samples, n_labels), default=None
         Predicted {0, 1} label indicator, for the measures of label sets.
-    k : sequence of int, default=(1, 3, 5)
-        Depths of the measures at k; those larger than the number of labels are left out.
+    k : int or sequence of int, default=(1, 3, 5)
+        Depths of the measures at k. Beyond n_labels all labels are taken, and precision still divides by k.
     propensities : array-like of shape (n_labels,), default=None
         Also give propensity-scored precision; see `label_propensities`.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -120,11 +120,9 @@ def _evaluate_sets(Y: sparse.csr_array, Y_pred: sparse.csr_array, weight: FloatA
 
 
 def _evaluate_top_k(
-    Y: sparse.csr_array, scores: Any, k: Sequence[int], propensities: ArrayLike | None, weight: FloatArray
+    Y: sparse.csr_array, scores: Any, k: int | Sequence[int], propensities: ArrayLike | None, weight: FloatArray
 ) -> dict[str, float]:
-    n_labels = Y.shape[1]
-    largest = np.iinfo(np.int64).max
-    depths = [depth for depth in (check_k(value, largest, "k") for value in k) if depth <= n_labels]
+    depths = [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
     if not depths:
         return {}
     top = top_labels(scores, max(depths))
@@ -133,7 +131,7 @@ def _evaluate_top_k(
     result |= {f"recall_at_{d}": mean_defined(recall_of_rows(hits, d, relevant), weight) for d in depths}
     result |= {f"ndcg_at_{d}": mean_defined(ndcg_of_rows(hits, d, relevant), weight) for d in depths}
     if propensities is not None:
-        values = check_propensities(propensities, n_labels)
+        values = check_propensities(propensities, Y.shape[1])
         for d in depths:
             result[f"propensity_scored_precision_at_{d}"] = propensity_scored_of(Y, top, hits, d, values, weight)
     return result

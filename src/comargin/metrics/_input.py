@@ -67,11 +67,14 @@ def check_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
     """Return one non-negative weight per row; ones by default."""
     if sample_weight is None:
         return np.ones(n_samples)
-    weight = np.asarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from error
     if weight.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
     if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise ValueError("sample_weight must be finite and non-negative, with a positive sum.")
+        raise ValueError("sample_weight must be finite and non-negative, and not zero for all rows.")
     return weight
 
 

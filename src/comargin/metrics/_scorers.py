@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 
+from .._indicator import refuse_label_sets
 from . import _ranking, _sets, _top_k
+from ._input import check_true
 
 _DEPTHS = (1, 3, 5)
 
@@ -32,29 +36,76 @@ _SET_MEASURES: dict[str, Callable[..., float]] = {
         _sets.macro_f1_of_averages,
     )
 }
-_SCORE_MEASURES: dict[str, Callable[..., float]] = {
-    "one_error": _ranking.one_error,
-    "coverage": _ranking.coverage,
-    "ranking_loss": _ranking.ranking_loss,
-    "average_precision": _ranking.average_precision,
-    "macro_auc": _ranking.macro_auc,
-    "micro_auc": _ranking.micro_auc,
-    **{f"precision_at_{k}": partial(_top_k.precision_at_k, k=k) for k in _DEPTHS},
-    **{f"recall_at_{k}": partial(_top_k.recall_at_k, k=k) for k in _DEPTHS},
-    **{f"ndcg_at_{k}": partial(_top_k.ndcg_at_k, k=k) for k in _DEPTHS},
+_RANKING_MEASURES: dict[str, Callable[..., float]] = {
+    function.__name__: function
+    for function in (
+        _ranking.one_error,
+        _ranking.coverage,
+        _ranking.ranking_loss,
+        _ranking.average_precision,
+        _ranking.macro_auc,
+        _ranking.micro_auc,
+    )
 }
+_AT_K_MEASURES: dict[str, Callable[..., float]] = {
+    "precision_at": _top_k.precision_at_k,
+    "recall_at": _top_k.recall_at_k,
+    "ndcg_at": _top_k.ndcg_at_k,
+}
+_PROPENSITY_AT = "propensity_scored_precision_at"
 _LOSSES = frozenset({"hamming_loss", "one_error", "coverage", "ranking_loss"})
+_NAMES = (*_SET_MEASURES, *_RANKING_MEASURES, *(f"{stem}_{k}" for stem in _AT_K_MEASURES for k in _DEPTHS))
 
-#: Which way each measure of `evaluate` points, by name.
-higher_is_better: Mapping[str, bool] = MappingProxyType(
-    {
-        name: name not in _LOSSES
-        for name in (
-            *_SET_MEASURES,
-            *_SCORE_MEASURES,
-            *(f"propensity_scored_precision_at_{k}" for k in _DEPTHS),
-        )
-    }
+
+def _split_depth(name: Any) -> tuple[str, int]:
+    """``"ndcg_at_3"`` as ``("ndcg_at", 3)``; any other name with depth 0."""
+    found = re.fullmatch(r"(\w+_at)_([1-9]\d*)", str(name))
+    return (found[1], int(found[2])) if found else (str(name), 0)
+
+
+def _unknown(name: Any) -> KeyError:
+    """The error for a name that is none; the parts of a name may be in another order, as in ``f1_micro``."""
+
+    def sorted_parts(text: str) -> str:
+        return "_".join(sorted(text.split("_")))
+
+    if _split_depth(name)[0] == _PROPENSITY_AT:
+        return KeyError(f"{name!r} depends on the propensities: use propensity_scorer(k, propensities)")
+    by_parts = {sorted_parts(known): known for known in _NAMES}
+    near = [by_parts[parts] for parts in difflib.get_close_matches(sorted_parts(str(name)), by_parts, n=2)]
+    advice = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(_NAMES)}"
+    return KeyError(f"no measure is named {name!r}; {advice}")
+
+
+Value = TypeVar("Value")
+
+
+class _ByMeasure(Mapping[str, Value]):
+    """A read-only table by the names of the measures; lists the depths 1, 3 and 5, knows all of them."""
+
+    def __init__(self, names: tuple[str, ...], value_of: Callable[[str], Value]) -> None:
+        self._names = names
+        self._value_of = value_of
+
+    def __getitem__(self, name: str) -> Value:
+        stem, depth = _split_depth(name)
+        if name in self._names or (depth and f"{stem}_{_DEPTHS[0]}" in self._names):
+            return self._value_of(name)
+        raise _unknown(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __repr__(self) -> str:
+        return repr(dict(self))
+
+
+#: Which way each measure of `evaluate` points, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
+higher_is_better: Mapping[str, bool] = _ByMeasure(
+    (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS)), lambda name: name not in _LOSSES
 )
 
 
@@ -129,9 +180,23 @@ def _positive_columns(probabilities: Any, classes: Any) -> NDArray[np.float64]:
     return np.column_stack(columns)
 
 
+def _two_classes(estimator: Any, y: Any) -> NDArray[Any] | None:
+    """Classes of a binary estimator that is scored with a 1-D ``y``; None if ``y`` is no such vector."""
+    refuse_label_sets(y, "y")
+    if sparse.issparse(y) or np.ndim(y) != 1:
+        return None
+    classes = np.asarray(getattr(estimator, "classes_", ()))
+    if classes.shape != (2,) or not np.isin(y, classes).all():
+        raise ValueError(
+            "y must be a label indicator of shape (n_samples, n_labels), or 1-D with the two classes the estimator "
+            f"was fitted with; got 1-D y, and {type(estimator).__name__} knows the classes {classes.tolist()}."
+        )
+    return classes
+
+
 @dataclass(frozen=True)
 class MeasureScorer:
-    """A measure as scikit-learn's ``scoring=``: greater is better, so losses are negated.
+    """A measure as scikit-learn's ``scoring=``: greater is better, so the values of losses are negated.
 
     Measures of label sets call `predict` of the estimator, measures of scores `scores_of`.
 
@@ -161,24 +226,102 @@ class MeasureScorer:
             A fitted classifier.
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Rows to predict.
-        y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True {0, 1} label indicator.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            True {0, 1} label indicator; or the classes of a binary estimator, ``classes_[1]`` as the one label.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row.
 
         Returns
         -------
         float
-            The measure, negated if it is a loss.
+            The measure, negated if it is a loss (see `higher_is_better`).
         """
-        if self.name in _SET_MEASURES:
-            value = _SET_MEASURES[self.name](y, estimator.predict(X), sample_weight=sample_weight)
-        else:
-            value = _SCORE_MEASURES[self.name](y, scores_of(estimator, X), sample_weight=sample_weight)
-        return value if higher_is_better[self.name] else -value
+        sign = 1.0 if higher_is_better[self.name] else -1.0
+        classes = _two_classes(estimator, y)
+        Y = check_true(y if classes is None else (np.asarray(y) == classes[1])[:, None], "y")
+        if self.name not in _SET_MEASURES:
+            return sign * self._measure_scores(Y, scores_of(estimator, X, n_labels=Y.shape[1]), sample_weight)
+        predicted = estimator.predict(X)
+        if classes is not None:
+            predicted = predicted == classes[1]
+        if Y.shape[1] == 1 and predicted.ndim == 1:  # many estimators take a column, and return a vector
+            predicted = predicted[:, None]
+        return sign * _SET_MEASURES[self.name](Y, predicted, sample_weight=sample_weight)
+
+    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
+        stem, depth = _split_depth(self.name)
+        if depth and stem not in _AT_K_MEASURES:
+            raise _unknown(self.name)
+        measure = partial(_AT_K_MEASURES[stem], k=depth) if depth else _RANKING_MEASURES[stem]
+        return measure(Y, scores, sample_weight=sample_weight)
 
 
-#: Every measure as a scorer: ``GridSearchCV(..., scoring=scorers["ranking_loss"])``.
-scorers: Mapping[str, MeasureScorer] = MappingProxyType(
-    {name: MeasureScorer(name) for name in (*_SET_MEASURES, *_SCORE_MEASURES)}
-)
+@dataclass(frozen=True)
+class PropensityScorer(MeasureScorer):
+    """Propensity-scored precision; the values are a tuple, so that the scorer can be compared and hashed."""
+
+    propensities: tuple[float, ...] = field(repr=False)
+
+    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
+        _, depth = _split_depth(self.name)
+        return _top_k.propensity_scored_precision_at_k(
+            Y, scores, k=depth, propensities=self.propensities, sample_weight=sample_weight
+        )
+
+
+def propensity_scorer(k: int, propensities: ArrayLike) -> MeasureScorer:
+    """A scorer of propensity-scored precision at k, which `scorers` cannot list: it needs the propensities.
+
+    Parameters
+    ----------
+    k : int
+        Number of labels taken of each row, positive.
+    propensities : array-like of shape (n_labels,)
+        Chance in (0, 1] that a relevant label was recorded; `label_propensities` of the whole training set. They
+        stay the same in all folds of a cross-validation.
+
+    Returns
+    -------
+    MeasureScorer
+        For ``scoring=`` of scikit-learn's searches and validations; higher is better.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_multilabel_classification
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from comargin.metrics import label_propensities, propensity_scorer
+    >>> X, Y = make_multilabel_classification(n_samples=50, n_classes=4, random_state=0)
+    >>> scorer = propensity_scorer(3, label_propensities(Y))
+    >>> cross_val_score(KNeighborsClassifier(), X, Y, scoring=scorer, cv=2).shape
+    (2,)
+    """
+    values = _top_k.check_propensities(propensities, np.size(propensities))
+    return PropensityScorer(f"{_PROPENSITY_AT}_{_top_k.check_k(k)}", tuple(values.tolist()))
+
+
+class Scorers(_ByMeasure[MeasureScorer]):
+    """Every measure of `evaluate` as a scorer: ``GridSearchCV(..., scoring=scorers["ranking_loss"])``.
+
+    **Scorers of losses return negated values**, because scikit-learn maximises: ``scorers["hamming_loss"]``,
+    ``["one_error"]``, ``["coverage"]`` and ``["ranking_loss"]`` are at most 0, and 0 is the best. Turn the sign
+    of ``mean_test_score`` to get the loss; `higher_is_better` tells losses from the others.
+
+    A read-only mapping by name. It lists the measures at k for k = 1, 3, 5 and knows all k
+    (``scorers["ndcg_at_10"]``); ``scoring=dict(scorers)`` takes all that are listed. For propensity-scored
+    precision see `propensity_scorer`. ``y`` is an indicator, or 1-D with the two classes of a binary estimator.
+
+    Examples
+    --------
+    >>> from comargin.metrics import scorers
+    >>> scorers["micro_f1"]
+    MeasureScorer(name='micro_f1')
+    >>> scorers["f1_micro"]
+    Traceback (most recent call last):
+    ...
+    KeyError: "no measure is named 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'?"
+    """
+
+
+#: Every measure as a scorer, by name; **those of losses are negated**. See `Scorers`.
+scorers = Scorers(_NAMES, MeasureScorer)

@@ -2,6 +2,8 @@
 
 Ties go to the label with the lower index. Scores may be sparse here: a label without a stored score is *not
 predicted*, it is never among the k best (a stored zero is a score). Y is never made dense.
+
+k may exceed the number of labels: then all labels are among the k best, and precision still divides by k.
 """
 
 from __future__ import annotations
@@ -15,14 +17,15 @@ from scipy import sparse
 from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, check_weight, mean_defined
 
 
-def check_k(k: Any, n_labels: int, name: str = "k") -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= n_labels:
-        raise ValueError(f"{name} must be an integer from 1 to the number of labels, {n_labels}, got {k!r}.")
+def check_k(k: Any) -> int:
+    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
+        raise ValueError(f"k must be a positive integer, got {k!r}.")
     return int(k)
 
 
 def top_labels(scores: Any, k: int) -> IntArray:
-    """The k best labels of each row, best first; -1 where a sparse row has fewer scores."""
+    """The k best labels of each row (all of them if there are fewer), best first; -1 where no score is stored."""
+    k = min(k, scores.shape[1])
     if sparse.issparse(scores):
         return _top_labels_sparse(scores, k)
     n_samples, n_labels = scores.shape
@@ -82,9 +85,11 @@ def recall_of_rows(hits: NDArray[np.bool_], k: int, relevant: IntArray) -> Float
 
 
 def ndcg_of_rows(hits: NDArray[np.bool_], k: int, relevant: IntArray) -> FloatArray:
-    discount = 1 / np.log2(np.arange(2, k + 2))
-    best = np.concatenate([[np.nan], np.cumsum(discount)])[np.minimum(relevant, k)]
-    return (hits[:, :k] @ discount) / best
+    hits = hits[:, :k]
+    places = hits.shape[1]
+    discount = 1 / np.log2(np.arange(2, places + 2))
+    best = np.concatenate([[np.nan], np.cumsum(discount)])[np.minimum(relevant, places)]
+    return (hits @ discount) / best
 
 
 def propensity_scored_of(
@@ -98,7 +103,7 @@ def propensity_scored_of(
     """Gain of the ranking over the largest possible gain, both summed over the rows."""
     gain = np.where(hits, 1 / propensities[top], 0.0)[:, :k].sum(axis=1)
     ideal = sparse.csr_array((1 / propensities[Y_true.indices], Y_true.indices, Y_true.indptr), Y_true.shape)
-    best = _top_labels_sparse(ideal, k)
+    best = top_labels(ideal, k)
     best_gain = np.where(best >= 0, 1 / propensities[best], 0.0).sum(axis=1)
     total = weight @ best_gain
     return float(weight @ gain / total) if total > 0 else float("nan")
@@ -119,7 +124,7 @@ def _hits(
     """Checked input to hits among the top k, relevant labels per row, and weights."""
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true, accept_sparse=True)
-    top = top_labels(scores, check_k(k, Y_true.shape[1]))
+    top = top_labels(scores, check_k(k))
     return hits_at(Y_true, top), np.diff(Y_true.indptr), check_weight(sample_weight, Y_true.shape[0])
 
 
@@ -135,7 +140,7 @@ def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
         Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
     k : int
-        Number of labels taken of each row, from 1 to n_labels.
+        Number of labels taken of each row, positive. Beyond n_labels all are taken, and a hit still counts 1 / k.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
@@ -166,7 +171,7 @@ def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | 
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
         Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
     k : int
-        Number of labels taken of each row, from 1 to n_labels.
+        Number of labels taken of each row, positive. Beyond n_labels all are taken.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
@@ -199,7 +204,7 @@ def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | No
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
         Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
     k : int
-        Number of labels taken of each row, from 1 to n_labels.
+        Number of labels taken of each row, positive. Beyond n_labels all are taken.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
@@ -234,7 +239,7 @@ def propensity_scored_precision_at_k(
     scores : array-like or sparse matrix of shape (n_samples, n_labels)
         Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
     k : int
-        Number of labels taken of each row, from 1 to n_labels.
+        Number of labels taken of each row, positive. Beyond n_labels all are taken.
     propensities : array-like of shape (n_labels,)
         Chance in (0, 1] that a relevant label was recorded; see `label_propensities`.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -260,7 +265,7 @@ def propensity_scored_precision_at_k(
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true, accept_sparse=True)
     values = check_propensities(propensities, Y_true.shape[1])
-    top = top_labels(scores, check_k(k, Y_true.shape[1]))
+    top = top_labels(scores, check_k(k))
     weight = check_weight(sample_weight, Y_true.shape[0])
     return propensity_scored_of(Y_true, top, hits_at(Y_true, top), k, values, weight)
 

@@ -43,6 +43,7 @@ def newton_on_box(
     x, gradient = x.copy(), gradient.copy()
     free = (x > 0) & (x < upper)
     noise = _NOISE * (np.abs(gradient) + np.abs(Q) @ x)  # rounding of each gradient entry
+    batch = max(1, x.size // 8)
     for _ in range(4 * x.size + 10):
         moved = False
         if free.any():
@@ -56,14 +57,19 @@ def newton_on_box(
             x[idx] = new
             gradient += Q[:, idx] @ step
             free[idx] = (new > 0) & (new < upper[idx])
-        if not moved:
-            # Stationary on the free variables: let in the one at a bound that gains most, if any does.
-            inward = np.where(x <= 0, -gradient, gradient)
-            inward[free | (upper <= 0) | (inward <= noise)] = 0.0
-            best = int(np.argmax(inward))
-            if inward[best] <= 0.0:
-                break
-            free[best] = True
+        if moved:
+            batch = min(2 * batch, x.size)
+            continue
+        # Stationary on the free variables: let in those at a bound that gain most. Several at once save steps but may
+        # block each other; one alone always moves.
+        inward = np.where(x <= 0, -gradient, gradient)
+        inward[free | (upper <= 0) | (inward <= noise)] = 0.0
+        order = np.argsort(-inward, kind="stable")[:batch]
+        order = order[inward[order] > 0.0]
+        if order.size == 0:
+            break
+        free[order] = True
+        batch = max(1, batch // 4)
     return x
 
 

@@ -16,7 +16,9 @@ _STEP_TO_BOUNDARY = 0.995
 _MAX_ITER = 100
 
 
-def interior_point_on_box(M: np.ndarray, linear: np.ndarray, upper: np.ndarray, *, tol: float = 1e-10) -> np.ndarray:
+def interior_point_on_box(
+    M: np.ndarray, linear: np.ndarray, upper: np.ndarray, *, tol: float = 1e-10
+) -> tuple[np.ndarray, np.ndarray]:
     """Minimise ``1/2 ||M^T x||^2 + linear . x`` over ``0 <= x <= upper``.
 
     Parameters
@@ -32,21 +34,24 @@ def interior_point_on_box(M: np.ndarray, linear: np.ndarray, upper: np.ndarray, 
 
     Returns
     -------
-    ndarray of shape (m,)
-        Solution, with variables on the bounds they lean to.
+    inside : ndarray of shape (m,)
+        Solution as it is, every variable strictly between its bounds.
+    on_bounds : ndarray of shape (m,)
+        The same with variables moved to the bounds they lean to: it shows which ones are free, but moving them all
+        can cost more than it gains until the free ones have been adjusted.
     """
     # x in units of its bounds, so that one mu fits variables of very different weight.
     M = upper[:, None] * M
     cost = upper * (np.mean(np.abs(linear)) + np.finfo(np.float64).tiny)  # the unit of each gradient entry
     linear = linear * upper
     x = np.full(upper.shape, 0.5)
+    room = 1.0 - x  # kept apart: near the upper bound 1 - x would be lost to rounding
     residual = M @ (M.T @ x) + linear  # of stationarity, without the multipliers
     scale = float(np.max(np.abs(residual))) + float(np.max(cost))
     low, high = np.full(x.shape, scale), np.full(x.shape, scale)  # multipliers of x >= 0 and x <= 1
     low += np.maximum(residual, 0.0)
     high += np.maximum(-residual, 0.0)
     for _ in range(_MAX_ITER):
-        room = 1.0 - x
         dual_residual = M @ (M.T @ x) + linear - low + high
         mu = float(x @ low + room @ high) / (2 * x.size)
         if 2 * x.size * mu <= tol * float(np.sum(cost)) and np.max(np.abs(dual_residual)) <= 1e-9 * scale:
@@ -59,12 +64,12 @@ def interior_point_on_box(M: np.ndarray, linear: np.ndarray, upper: np.ndarray, 
         target = mu * (float(ahead) / (2 * x.size * mu)) ** 3
         dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
         step, dual_step = _longest((x, dx), (room, -dx)), _longest((low, dlow), (high, dhigh))
-        x = x + _STEP_TO_BOUNDARY * step * dx
+        x, room = x + _STEP_TO_BOUNDARY * step * dx, room - _STEP_TO_BOUNDARY * step * dx
         low = low + _STEP_TO_BOUNDARY * dual_step * dlow
         high = high + _STEP_TO_BOUNDARY * dual_step * dhigh
     # Complementarity: of x and its multiplier (in units of its cost) the larger one is not zero.
-    x = np.where(low > x * cost, 0.0, np.where(high > (1.0 - x) * cost, 1.0, x))
-    return upper * x
+    on_bounds = np.where(low > x * cost, 0.0, np.where(high > room * cost, 1.0, x))
+    return upper * np.clip(x, 0.0, 1.0), upper * on_bounds
 
 
 class _NewtonSystem:

@@ -14,7 +14,7 @@ class Status(Enum):
 
     CONVERGED = "the duality gap is within the tolerance"
     MAX_ITER = "the iteration limit was reached before the tolerance"
-    STALLED = "no step changes the objective any more: the gap is at the precision of the arithmetic"
+    STALLED = "no step changes the objective any more"
     STOPPED = "the callback asked to stop"
 
 

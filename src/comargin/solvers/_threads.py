@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
 
 @contextlib.contextmanager
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool of threads, with BLAS held to one thread per worker.
+    """Yield a pool of threads, with BLAS held to one thread per worker where that is safe.
 
     The small dense systems of the solvers are slower with BLAS threads than without, and n_jobs=1 should mean one core.
 
@@ -26,13 +28,24 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     ThreadPoolExecutor
         Ended, with all work done or dropped, when the block ends.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    with _one_blas_thread():
         pool = ThreadPoolExecutor(max_workers=count)
         try:
             yield pool
         finally:
             # After an error or Ctrl-C: drop what has not started, wait for what has.
             pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _one_blas_thread() -> contextlib.AbstractContextManager[Any]:
+    """Hold BLAS to one thread, when this is the main thread.
+
+    The limit belongs to the process. Fits that overlap in several threads of the caller would restore each other's
+    limits in the wrong order; only the main thread cannot overlap with itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return contextlib.nullcontext()
+    return _controller().limit(limits=1, user_api="blas")
 
 
 @cache

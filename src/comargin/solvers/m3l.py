@@ -21,13 +21,15 @@ from ..kernels._rows import CSR
 from ..problems.label_prior import PriorPart
 from ..problems.m3l import M3LProblem
 from ._loop import Control, run_loop, tolerance
-from ._m3l_finish import FINISH_AFTER, finish
+from ._m3l_finish import finish
 from ._result import Result
 from ._threads import worker_threads
 
 # Independent labels that share one product with x_i. Fixed, so that the result does not depend on the threads.
 LABELS_PER_BLOCK = 32
-_MAX_EXPECTED = 2000.0
+# Coordinate descent alone as long as it is young, or near its end.
+_FINISH_AFTER = 20
+_NEAR_THE_END = 30.0
 
 
 def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
@@ -94,8 +96,10 @@ class Block:
         self.Z = np.zeros((problem.X.shape[1], n_labels))
         self.W = np.zeros((problem.X.shape[1], part.matrix.shape[1])) if part.form == "factor" else self.Z
         self.primal, self.dual, self.estimate = np.inf, -np.inf, np.inf
-        self.done, self.n_epochs, self.epochs_to_go = False, 0, 0.0
+        self.done, self.n_epochs, self.epochs_to_go = False, 0, np.inf
         self.certified = (0, np.inf)  # passes and gap at the last certificate
+        self.allowed, self.label_gaps = 0.0, np.full(n_labels, np.inf)
+        self.optimism = 1.0  # how many times larger the gap was than its estimate then
         self.activate_all()
 
     def upper(self) -> np.ndarray:
@@ -120,29 +124,42 @@ class Block:
             m3l_factor_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.W, self.gap_parts)
         else:
             m3l_coupled_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.Z, self.gap_parts)
-        self.estimate = float(self.gap_parts.sum())
+        self.estimate = self.optimism * float(self.gap_parts.sum())
 
     def certify(self) -> None:
         """Exact objectives; Z is computed anew from A, so rounding of the updates does not add up."""
-        if self.n_epochs >= FINISH_AFTER:
-            self._refresh()
+        self._evaluate()
+        if self.n_epochs >= _FINISH_AFTER and not self.done and self.epochs_to_go > _NEAR_THE_END:
             finish(self)
             self.activate_all()
-        V = self._refresh()
-        sums = np.empty((2, V.shape[1]))
-        m3l_sums(self.view, self.dual_state, self.Z, sums)
-        quadratic = float(np.sum(V * self.Z))
-        self.primal = quadratic + 2.0 * float(sums[0].sum())
-        self.dual = 2.0 * float(sums[1].sum()) - quadratic
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        """Objectives of A, whether they meet the tolerance, and what is to be expected if not."""
+        dual = self.dual_state
+        if dual.A.any():
+            V = self._refresh()
+            sums = np.empty((2, V.shape[1]))
+            m3l_sums(self.view, dual, self.Z, sums)
+            quadratic = np.sum(V * self.Z, axis=0)
+            self.primal = float(np.sum(quadratic + 2.0 * sums[0]))
+            self.dual = float(np.sum(2.0 * sums[1] - quadratic))
+            self.label_gaps = 2.0 * (quadratic + sums[0] - sums[1])
+        else:  # no product with X needed
+            self.primal = 2.0 * float(np.sum(self.upper() * (dual.targets if dual.targets.size else 1.0)))
+            self.dual = 0.0
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
-        allowed = 0.9 * tolerance(self.tol, self.primal)
+        allowed = self.allowed = 0.9 * tolerance(self.tol, self.primal)
         gap = self.primal - self.dual
         self.done = gap <= allowed
         if not self.done:
             self.epochs_to_go = self._expected_epochs(gap, allowed)
             self.certified = (self.n_epochs, gap)
             if self.estimate <= allowed:
-                self.activate_all()  # the active part is solved, something shrunk too early is not
+                # The active part looked solved: something was shrunk too early, or margins moved on within the pass.
+                self.activate_all()
+                if self.estimate > 0.0:
+                    self.optimism = min(self.optimism * gap / self.estimate, 10.0)
 
     def _refresh(self) -> np.ndarray:
         """Compute V, and from it Z (and W); returns V."""
@@ -155,12 +172,17 @@ class Block:
         return V
 
     def _expected_epochs(self, gap: float, allowed: float) -> float:
-        """Passes until ``allowed`` if the gap goes on shrinking half as fast as it did since the last certificate."""
+        """Passes until ``allowed`` if the gap goes on shrinking half as fast as it did since the last certificate.
+
+        Never more than twice the passes so far: who spends no more than that on anything else has lost little when
+        passes alone would have been enough.
+        """
         n_before, gap_before = self.certified
+        most = max(100.0, 2.0 * self.n_epochs)
         if not 0.0 < gap < gap_before or not np.isfinite(gap_before) or allowed <= 0.0:
-            return _MAX_EXPECTED
+            return most
         expected = (self.n_epochs - n_before) * np.log(gap / allowed) / np.log(gap_before / gap)
-        return min(2.0 * float(expected), _MAX_EXPECTED)
+        return min(2.0 * float(expected), most)
 
 
 def _kernel_matrix(part: PriorPart) -> np.ndarray | CSR:

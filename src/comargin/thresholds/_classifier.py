@@ -12,15 +12,16 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import Bunch, check_array, get_tags, indexable
+from sklearn.utils import Bunch, check_array, check_random_state, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from .._indicator import check_indicator
+from .._indicator import check_indicator, refuse_label_sets
 from ..metrics import scores_of
+from ..metrics._input import check_weight
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
 from ._row_rules import RankSVMCut, TopK
@@ -51,7 +52,8 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     Parameters
     ----------
     estimator : estimator object
-        Any classifier with ``decision_function`` or ``predict_proba``; a Pipeline too.
+        Any classifier with ``decision_function`` or ``predict_proba``; a Pipeline too. One that takes a 1-D y only,
+        such as `LogisticRegression`, goes inside a `OneVsRestClassifier`.
     rule : str or rule object, default="per-label"
         "per-label" (`PerLabelCut`), "global" (`GlobalCut`), "proportional" (`ProportionalCut`), "top-k"
         (`TopK`), "rank-svm" (`RankSVMCut`), each with its defaults; or an object with ``fit(scores, Y,
@@ -159,8 +161,11 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self : object
             The fitted classifier.
         """
+        self._check_parameters()
         rule = _make_rule(self.rule)
         Y, y, classes = _read_target(y)
+        if sample_weight is not None:
+            check_weight(sample_weight, Y.shape[0])
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         params = self._routed(sample_weight, fit_params)
         if isinstance(self.cv, str):
@@ -180,7 +185,7 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 strict=True,
             )
             scores, rows = _fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
-            estimator = clone(self.estimator).fit(X, y, **params) if self.refit else fitted[0]
+            estimator = _fit(self.estimator, X, y, params) if self.refit else fitted[0]
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)
         self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
@@ -258,8 +263,10 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        inner = get_tags(self.estimator)
         tags.classifier_tags.multi_class = False
+        if not _is_estimator(self.estimator):  # `fit` says so
+            return tags
+        inner = get_tags(self.estimator)
         tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
         tags.target_tags.multi_output = inner.target_tags.multi_output
         tags.input_tags = inner.input_tags
@@ -276,6 +283,23 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         mapping = MethodMapping().add(caller="fit", callee="fit")
         return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
+
+    def _check_parameters(self) -> None:
+        estimator = self.estimator
+        if not _is_estimator(estimator):
+            instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
+            raise ValueError(
+                "estimator must be a scikit-learn classifier with decision_function or predict_proba, e.g. "
+                f"OneVsRestClassifier(LogisticRegression()); pass {instance}, got {estimator!r}."
+            )
+        if not isinstance(self.refit, bool | np.bool_):
+            raise ValueError(f"refit must be True or False; got {self.refit!r}.")
+        try:
+            check_random_state(self.random_state)
+        except ValueError as error:
+            raise ValueError(
+                f"random_state must be an int, a RandomState instance or None; got {self.random_state!r}."
+            ) from error
 
     def _routed(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
         """Parameters of the estimator's ``fit``."""
@@ -299,6 +323,10 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
 
 
+def _is_estimator(thing: Any) -> bool:
+    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
+
+
 def _make_rule(rule: Any) -> Any:
     if isinstance(rule, str) and rule in RULES:
         return RULES[rule]()
@@ -318,6 +346,7 @@ def _read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
             "shape (n_samples, n_labels) or a 1-D array of two classes."
         )
     if not sparse.issparse(y):
+        refuse_label_sets(y, "y")
         y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
     if y.ndim == 2:
         Y = check_indicator(y, "y")
@@ -363,12 +392,27 @@ def _fit_and_score(
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-        fitted = clone(estimator).fit(X_train, y[train], **split_params)
+        fitted = _fit(estimator, X_train, y[train], split_params)
     scores = _score_matrix(fitted, X_test, Y.shape[1])
     positives = np.asarray(Y[train].sum(axis=0))
     scores[:, positives == 0] = -np.inf
     scores[:, positives == len(train)] = np.inf
     return fitted, scores
+
+
+def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
+    """Fit a clone; where a 2-D y may be the reason for an error, say how to get around it."""
+    fitted = clone(estimator)
+    try:
+        return fitted.fit(X, y, **params)
+    except (TypeError, ValueError) as error:
+        tags = get_tags(estimator)
+        if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):
+            raise
+        raise ValueError(
+            f"estimator {type(estimator).__name__} failed on the 2-D y; its scikit-learn tags say that it takes a "
+            f"1-D y only. If so, wrap it in sklearn.multiclass.OneVsRestClassifier. Its own error: {error}"
+        ) from error
 
 
 def _one_per_row(value: Any, n_samples: int) -> bool:

@@ -37,9 +37,9 @@ class GlobalCut(_CutRule):
 
     Parameters
     ----------
-    measure : {"micro-f1", "macro-f1", "example-f1", "hamming"}, default="micro-f1"
-        What the cut maximises ("hamming": the Hamming loss it minimises). F1 of a label or row without
-        positives and predictions counts as 0. Constant labels (see `ThresholdRule`) do not enter.
+    measure : {"micro_f1", "macro_f1", "example_f1", "hamming_loss"}, default="micro_f1"
+        What the cut is the best for, by its name in `comargin.metrics`. F1 of a label or row without positives
+        and predictions counts as 0. Constant labels (see `ThresholdRule`) do not enter.
 
     Attributes
     ----------
@@ -56,18 +56,18 @@ class GlobalCut(_CutRule):
     array([0.35, 0.35])
     """
 
-    def __init__(self, measure: str = "micro-f1") -> None:
+    def __init__(self, measure: str = "micro_f1") -> None:
         self.measure = measure
 
     def _cuts(self, scores: FloatArray, Y: sparse.csc_array, weight: FloatArray | float) -> float:
-        check_option("measure", self.measure, ("micro-f1", "macro-f1", "example-f1", "hamming"))
+        check_option("measure", self.measure, ("micro_f1", "macro_f1", "example_f1", "hamming_loss"))
         if scores.size == 0:
             self.cut_ = float("nan")
             return self.cut_
         n_samples, n_labels = scores.shape
-        if self.measure in ("macro-f1", "example-f1"):
+        if self.measure in ("macro_f1", "example_f1"):
             rows, labels = np.broadcast_to(weight, n_samples), np.ones(n_labels)
-            if self.measure == "macro-f1":
+            if self.measure == "macro_f1":
                 self.cut_ = best_mean_f1(np.ascontiguousarray(scores.T), dense(Y.T), rows, labels)
             else:
                 self.cut_ = best_mean_f1(scores, dense(Y), labels, rows)
@@ -76,7 +76,7 @@ class GlobalCut(_CutRule):
         flat, positive = scores.ravel(), row.astype(np.intp) * n_labels + label
         curve = score_curve(flat, positive, weight if isinstance(weight, float) else np.repeat(weight, n_labels))
         # Hamming loss = misses + false alarms = positives + on - 2 hits.
-        value = curve.f1() if self.measure == "micro-f1" else 2.0 * curve.hits - curve.on
+        value = curve.f1() if self.measure == "micro_f1" else 2.0 * curve.hits - curve.on
         self.cut_ = float(curve.cuts[np.argmax(value)])
         return self.cut_
 

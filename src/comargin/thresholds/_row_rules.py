@@ -17,8 +17,9 @@ class TopK(ThresholdRule):
     ----------
     k : int or None, default=None
         How many labels; None learns it.
-    measure : {"micro-f1", "hamming"}, default="micro-f1"
-        What a learned k is the best for, between 1 and the number of labels.
+    measure : {"micro_f1", "hamming_loss"}, default="micro_f1"
+        What a learned k is the best for, by its name in `comargin.metrics`; k is between 1 and the number of
+        labels.
 
     Attributes
     ----------
@@ -39,13 +40,13 @@ class TopK(ThresholdRule):
            [1, 0, 1]])
     """
 
-    def __init__(self, k: int | None = None, measure: str = "micro-f1") -> None:
+    def __init__(self, k: int | None = None, measure: str = "micro_f1") -> None:
         self.k = k
         self.measure = measure
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
         n_labels = scores.shape[1]
-        check_option("measure", self.measure, ("micro-f1", "hamming"))
+        check_option("measure", self.measure, ("micro_f1", "hamming_loss"))
         if self.k is not None:
             if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 1 <= self.k <= n_labels:
                 raise ValueError(
@@ -59,7 +60,7 @@ class TopK(ThresholdRule):
         row, label = Y.nonzero()
         hits = np.cumsum(np.bincount(place[row, label], weights=weight[row], minlength=n_labels))
         on = weight.sum() * np.arange(1, n_labels + 1)
-        value = 2.0 * hits / (on + weight[row].sum()) if self.measure == "micro-f1" else 2.0 * hits - on
+        value = 2.0 * hits / (on + weight[row].sum()) if self.measure == "micro_f1" else 2.0 * hits - on
         self.k_ = int(np.argmax(value)) + 1
 
     def _switch(self, scores: FloatArray) -> BoolArray:
