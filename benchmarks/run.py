@@ -1,6 +1,7 @@
-"""Run every benchmark of this folder, or those named, print the tables, and write the rows to benchmarks/results.json.
+"""Run every benchmark of this folder, or those named, and print the tables.
 
-Nothing else should run on the machine. Run: make bench, or python benchmarks/run.py bench_reading bench_splits
+The rows go to benchmarks/results.json, and from there into the README and docs/thresholds.md. Nothing else should run
+on the machine. Run: make bench, or python benchmarks/run.py bench_reading bench_splits
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from _common import show
+from summary import update_pages
 
 HERE = Path(__file__).parent
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba", "comargin")
@@ -34,6 +36,7 @@ def main() -> None:
         show(module.TITLE, rows)
         results[name] = rows
         file.write_text(json.dumps(results, indent=1) + "\n")
+    update_pages()
 
 
 if __name__ == "__main__":

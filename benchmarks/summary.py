@@ -1,17 +1,22 @@
-"""Tables of results.json as Markdown: the README's and the thresholds guide's. Run: python benchmarks/summary.py"""
+"""Tables of results.json as Markdown, and into the pages that show them. Run: python benchmarks/summary.py"""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
-RESULTS = json.loads(Path(__file__).with_name("results.json").read_text())
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def results() -> dict:
+    return json.loads((ROOT / "benchmarks" / "results.json").read_text())
 
 
 def speed() -> str:
     """All comparisons of time."""
     lines = ["| work | ours | peer | theirs | ratio |", "|---|---|---|---|---|"]
-    for name, rows in RESULTS.items():
+    for name, rows in results().items():
         for row in rows if name.startswith("bench_") else ():
             if "ratio" in row:
                 ours, theirs = f"{row['ours_s']:.3g} s", f"{row['peer_s']:.3g} s"
@@ -21,11 +26,19 @@ def speed() -> str:
 
 def thresholds() -> str:
     """Micro- and macro-F1 of the threshold rules."""
-    rows = RESULTS["bench_thresholds"]
+    rows = results()["bench_thresholds"]
     lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
     lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
     return "\n".join(lines) + "\n"
 
 
+def update_pages() -> None:
+    """Replace what stands between the markers of the pages."""
+    for page, name, table in (("README.md", "speed", speed()), ("docs/thresholds.md", "thresholds", thresholds())):
+        path = ROOT / page
+        marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+        path.write_text(marked.sub(lambda m, table=table: m[1] + table + m[2], path.read_text()))
+
+
 if __name__ == "__main__":
-    print(speed(), thresholds(), sep="\n", end="")
+    update_pages()

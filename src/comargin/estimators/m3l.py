@@ -53,7 +53,8 @@ class M3LClassifier(LinearMultilabelClassifier):
     max_iter : int, default=1000
         Most passes over the rows; a ``ConvergenceWarning`` tells when they did not suffice.
     n_jobs : int, default=None
-        Threads, over blocks of labels. The result is the same for any number.
+        Threads, over blocks of labels: components of the label correlation, independent labels 32 at a time. The
+        result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Fixes the order in which rows are visited.
     verbose : int, default=0
