@@ -1,5 +1,6 @@
 """The command line as a user meets it: real processes for what a process does, the runner for the rest."""
 
+import io
 import os
 import subprocess
 import sys
@@ -71,6 +72,30 @@ def test_demo_ends_with_the_table():
     assert "Certified." in out
 
 
+def test_demo_on_a_console_that_knows_only_ascii():
+    code, out, err = run("demo", PYTHONIOENCODING="ascii")
+    assert code == 0, err
+    pictures = out[out.index("Three new images") : out.index("On the new images")]
+    assert pictures.isascii()
+    assert " ---- " in pictures
+    assert "\\u" not in out
+
+
+def test_the_demo_says_when_a_picture_is_wrong():
+    from rich.console import Console
+
+    from comargin.cli._demo import _picture
+    from comargin.data import load
+
+    digits = load("digits", split="test")
+    for n_wrong, title in ((0, "a 3"), (1, "a 3 (1 segment wrong)"), (2, "a 3 (2 segments wrong)")):
+        predicted = digits.Y.copy()
+        predicted[0, :n_wrong] = 1 - predicted[0, :n_wrong]
+        console = Console(width=60, record=True, file=io.StringIO())
+        console.print(_picture(digits, predicted, 0, plain=False))
+        assert console.export_text().splitlines()[0].strip("\u256d\u256e\u2500 ") == title
+
+
 def test_list_names_known_sets(tmp_path):
     result = CliRunner().invoke(app, ["data", "list", "--data-home", str(tmp_path)])
     assert result.exit_code == 0
@@ -140,6 +165,147 @@ def test_convert_does_not_overwrite_unless_told(small, tmp_path):
     assert target.read_text() == "mine"
     assert run("data", "convert", small, target, "--force")[0] == 0
     assert target.read_text() != "mine"
+
+
+def test_convert_does_not_overwrite_the_second_file_either(small, tmp_path):
+    xml, target = tmp_path / "new.xml", tmp_path / "new.arff"
+    xml.write_text("mine")
+    code, _, err = run("data", "convert", small, target)
+    assert code == 1
+    assert f"{xml} exists already; --force overwrites it" in err
+    assert xml.read_text() == "mine"
+    assert not target.exists()
+    code, out, _ = run("data", "convert", small, target, "--force")
+    assert code == 0
+    assert f"{target} and {xml}: 2 rows" in out
+    code, _, err = run("data", "convert", small, target)
+    assert f"{target} and {xml} exist already; --force overwrites them" in err
+    assert run("data", "convert", small, target, "--to", "libsvm")[0] == 1
+    assert run("data", "convert", small, tmp_path / "meka.arff", "--to", "meka")[0] == 0
+    assert not (tmp_path / "meka.xml").exists()
+
+
+def test_convert_into_a_folder_says_so(small, tmp_path):
+    code, _, err = run("data", "convert", small, tmp_path)
+    assert code == 1
+    assert f"{tmp_path} is a folder; name the file to write, such as {tmp_path / 'small'}.csv" in err
+
+
+def test_known_sets_can_be_converted_and_a_folder_does_not_hide_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "digits").mkdir()
+    assert "digits: 450 rows" in run("data", "info", "digits", "--split", "test")[1]
+    assert run("data", "convert", "Digits", "d.csv", "--split", "test")[0] == 0
+    assert read(tmp_path / "d.csv").X.shape == (450, 64)
+    (tmp_path / "mine").mkdir()
+    for source in ("mine", "./mine"):
+        code, _, err = run("data", "info", source)
+        assert code == 1
+        assert f"{source} is a folder, neither a data file nor a known set" in err
+    code, _, err = run("data", "convert", "digits", "e.csv", "--drop", "x")
+    assert "--drop only says how to read a file" in err
+
+
+def test_a_set_of_the_data_folder_whose_name_has_a_dot(tmp_path, small):
+    folder = tmp_path / "home" / "my.set"
+    folder.mkdir(parents=True)
+    for suffix in (".arff", ".xml"):
+        (folder / f"my{suffix}").write_bytes(small.with_suffix(suffix).read_bytes())
+    code, out, err = run("data", "info", "my.set", "--data-home", tmp_path / "home")
+    assert code == 0, err
+    assert "my.set: 2 rows" in out
+
+
+@pytest.mark.parametrize("command", ["info", "convert"])
+@pytest.mark.parametrize(
+    ("content", "name", "options", "expected"),
+    [
+        ("x;y;z\n1;2;0\n3;4;1\n", "a.csv", "--delimiter ; --labels z --drop y", "2 rows, 1 feature, 1 label"),
+        ("x\ty\n1\t0\n", "a.csv", "--delimiter \\t --labels -1", "1 row, 1 feature, 1 label"),
+        (",x,label:a\n0,1,0\n", "a.csv", "--drop=", "1 row, 1 feature, 1 label"),
+        ('"a,b",c,l\n1,2,0\n', "a.csv", '--labels l --drop "a,b"', "1 row, 1 feature, 1 label"),
+        ("x,label:a\n1,0\n,1\n", "a.csv", "--missing mean", "2 rows, 1 feature, 1 label"),
+        ("gr\xf6\xdfe,label:a\n1,0\n", "a.csv", "--encoding latin-1", "1 row, 1 feature, 1 label"),
+        ("1 0:2\n", "a.svm", "--index-base 0 --label-base 1 --n-features 9 --n-labels 4",
+         "1 row, 9 features, 4 labels"),
+        ("@relation 'r: -C 1'\n@attribute l {0,1}\n@attribute v {1,2,3}\n@data\n0,1\n", "a.arff", "--nominal onehot",
+         "1 row, 3 features, 1 label"),
+        ("body,tags\nhello,a|b\n", "a.csv", "--text body --labels tags --sep |", "1 row, texts, 2 labels"),
+    ],
+)  # fmt: skip
+def test_both_commands_take_the_options_of_read(tmp_path, monkeypatch, command, content, name, options, expected):
+    monkeypatch.chdir(tmp_path)
+    Path(name).write_bytes(content.encode("latin-1"))
+    options = [option.strip('"') if "," not in option else option for option in options.split(" ")]
+    arguments = [name] if command == "info" else [name, "out.parquet"]
+    result = CliRunner().invoke(app, ["data", command, *arguments, *options])
+    assert result.exit_code == 0, result.exception
+    assert expected in result.stdout
+
+
+def test_convert_can_write_other_separators(tmp_path):
+    source, target = tmp_path / "a.csv", tmp_path / "b.csv"
+    source.write_text("text,labels\nhello,a|b\n")
+    code, _, err = run("data", "convert", source, target, "--sep", "|", "--to-sep", "+", "--to-delimiter", "\\t")
+    assert code == 0, err
+    assert target.read_text() == '"text"\t"labels"\n"hello"\t"a+b"\n'
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "message"),
+    [
+        (
+            "a,b\n1,0\n",
+            "",
+            "say --labels (names or a number of columns); for texts with a column of label lists say --text ",
+        ),
+        ("a;b\n1;0\n", "--labels b", "say --delimiter ';'"),
+        ("x,label:a\n,0\n", "", "--missing says what to do"),
+        ("x,label:a\n1,0\n", "--missing drop", "--missing 'drop', allowed are"),
+        ("x,label:a\n1,0\n", "--drop y", "--drop names ['y']"),
+        ("x,label:a\n1,0\n", "--index-base 0", "--index-base means nothing to format 'csv'"),
+        (",label:a\n1,0\n", "", "or leave it out with --drop ''"),
+        ("x,label:a\n1,0\n", "--format excel", "--format 'excel' is unknown"),
+        ("x,label:a\n1,0\n", "--to excel", "--to 'excel' is unknown"),
+        ("x,label:a\n1,0\n", "--to text-csv", "--to 'text-csv': 'text-csv' takes texts"),
+        ("text,labels\nhello,a;b\n", "--sep | --to-sep ;", "Choose another --to-sep or --to"),
+        ("x,label:a\n1,0\n", "--to-delimiter 12", "--to-delimiter '12' must be one ASCII character"),
+    ],
+)
+def test_messages_name_the_flags(tmp_path, content, options, message):
+    source = tmp_path / "a.csv"
+    source.write_text(content)
+    code, _, err = run("data", "convert", source, tmp_path / "b.csv", *options.split())
+    assert code == 1
+    assert message in err
+    assert err.count("\n") == 1
+    assert not (tmp_path / "b.csv").exists()
+
+
+def test_a_target_without_a_known_suffix_asks_for_to(small, tmp_path):
+    code, _, err = run("data", "convert", small, tmp_path / "x.foo")
+    assert code == 1
+    assert "say --to (one of mulan," in err
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "200"])
+def test_the_list_keeps_its_numbers(tmp_path, columns):
+    code, out, _ = run("data", "list", "--data-home", tmp_path, COLUMNS=columns)
+    assert code == 0
+    lines = out.splitlines()
+    (bibtex,) = [line for line in lines if line.startswith("bibtex")]
+    assert bibtex.split() == ["bibtex", "7395", "1836", "159", "2.40", "4880/2515", "not", "here"]
+    (tmc,) = [line for line in lines if line.startswith("tmc2007-500")]
+    assert "21519/7077" in tmc
+    assert max(len(line) for line in lines[:-1]) <= 80
+
+
+def test_a_console_that_knows_only_ascii(tmp_path):
+    (tmp_path / "a.csv").write_text("x,label:gr\u00f6\u00dfe\n1,1\n", encoding="utf-8")
+    code, out, err = run("data", "info", tmp_path / "a.csv", PYTHONIOENCODING="ascii")
+    assert code == 0, err
+    assert "1 row, 1 feature, 1 label" in out
+    assert "gr\\xf6\\xdfe" in out
 
 
 def test_tagging_table(tmp_path):

@@ -391,3 +391,48 @@ def test_delicious_keeps_its_escaped_label(data_home):
     names = read(path).label_names
     assert "TAG_m'usica" in names
     assert "TAG_musica" in names
+
+
+def test_onehot_columns_called_like_others(tmp_path):
+    nominal = "a {x,y,z}"
+    for other in ("'a=x' numeric", "'a=x' {1,2}"):
+        path = make(tmp_path, ["x,1,0,1"], [nominal, other, *LABELS])
+        with pytest.raises(DataFormatError, match="column 'a=x' of X comes from attribute 'a' and from 'a=x'"):
+            read(path)
+        assert read(path, drop=["a=x"]).feature_names == ("a=x", "a=y", "a=z")
+    path = make(tmp_path, ["'b=x',x,0,1"], ["a {b=x,y,z}", "'a=b' {x,y,z}", *LABELS])
+    with pytest.raises(DataFormatError, match="column 'a=b=x' of X comes from attribute 'a' and from 'a=b'"):
+        read(path)
+
+
+def test_other_spellings_of_declared_numbers(tmp_path):
+    attributes = ["a {1,2.50,1e1}", "b {7,3}", "l1 {-1,1}", "l2 {1,0}"]
+    path = make(tmp_path, ["1.0,3.0,+1,0.0", "2.5,7,-1.0,01", "10,3,1,1"], attributes)
+    for data in (read(path), careful(path)):
+        assert data.X.tolist() == [[1, 3], [2.5, 7], [10, 3]]
+        assert data.Y.tolist() == [[1, 0], [0, 1], [1, 1]]
+    hot = read(path, nominal="onehot")
+    assert hot.feature_names == ("a=1", "a=2.50", "a=1e1", "b")
+    assert hot.X.tolist() == [[1, 0, 0, 3], [0, 1, 0, 7], [0, 0, 1, 3]]
+
+
+def test_many_kinds_of_nominal_numbers(tmp_path):
+    """Beyond a few domains the careful parser takes over: the values are the same."""
+    n = 100
+    attributes = [f"a{j} {{{j},{j + 1},{j + 2}}}" for j in range(n)]
+    rows = ["{" + ",".join(f"{j} {j + i}" for j in range(n)) + "}" for i in range(3)]
+    data = read(make(tmp_path, [*rows, "{}"], [*attributes, *LABELS]))
+    expected = [[j + i for j in range(n)] for i in range(3)]
+    assert data.X.toarray().tolist() == [*expected, list(range(n))]  # left out: the first declared value
+
+
+def test_omitted_values_in_parts(tmp_path, monkeypatch):
+    rows = ["{0 2}", "{}", "{1 b,2 1}", "{2 1,3 1}", "{0 2,1 c}"]
+    path = make(tmp_path, rows, ["x {1,2}", "c {a,b,c}", *LABELS])
+    whole = read(path)
+    assert whole.X.toarray().tolist() == [[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 1, 0], [1, 1, 0, 0], [2, 0, 0, 1]]
+    for at_once in (1, 3, 4):
+        monkeypatch.setattr("comargin.data._arff._ADDED_AT_ONCE", at_once)
+        again = read(path)
+        np.testing.assert_array_equal(again.X.toarray(), whole.X.toarray())
+        np.testing.assert_array_equal(again.Y.toarray(), whole.Y.toarray())

@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import Bunch
 
 from comargin.data._dataset import DataFormatError, Dataset
+from comargin.data._formats import read
 from comargin.data.catalogue import (
     ClassSignatures,
     DatasetInfo,
@@ -395,6 +396,40 @@ def test_openml_is_asked_by_number_and_its_columns_become_numbers(openml):
     assert data.Y.dtype == np.int32
     assert data.label_names == ("happy.pleased", "sad.lonely")
     assert data.name == "emotions"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["on", "off"],
+        ["present", "absent"],
+        ["T", "F"],
+        ["b", "a"],
+        ["1e1", "2"],
+        ["3", "inf"],
+        ["1_0", "2"],
+        ["x", "y", "z"],
+    ],
+)
+def test_openml_codes_are_those_of_read(openml, tmp_path, values):
+    """The same attribute, fetched and in a file."""
+    n = len(values)
+    bunch = openml_bunch(
+        data=np.arange(n, dtype=float)[:, None],
+        feature_names=["v"],
+        categories={"v": values},
+        target=np.full((n, 1), "on", dtype=object),
+        target_names=["l"],
+    )
+    openml(bunch)
+    fetched = load("emotions")
+    path = tmp_path / "a.arff"
+    rows = "".join(f"{value},1\n" for value in values)
+    path.write_text(f"@relation 'r: -C -1'\n@attribute v {{{','.join(values)}}}\n@attribute l {{0,1}}\n@data\n{rows}")
+    local = read(path)
+    assert fetched.feature_names == local.feature_names
+    assert_array_equal(fetched.X, local.X)
+    assert_array_equal(fetched.Y, local.Y)
 
 
 def test_openml_sparse_features_stay_sparse_and_ids_are_dropped(openml):

@@ -14,7 +14,8 @@ from hypothesis.extra.numpy import arrays
 
 from comargin.data import DataFormatError, Dataset
 from comargin.data import _sparse_text as sparse_text_module
-from comargin.data._formats import convert, detect_format, read, write
+from comargin.data._formats import convert, detect_format, read, target_files, write
+from comargin.data._source import AtomicFiles
 
 FILES = [
     ("a.arff", "mulan"),
@@ -154,9 +155,9 @@ def test_a_name_like_a_count_of_labels_is_not_one(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"Y": np.array([[2, 0], [0, 1]])}, "0 and 1"),
-        ({"Y": np.array([[np.nan, 0], [0, 1]])}, "0 and 1"),
-        ({"Y": sp.csr_array(np.array([[-1, 0], [0, 1]]))}, "0 and 1"),
+        ({"Y": np.array([[2, 0], [0, 1]])}, r"entries in \{0, 1\}"),
+        ({"Y": np.array([[np.nan, 0], [0, 1]])}, r"entries in \{0, 1\}"),
+        ({"Y": sp.csr_array(np.array([[-1, 0], [0, 1]]))}, r"entries in \{0, 1\}"),
         ({"Y": np.array([1, 0])}, "shape"),
         ({"Y": np.zeros((0, 2))}, "at least one row"),
         ({"Y": np.zeros((3, 2))}, "2 rows"),
@@ -223,6 +224,43 @@ def test_a_failure_leaves_the_old_files(tmp_path, monkeypatch):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_a_folder_in_the_way_of_the_second_file(tmp_path):
+    write(small(), tmp_path / "a.arff", format="meka")
+    before = (tmp_path / "a.arff").read_bytes()
+    (tmp_path / "a.xml").mkdir()
+    with pytest.raises(ValueError, match=r"a.xml is a folder"):
+        write(small(), tmp_path / "a.arff")
+    assert (tmp_path / "a.arff").read_bytes() == before
+    assert {path.name for path in tmp_path.iterdir()} == {"a.arff", "a.xml"}
+
+
+def test_a_folder_that_appears_while_writing(tmp_path):
+    def write_both():
+        with AtomicFiles() as files:
+            for name in ("a", "b"):
+                files.open(tmp_path / name).write("new")
+            (tmp_path / "b").mkdir()
+
+    with pytest.raises(ValueError, match="is a folder"):
+        write_both()
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
+
+
+def test_target_files_are_those_that_are_written(tmp_path):
+    for name, format in FILES:
+        assert write(small(), tmp_path / name, format=format) == target_files(tmp_path / name, format)
+        if format != "meka":
+            assert target_files(tmp_path / name) == target_files(tmp_path / name, format)
+
+
+def test_writing_does_not_touch_the_umask_of_the_process(tmp_path, monkeypatch):
+    def umask(_):
+        raise AssertionError("every thread would see it changed")
+
+    monkeypatch.setattr(os, "umask", umask)
+    write(small(), tmp_path / "a.csv")
+
+
 def test_files_are_readable_by_others_and_the_same_every_time(tmp_path):
     first = write(small(), tmp_path / "a.csv.gz")[0].read_bytes()
     assert write(small(), tmp_path / "b.csv.gz")[0].read_bytes() == first
@@ -245,6 +283,41 @@ def test_convert(tmp_path):
     convert(path, tmp_path / "e.dat", target_format="libsvm", labels=["d"], drop=["a", "c"])
     assert read(tmp_path / "e.dat").X.toarray().tolist() == [[0], [-3]]
     assert read(tmp_path / "e.dat").Y.toarray().tolist() == [[0], [1]]
+
+
+def test_convert_can_write_other_separators(tmp_path):
+    source, target = tmp_path / "a.csv", tmp_path / "b.csv"
+    source.write_text("text,labels\nhello,a|b;c\n")
+    data = convert(source, target, sep="|", target_sep=" / ", target_delimiter=";")
+    assert data.label_names == ("a", "b;c")
+    assert target.read_text() == '"text";"labels"\n"hello";"a / b;c"\n'
+    again = read(target, sep=" / ", delimiter=";")  # the header is looked at with that delimiter too
+    assert (again.X, again.label_names) == (data.X, data.label_names)
+    with pytest.raises(ValueError, match="contains sep=';'"):
+        convert(source, target, sep="|")
+
+
+def test_names_that_cancel_each_other(tmp_path):
+    for name in ("a.csv", "a.arff", "a.parquet"):
+        path = write(small(), tmp_path / name)[0]
+        labels = ["d"] if name == "a.arff" else ["label:d"]
+        with pytest.raises(ValueError, match="labels= and drop= both name"):
+            read(path, labels=labels, drop=labels)
+        every = ["c", "d"] if name == "a.arff" else ["label:c", "label:d"]
+        with pytest.raises(ValueError, match="drop= leaves no label"):
+            read(path, drop=every)
+        assert read(path, drop=every[:1]).label_names == ("d",)
+
+
+def test_repr_is_one_short_line(tmp_path):
+    data = small()
+    assert repr(data) == "Dataset('tiny': 2 rows, 2 features (dense), 2 labels)"
+    one = Dataset(sp.csr_array(data.X[:1, :1]), data.Y[:1, :1], (), (), "one")
+    assert repr(one) == "Dataset('one': 1 row, 1 feature (sparse), 1 label)"
+    assert repr(Dataset(["a", "b"], data.Y, (), (), "t")) == "Dataset('t': 2 rows, texts, 2 labels)"
+    assert (
+        repr(Dataset(np.zeros(2), np.zeros(2), (), (), "")) == "Dataset('': 2 rows, X of shape (2,), Y of shape (2,))"
+    )
 
 
 @pytest.mark.parametrize("stem", ["emotions/emotions-test", "enron/enron-test"])
@@ -292,9 +365,21 @@ def test_options_are_checked(tmp_path):
         ({"n_labels": 1.5}, "n_labels=1.5"),
         ({"labels": ["a"]}, "labels= means nothing to format 'libsvm'"),
         ({"drop": ["a"]}, "drop= means nothing"),
-        ({"drop": "a"}, "drop= must be a sequence"),
+        ({"drop": "a"}, "drop='a' must be a sequence"),
+        ({"drop": None}, "drop=None must be a sequence of names"),
+        ({"drop": [3]}, r"drop=\[3\] must be a sequence of names"),
+        ({"labels": 1.5}, "labels=1.5 must be a sequence of names or a number"),
+        ({"labels": True}, "labels=True must be"),
+        ({"labels": [None]}, "labels="),
         ({"encoding": "klingon"}, "encoding='klingon'"),
+        ({"encoding": None}, "encoding=None"),
+        ({"encoding": "undefined"}, "encoding='undefined'"),
+        ({"encoding": "punycode"}, "encoding='punycode' must name an encoding that contains ASCII"),
+        ({"encoding": "utf-16"}, "encoding='utf-16' must name"),
         ({"sep": ""}, "sep="),
+        ({"sep": None}, "sep=None"),
+        ({"text": 3}, "text=3"),
+        ({"delimiter": 3}, "delimiter=3"),
     ):
         with pytest.raises(ValueError, match=message):
             read(path, **options)

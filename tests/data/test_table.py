@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -121,13 +123,47 @@ def test_csv_blocks_do_not_show(tmp_path, monkeypatch):
             read(bad)
 
 
-def test_the_limit_of_the_csv_module_is_not_changed(tmp_path):
-    before = csv.field_size_limit()
+def test_long_cells_are_read_in_many_threads(tmp_path):
     text = "word " * 60_000
-    assert len(text) > before
+    assert len(text) > 131_072  # the csv module's own limit
     data = Dataset([text, "b"], np.array([[1], [0]]), (), ("a",), "long")
-    assert read(write(data, tmp_path / "a.csv")[0]).X == data.X
-    assert csv.field_size_limit() == before
+    path = write(data, tmp_path / "a.csv")[0]
+    with ThreadPoolExecutor(8) as pool:
+        assert all(found.X == data.X for found in pool.map(lambda _: read(path), range(40)))
+    # The limit is a global of the csv module: whoever put it back would cut off the others.
+    assert csv.field_size_limit() > len(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "reason"),
+    [
+        ("x,label:\n1,0\n", {}, "column 2 is called 'label:', a label without a name"),
+        (",x,label:a\n0,1,0\n", {}, r"column 1 is called ''.*index=False.*drop=\[''\]"),
+        ("x,label:a,\n0,1,0\n", {}, r"column 3 is called ''.*drop=\[''\]"),
+        ("x,\n0,1\n", {"labels": -1}, "column 2 is called ''"),
+        ("x;y;label:a\n1;2;0\n", {}, r"no column starts with 'label:'.*one column, 'x;y;label:a'.*delimiter=';'"),
+        ("x\ty\n1\t0\n", {"labels": ["y"]}, r"'y' is not a column.*delimiter='\\t'"),
+        ("x,y\n1,0\n", {"labels": ["y"], "delimiter": ";"}, r"'y' is not a column.*delimiter=','"),
+        ("text;labels\na;b\n", {"format": "text-csv"}, r"no column called 'text'.*delimiter=';'"),
+        ("id,body,tags\n1,hello,a;b\n", {}, "say labels= .*text= and labels="),
+        ("only\n1\n", {}, r"text= and labels= \(a name each\)$"),
+    ],
+)
+def test_headers_that_need_a_word(tmp_path, text, options, reason):
+    with pytest.raises(DataFormatError, match=reason) as caught:
+        read(make(tmp_path, text), **options)
+    assert caught.value.line == 1
+
+
+def test_an_index_column_can_be_left_out(tmp_path):
+    assert read(make(tmp_path, ",x,label:a\n0,5,0\n"), drop=[""]).feature_names == ("x",)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"x": [1.0], "label:a": [1], "__index_level_0__": [7]}), path)
+    with pytest.raises(DataFormatError, match="index that pandas wrote"):
+        read(path)
+    assert read(path, drop=["__index_level_0__"]).X.tolist() == [[1]]
+    with pytest.raises(ValueError, match="index of pandas"):
+        write(Dataset(np.ones((1, 1)), np.ones((1, 1)), ("__index_level_0__",), ("a",), "n"), path)
 
 
 def test_text_csv_by_hand(tmp_path):
@@ -208,3 +244,68 @@ def test_parquet_texts_of_others(tmp_path):
     assert detect_format(path) == "parquet"
     with pytest.raises(DataFormatError, match="not a list"):
         read(path, text="body", labels="body")
+    with pytest.raises(ValueError, match="drop= means nothing to texts"):
+        read(path, text="body", labels="tags", drop=["body"])
+
+
+def text_parquet(path, tags, metadata=None):
+    table = pa.table({"text": [f"t{i}" for i in range(len(tags))], "labels": tags})
+    pq.write_table(table.replace_schema_metadata(metadata), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        "5",
+        "[]",
+        '{"label_names": 5}',
+        '{"label_names": ["a", ["b"]]}',
+        '{"label_names": ["a", 3]}',
+        '{"label_names": null}',
+        '{"label_names": ["a", "a"]}',
+        '{"label_names": ["a", ""]}',
+        "{",
+        "\xff",
+        "[" * 100_000,
+    ],
+)
+def test_broken_metadata_of_a_parquet_file(tmp_path, kept):
+    path = text_parquet(tmp_path / "a.parquet", pa.array([["a"]]), {b"comargin": kept.encode("latin-1")})
+    with pytest.raises(DataFormatError, match="broken metadata"):
+        read(path)
+
+
+def test_metadata_of_a_parquet_file_keeps_labels_without_rows(tmp_path):
+    kept = json.dumps({"label_names": ["z", "a", "b"]}).encode()
+    path = text_parquet(tmp_path / "a.parquet", pa.array([["a"], ["b", "a"]]), {b"comargin": kept})
+    data = read(path)
+    assert data.label_names == ("z", "a", "b")
+    assert data.Y.toarray().tolist() == [[0, 1, 0], [0, 1, 1]]
+
+
+def test_parquet_label_lists(tmp_path):
+    path = tmp_path / "a.parquet"
+    with pytest.raises(DataFormatError, match="null label in row 1"):
+        read(text_parquet(path, pa.array([["a"], ["b", None]])))
+    with pytest.raises(DataFormatError, match="lists of double"):
+        read(text_parquet(path, pa.array([[0.5]])))
+    data = read(text_parquet(path, pa.array([[3, 10], None, [], [10]])))
+    assert data.label_names == ("10", "3")
+    assert data.Y.toarray().tolist() == [[1, 1], [0, 0], [0, 0], [1, 0]]
+    # Only CSV headers list the labels.
+    pq.write_table(pa.table({"text": ["a"], "labels:x;y": pa.array([["x"]])}), path)
+    with pytest.raises(DataFormatError, match="no column starts with 'label:'"):
+        read(path)
+
+
+def test_parquet_in_several_pieces(tmp_path):
+    path = tmp_path / "a.parquet"
+    table = pa.table(
+        {"text": [f"t{i}" for i in range(10)], "labels": pa.array([[f"l{i % 3}"] * (i % 2) for i in range(10)])}
+    )
+    pq.write_table(table, path, row_group_size=3, use_dictionary=False)
+    data = read(path)
+    assert data.X == [f"t{i}" for i in range(10)]
+    tags = [[data.label_names[j] for j in row.nonzero()[0]] for row in data.Y.toarray()]
+    assert tags == [[f"l{i % 3}"] * (i % 2) for i in range(10)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 
@@ -9,6 +10,9 @@ def main() -> None:
     """Run the command line; mistakes of the user end in one line on standard error, not in a traceback."""
     from ._app import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name may hold what the console cannot show
+            stream.reconfigure(errors="backslashreplace")
     try:
         app()
     except (ValueError, OSError, ImportError) as error:

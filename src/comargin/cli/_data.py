@@ -7,40 +7,39 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ._messages import in_flags
+from ._reading import READING_FLAGS, as_delimiter, reads_a_file
+
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from ..data import Dataset
 
 data_app = typer.Typer(help="List, inspect and convert multi-label data sets.", no_args_is_help=True)
 
+_WIDE = 10_000  # columns: nothing is shortened or folded
+
 DataHome = Annotated[
     Path | None,
-    typer.Option("--data-home", help="Folder of data sets  [default: $COMARGIN_DATA, else ~/.cache/comargin]"),
+    typer.Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin)."),
 ]
-Format = Annotated[str | None, typer.Option("--format", help="Format of the file; found by itself if not given.")]
-Labels = Annotated[
-    str | None,
-    typer.Option(
-        help="Which columns are labels: names separated by commas, a number of leading (> 0) or trailing (< 0) "
-        "columns, an XML list, or the column of label lists with --text."
-    ),
-]
-Text = Annotated[str | None, typer.Option(help="Text column of a table with a column of label lists.")]
-Sep = Annotated[str, typer.Option(help="Separator inside a label list.")]
-Missing = Annotated[str, typer.Option(help="Missing values: error, nan, zero or mean.")]
+Split = Annotated[str, typer.Option(help="all, train or test (known sets).")]
+Source = Annotated[str, typer.Argument(help="A data file, or the name of a known set.")]
+WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
 
 
 @data_app.command("list")
 def list_sets(data_home: DataHome = None) -> None:
     """List the known data sets and where they are."""
-    from rich.console import Console
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     from ..data import list_datasets
     from ..data.catalogue import find_data_home
 
     home = find_data_home(data_home)
-    table = Table("name", "rows", "features", "labels", "labels/row", "train/test", "where")
-    table.columns[0].no_wrap = True
+    headings = ("name", "rows", "features", "labels", "per row", "train/test", "where")
+    table = Table(*headings, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for column in table.columns[1:6]:
         column.justify = "right"
     for info in list_datasets(data_home):
@@ -53,93 +52,84 @@ def list_sets(data_home: DataHome = None) -> None:
             "-" if info.n_train is None else f"{info.n_train}/{info.n_test}",
             _place(info.where),
         )
-    console = Console()
+    console = _console(wide=True)
     console.print(table)
     console.print(f"data folder: {home}", style="dim", highlight=False, soft_wrap=True, markup=False)
 
 
 @data_app.command("info")
-def info(
-    source: Annotated[str, typer.Argument(help="A data file, or the name of a known set.")],
-    split: Annotated[str, typer.Option(help="all, train or test (known sets).")] = "all",
-    data_home: DataHome = None,
-    format: Format = None,
-    labels: Labels = None,
-    text: Text = None,
-    sep: Sep = ";",
-    missing: Missing = "error",
-) -> None:
+@reads_a_file
+def info(source: Source, *, split: Split = "all", data_home: DataHome = None, reading: dict[str, Any]) -> None:
     """Show shape, density and labels of one data set."""
-    from rich.console import Console
-
-    reading = _reading_options(format, labels, text, sep, missing)
-    if Path(source).exists():
-        from ..data import read
-
-        if split != "all":
-            raise ValueError("--split is for known sets; a file is read whole")
-        dataset = read(source, **reading)
-    elif _looks_like_a_file(source):
-        raise FileNotFoundError(f"there is no file {source}")
-    else:
-        from ..data import load
-
-        if reading:
-            options = ", ".join(f"--{name}" for name in reading)
-            raise ValueError(f"{source} is not a file, and {options} only says how to read a file")
-        dataset = load(source, split=split, data_home=data_home)
-    Console().print(*_summary(dataset), sep="\n")
+    dataset = _obtain(source, split, data_home, reading)
+    _console().print(*_summary(dataset), sep="\n")
 
 
 @data_app.command("convert")
+@reads_a_file
 def convert_file(
-    source: Annotated[Path, typer.Argument(help="File to read.")],
+    source: Source,
     target: Annotated[Path, typer.Argument(help="File to write; its suffix says the format unless --to does.")],
-    format: Format = None,
+    *,
     to: Annotated[str | None, typer.Option(help="Format to write.")] = None,
-    labels: Labels = None,
-    text: Text = None,
-    sep: Sep = ";",
-    missing: Missing = "error",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing target.")] = False,
+    to_sep: Annotated[str, typer.Option(help="Separator inside a label list that is written.")] = ";",
+    to_delimiter: Annotated[
+        str | None, typer.Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    split: Split = "all",
+    data_home: DataHome = None,
+    reading: dict[str, Any],
 ) -> None:
-    """Convert a data file into another format."""
+    """Convert a data set into another format."""
+    from ..data import write
+    from ..data._formats import target_files
+
+    if target.is_dir():
+        raise ValueError(f"{target} is a folder; name the file to write, such as {target / Path(source).stem}.csv")
+    with in_flags(WRITING_FLAGS):
+        files = target_files(target, to)
+    existing = [str(path) for path in files if path.exists()]
+    if existing and not force:
+        exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
+        raise ValueError(f"{' and '.join(existing)} {exist} already; --force overwrites {them}")
+    dataset = _obtain(source, split, data_home, reading)
+    with in_flags(WRITING_FLAGS):
+        delimiter = None if to_delimiter is None else as_delimiter(to_delimiter)
+        written = write(dataset, target, format=to, sep=to_sep, delimiter=delimiter)
+    names = " and ".join(map(str, written))
+    _console().print(f"{names}: {_shape(dataset)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _obtain(source: str, split: str, data_home: Path | None, reading: dict[str, Any]) -> Dataset:
+    """Read a file, or load a known set; a folder that is called like one does not hide it."""
+    from ..data import list_datasets, load, read
+
+    path = Path(source)
+    if path.exists() and not path.is_dir():
+        if split != "all":
+            raise ValueError("--split is for known sets; a file is read whole")
+        with in_flags(READING_FLAGS):
+            return read(path, **reading)
+    known = {name for info in list_datasets(data_home) for name in (info.name, info.name.lower())}
+    if source not in known and source.lower() not in known:
+        if path.is_dir():
+            raise ValueError(f"{source} is a folder, neither a data file nor a known set")
+        if path.suffix != "" or len(path.parts) > 1:
+            raise FileNotFoundError(f"there is no file {source}")
+    elif reading:
+        options = ", ".join(READING_FLAGS[name] for name in reading)
+        raise ValueError(f"{source} is not a file, and {options} only says how to read a file")
+    with in_flags(READING_FLAGS):
+        return load(source, split=split, data_home=data_home)
+
+
+def _console(wide: bool = False) -> Console:
+    """Return a console; lines are as long as they need to be when asked for, and when no one looks at a screen."""
     from rich.console import Console
 
-    from ..data import convert
-
-    if target.exists() and not force:
-        raise ValueError(f"{target} exists already; --force overwrites it")
-    reading = _reading_options(format, labels, text, sep, missing)
-    dataset = convert(source, target, source_format=reading.pop("format", None), target_format=to, **reading)
-    Console().print(f"{target}: {_shape(dataset)}", highlight=False, soft_wrap=True, markup=False)
-
-
-def _reading_options(
-    format: str | None, labels: str | None, text: str | None, sep: str, missing: str
-) -> dict[str, Any]:
-    """Only what differs from the defaults of ``read``, in the types it takes."""
-    options: dict[str, Any] = {}
-    if format is not None:
-        options["format"] = format
-    if labels is not None:
-        options["labels"] = _labels(labels, is_column=text is not None)
-    if text is not None:
-        options["text"] = text
-    if sep != ";":
-        options["sep"] = sep
-    if missing != "error":
-        options["missing"] = missing
-    return options
-
-
-def _labels(value: str, is_column: bool) -> str | int | list[str]:
-    if is_column or value.lower().endswith(".xml"):
-        return value
-    try:
-        return int(value)
-    except ValueError:
-        return value.split(",")
+    console = Console()
+    return Console(width=_WIDE) if wide or not console.is_terminal else console
 
 
 def _place(where: str | None) -> str:
@@ -149,24 +139,24 @@ def _place(where: str | None) -> str:
     return "not here" if where is None else "data folder"
 
 
-def _looks_like_a_file(source: str) -> bool:
-    return Path(source).suffix != "" or len(Path(source).parts) > 1
-
-
 def _count(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
 def _shape(dataset: Dataset) -> str:
+    from ..data._dataset import counted
+
     n_samples, n_labels = dataset.Y.shape
-    features = "texts" if isinstance(dataset.X, list) else f"{dataset.X.shape[1]} features"
-    return f"{n_samples} rows, {features}, {n_labels} labels"
+    features = "texts" if isinstance(dataset.X, list) else counted(dataset.X.shape[1], "feature")
+    return f"{counted(n_samples, 'row')}, {features}, {counted(n_labels, 'label')}"
 
 
 def _summary(dataset: Dataset) -> list[Any]:
     import numpy as np
     from rich.table import Table
-    from rich.text import Text as RichText
+    from rich.text import Text
+
+    from ..data._dataset import counted
 
     per_label = np.asarray(dataset.Y.sum(axis=0)).ravel().astype(int)
     per_row = np.asarray(dataset.Y.sum(axis=1)).ravel()
@@ -177,16 +167,17 @@ def _summary(dataset: Dataset) -> list[Any]:
         form = "sparse" if hasattr(dataset.X, "nnz") else "dense"
         facts.append(f"features: {form}, {stored / size:.2%} non-zero" if size else f"features: {form}, none")
     if per_row.size and per_label.size:
+        empty = counted(int((per_row == 0).sum()), "row")
         facts.append(
-            f"labels per row: {per_row.mean():.3f} ({int(per_row.min())} to {int(per_row.max())}; "
-            f"{int((per_row == 0).sum())} rows without)"
+            f"labels per row: {per_row.mean():.3f} ({int(per_row.min())} to {int(per_row.max())}; {empty} without)"
         )
     without = int((per_label == 0).sum())
     if without:
         facts.append(f"labels without a positive row: {without}")
     table = Table("label", "rows", "share", title="most frequent labels", title_justify="left")
-    table.columns[1].justify = table.columns[2].justify = "right"
+    for column in table.columns[1:]:
+        column.justify, column.no_wrap = "right", True
     for label in np.argsort(-per_label, kind="stable")[:10]:
         share = per_label[label] / max(len(per_row), 1)
-        table.add_row(RichText(dataset.label_names[label]), str(per_label[label]), f"{share:.1%}")
-    return [*(RichText(fact) for fact in facts), table]
+        table.add_row(Text(dataset.label_names[label]), str(per_label[label]), f"{share:.1%}")
+    return [*(Text(fact) for fact in facts), table]

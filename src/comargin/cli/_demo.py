@@ -71,8 +71,9 @@ def run_demo() -> None:
 
     console.print(f"\n[bold]Certified.[/] {_certificate(m3l)}")
     console.print(f"\n[bold]Labels that go together[/] (correlation in the training labels): {_pairs(train)}")
+    plain = console.options.ascii_only
     console.print("\n[bold]Three new images[/] and the segments predicted for them:")
-    console.print(Columns([_picture(test, predicted, row) for row in (0, 1, 4)], padding=(0, 1)))
+    console.print(Columns([_picture(test, predicted, row, plain) for row in (0, 1, 4)], padding=(0, 1)))
     console.print()
     console.print(table)
     console.print(
@@ -99,24 +100,29 @@ def _pairs(dataset: Dataset) -> str:
     return ",  ".join(f"{edge.source}-{edge.target} {edge.weight:+.2f}" for edge in graph.top_edges(4))
 
 
-def _picture(dataset: Dataset, predicted: np.ndarray, row: int) -> Panel:
-    """The image beside the display with the predicted segments lit."""
+def _picture(dataset: Dataset, predicted: np.ndarray, row: int, plain: bool) -> Panel:
+    """The image beside the display with the predicted segments lit, which the title compares with the digit's."""
     shades = " .:oO@"
     image = np.asarray(dataset.X)[row].reshape(8, 8)
     left = ["".join(shades[int(v / 16.0 * (len(shades) - 1))] * 2 for v in line) for line in image]
-    right = _display(dict(zip(dataset.label_names, predicted[row], strict=True)))
+    right = _display(dict(zip(dataset.label_names, predicted[row], strict=True)), plain)
     lines = [f"{a} {b}" for a, b in zip(left, right, strict=True)]
-    return Panel("\n".join(lines), title=f"a {dataset.extra['y'][row]}", expand=False, padding=0)
+    n_wrong = int(np.count_nonzero(predicted[row] != dataset.Y[row]))
+    wrong = "" if n_wrong == 0 else f" ({n_wrong} segment{'s' if n_wrong > 1 else ''} wrong)"
+    title = f"a {dataset.extra['y'][row]}{wrong}"
+    # Panel does not make room for its title and the frame around it.
+    return Panel("\n".join(lines), title=title, width=max(len(lines[0]) + 2, len(title) + 6), padding=0)
 
 
-def _display(on: dict[str, int]) -> list[str]:
+def _display(on: dict[str, int], plain: bool) -> list[str]:
     """Eight lines of a seven-segment display: a top, b and c right, d bottom, e and f left, g middle."""
+    across, upright = "-|" if plain else "\u2501\u2503"
 
     def bar(name: str) -> str:
-        return " ━━━━ " if on[name] else "      "
+        return f" {across * 4} " if on[name] else " " * 6
 
     def sides(left: str, right: str) -> str:
-        return f"{'┃' if on[left] else ' '}    {'┃' if on[right] else ' '}"
+        return f"{upright if on[left] else ' '}    {upright if on[right] else ' '}"
 
     upper, lower = sides("f", "b"), sides("e", "c")
     return [bar("a"), upper, upper, bar("g"), lower, lower, bar("d"), " " * 6]

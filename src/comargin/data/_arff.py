@@ -12,11 +12,11 @@ import scipy.sparse as sp
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import Plan, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse, first_row_is_sparse
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, counted
 from ._labels_xml import find_labels_xml, read_labels_xml, write_labels_xml
 from ._missing import fill_missing
 from ._numbers import format_number
-from ._source import AtomicFiles, TextSource, plain_suffix
+from ._source import AtomicFiles, TextSource, is_gzip
 from ._table import as_dense
 
 Labels = str | Path | int | Sequence[str] | None
@@ -84,7 +84,8 @@ def _read_rows(
     source: TextSource, plan: Plan, fast: bool
 ) -> tuple[np.ndarray, np.ndarray] | tuple[sp.csr_array, sp.csr_array]:
     careful = CarefulParser(source, plan)
-    splitter = _SparseSplitter(plan)
+    splitter = _SparseSplitter(source, plan)
+    n_rows = 0
     fast = fast and plan.numeric
     dense: list[tuple[np.ndarray, np.ndarray]] = []
     sparse: list[tuple[sp.csr_array, sp.csr_array]] = []
@@ -96,10 +97,13 @@ def _read_rows(
             is_sparse = first_row_is_sparse(source, first, block)
         if is_sparse:
             rows = fast_sparse(block, plan) if fast else None
-            sparse.append(splitter.split(careful.sparse(first, block) if rows is None else rows))
+            sparse += splitter.split(careful.sparse(first, block) if rows is None else rows)
         elif is_sparse is not None:
             values = fast_dense(block, plan) if fast else None
-            dense.append(_split_dense(careful.dense(first, block) if values is None else values, plan))
+            values = careful.dense(first, block) if values is None else values
+            n_rows += len(values)
+            _check_onehot_size(source, plan, n_rows)
+            dense.append(_split_dense(values, plan))
     if not dense and not sparse:
         raise source.fail("has no rows after @data", source.line)
     if is_sparse:
@@ -107,6 +111,19 @@ def _read_rows(
         return X, Y
     X, Y = (np.concatenate(parts) for parts in zip(*dense, strict=True))
     return X, Y
+
+
+def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:
+    """A cell of a few bytes may stand for thousands of columns: look before they are made."""
+    columns = [plan.columns[j] for j in plan.feature_order]
+    widest = max(columns, key=lambda column: column.width, default=None)
+    if widest is not None and widest.onehot:
+        width = sum(column.width for column in columns)
+        source.check_array_size(
+            8 * n_rows * width,
+            f"nominal values become columns, {width} in all, {widest.width} of them for attribute "
+            f"{widest.attribute.name[:80]!r} (leave it out with drop=, or write sparse rows)",
+        )
 
 
 def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
@@ -130,16 +147,22 @@ def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray
     return np.ascontiguousarray(X), Y
 
 
+_ENTRY_BYTES = 12  # of a CSR array
+_ADDED_AT_ONCE = 1 << 20
+
+
 class _SparseSplitter:
     """Turns blocks of sparse rows into CSR X and Y; attributes left out take their omitted value."""
 
-    def __init__(self, plan: Plan) -> None:
-        self.plan = plan
+    def __init__(self, source: TextSource, plan: Plan) -> None:
+        self.source, self.plan = source, plan
         columns = plan.columns
         self.n_labels = plan.label_order.size
         self.label_column = np.full(plan.n_attributes, -1, dtype=np.int32)
         self.label_column[plan.label_order] = np.arange(self.n_labels)
-        widths = np.array([columns[j].width for j in plan.feature_order], dtype=np.int32)
+        self.n_added = 0  # entries that no row of the file writes
+        self.widths = np.array([column.width for column in columns], dtype=np.int64)
+        widths = self.widths[plan.feature_order].astype(np.int32)
         self.n_features = int(widths.sum())
         self.feature_column = np.full(plan.n_attributes, -1, dtype=np.int32)
         self.feature_column[plan.feature_order] = np.cumsum(widths) - widths
@@ -148,8 +171,34 @@ class _SparseSplitter:
         # Those that mean something when left out; a one-hot one is then its value 0: its first column is 1.
         self.special = np.flatnonzero((self.omitted != 0) | self.onehot)
 
-    def split(self, rows: SparseRows) -> tuple[sp.csr_array, sp.csr_array]:
-        """X and Y of a block."""
+    def split(self, rows: SparseRows) -> list[tuple[sp.csr_array, sp.csr_array]]:
+        """X and Y of a block, in parts of so many rows that what is added to them stays small."""
+        if not self.special.size:
+            return [self._split(rows)]
+        self._check_size(rows)
+        step = max(1, _ADDED_AT_ONCE // self.special.size)
+        ends = np.concatenate([[0], np.cumsum(rows.counts)])
+        parts = []
+        for start in range(0, rows.counts.size, step):
+            counts = rows.counts[start : start + step]
+            entries = slice(ends[start], ends[start + counts.size])
+            parts.append(self._split(SparseRows(counts, rows.attributes[entries], rows.values[entries])))
+        return parts
+
+    def _check_size(self, rows: SparseRows) -> None:
+        """A row of two bytes may stand for thousands of values: look before they are made."""
+        missing = rows.attributes[self.onehot[rows.attributes] & np.isnan(rows.values)]
+        self.n_added += rows.counts.size * self.special.size + int(self.widths[missing].sum())
+        # The most that one attribute adds: the entry left out, or a missing value in all its columns.
+        first = missing[np.argmax(self.widths[missing])] if missing.size else self.special[0]
+        name = self.plan.columns[first].attribute.name[:80]
+        self.source.check_array_size(
+            _ENTRY_BYTES * self.n_added,
+            "sparse rows that leave out values that are not 0, or miss nominal ones "
+            f"({counted(self.special.size, 'attribute')}, e.g. {name!r}; drop= leaves them out)",
+        )
+
+    def _split(self, rows: SparseRows) -> tuple[sp.csr_array, sp.csr_array]:
         n_rows = rows.counts.size
         row = np.repeat(np.arange(n_rows, dtype=np.int32), rows.counts)
         attribute, value = rows.attributes, rows.values
@@ -210,6 +259,11 @@ def _csr(data: np.ndarray, row: np.ndarray, column: np.ndarray, shape: tuple[int
     return matrix
 
 
+def labels_xml_beside(path: Path) -> Path:
+    """Where the XML of an ARFF file is written: same stem, never compressed."""
+    return (path.with_suffix("") if is_gzip(path) else path).with_suffix(".xml")
+
+
 def write_arff(dataset: Dataset, path: Path, *, meka: bool, files: AtomicFiles) -> None:
     """Write a Mulan (ARFF and XML) or MEKA (ARFF, labels first) data set, sparse rows when X is sparse.
 
@@ -232,6 +286,8 @@ def write_arff(dataset: Dataset, path: Path, *, meka: bool, files: AtomicFiles) 
     # A name that looks like MEKA's count of labels would be taken for one.
     name = without_label_count(dataset.name or path.stem)
     file = files.open(path)
+    if not meka:
+        write_labels_xml(dataset.label_names, files.open(labels_xml_beside(path)))
     if meka:
         write_header(file, f"{name}: -C {len(labels)}", labels + features)
     else:
@@ -240,9 +296,6 @@ def write_arff(dataset: Dataset, path: Path, *, meka: bool, files: AtomicFiles) 
         _write_sparse(file, dataset, meka)
     else:
         _write_dense(file, dataset, meka)
-    if not meka:
-        stem = path.with_suffix("") if plain_suffix(path) != path.suffix.lower() else path
-        write_labels_xml(dataset.label_names, files.open(stem.with_suffix(".xml")))
 
 
 def _text(value: float) -> str:

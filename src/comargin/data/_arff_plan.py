@@ -17,6 +17,8 @@ MISSING = ("error", "nan", "zero", "mean")
 POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
 FEATURE, LABEL, DROPPED = range(3)
+_MAX_GROUPS = 64
+_MAX_NAME_CHARACTERS = 1 << 26
 
 
 def by_meaning(values: tuple[str, str]) -> tuple[float, float] | None:
@@ -26,6 +28,29 @@ def by_meaning(values: tuple[str, str]) -> tuple[float, float] | None:
         return 0.0, 1.0
     if first in POSITIVE_WORDS and second in NEGATIVE_WORDS:
         return 1.0, 0.0
+    return None
+
+
+def feature_codes(values: Sequence[str], nominal: str = "auto") -> dict[str, float] | None:
+    """Numbers of the values of a nominal feature, by the rules of `comargin.data.read`.
+
+    Parameters
+    ----------
+    values : sequence of str
+        The declared values, distinct.
+    nominal : {"auto", "onehot"}
+        Whether more than two numbers stay numbers.
+
+    Returns
+    -------
+    dict or None
+        Number of every value; None: one column per value.
+    """
+    numbers = [number for value in values if (number := parse_number(value)) is not None]
+    if len(numbers) == len(values) and (nominal == "auto" or len(values) <= 2):
+        return dict(zip(values, numbers, strict=True))
+    if len(values) == 2:
+        return dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
     return None
 
 
@@ -43,7 +68,7 @@ class Column:
     role: int
     codes: dict[str, float] | None = None
     onehot: bool = False
-    numbers: frozenset[float] | None = None  # the declared values when all are numbers
+    numbers: dict[float, float] | None = None  # codes of the declared values when all are numbers
     omitted: float = 0.0
     missing_allowed: bool = False
 
@@ -72,7 +97,7 @@ class Column:
             if value is not None and (self.numbers is None or value in self.numbers):
                 if self.role == LABEL and self.codes is None and value not in (0.0, 1.0):
                     return f"label {self.attribute.name!r} is {text!r}, allowed are 0 and 1"
-                return value if self.numbers is None else self._code_of_number(value)
+                return value if self.numbers is None else self.numbers[value]
             if self.codes is None:
                 return f"{text[:40]!r} is not a finite number (attribute {self.attribute.name!r})"
         code = self.codes.get(text)
@@ -80,35 +105,30 @@ class Column:
             return f"{text[:40]!r} is not a declared value of attribute {self.attribute.name!r}"
         return code
 
-    def _code_of_number(self, value: float) -> float:
-        assert self.codes is not None
-        return next(code for text, code in self.codes.items() if float(text) == value)
-
 
 def _code_nominal(column: Column, nominal: str, path: Path) -> None:
     """Choose the codes of a nominal attribute (the rules are in the docstring of `comargin.data.read`)."""
     attribute = column.attribute
     values = attribute.values
-    numbers = [parse_number(value) for value in values]
-    all_numbers = [number for number in numbers if number is not None]
-    if len(all_numbers) == len(values):
-        column.numbers = frozenset(all_numbers)
-        column.codes = dict(zip(values, all_numbers, strict=True))
+    numbers = [number for value in values if (number := parse_number(value)) is not None]
+    all_numbers = len(numbers) == len(values)
     if column.role == LABEL:
-        if column.codes is not None and set(column.codes.values()) <= {0.0, 1.0}:
-            pass
-        elif column.codes is not None and set(column.codes.values()) == {-1.0, 1.0}:
-            column.codes = {text: max(value, 0.0) for text, value in column.codes.items()}
+        if all_numbers and set(numbers) <= {0.0, 1.0}:
+            column.codes = dict(zip(values, numbers, strict=True))
+        elif all_numbers and set(numbers) == {-1.0, 1.0}:
+            column.codes = {value: max(number, 0.0) for value, number in zip(values, numbers, strict=True)}
         elif len(values) == 2:
             column.codes = dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
         else:
             reason = f"label {attribute.name!r} has {len(values)} values, expected {{0,1}} or two"
             raise DataFormatError(path, reason, attribute.line)
-    elif column.codes is None and len(values) == 2:
-        column.codes = dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
-    elif column.codes is None or (nominal == "onehot" and len(values) > 2):
-        column.onehot = True
-        column.codes = {value: float(position) for position, value in enumerate(values)}
+    else:
+        column.codes = feature_codes(values, nominal)
+        if column.codes is None:
+            column.onehot = True
+            column.codes = {value: float(position) for position, value in enumerate(values)}
+    if all_numbers:  # may be written otherwise in a row: 1 as 1.0; of two spellings the first counts
+        column.numbers = {float(value): column.codes[value] for value in reversed(values)}
     column.omitted = column.codes[values[0]]
 
 
@@ -199,8 +219,11 @@ def make_plan(
     unknown = set(drop) - {attribute.name for attribute in attributes}
     if unknown:
         raise ValueError(f"drop= names {sorted(unknown)}, not attributes of {path}")
-    dropped = {j for j, attribute in enumerate(attributes) if attribute.name in drop}
+    left_out = set(drop)
+    dropped = {j for j, attribute in enumerate(attributes) if attribute.name in left_out}
     label_order = [j for j in _label_positions(path, attributes, labels, origin) if j not in dropped]
+    if not label_order:
+        raise ValueError(f"drop= leaves no label of {path}")
     is_label = set(label_order)
     columns: list[Column] = []
     for j, attribute in enumerate(attributes):
@@ -218,8 +241,32 @@ def make_plan(
         np.array(label_order, dtype=np.intp),
         np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp),
     )
+    _check_onehot_names(path, plan)
     _prepare_fast_path(plan)
     return plan
+
+
+def _check_onehot_names(path: Path, plan: Plan) -> None:
+    """Refuse columns ``attribute=value`` that are called like another column."""
+    columns = [plan.columns[j] for j in plan.feature_order]
+    if not any(column.onehot for column in columns):
+        return  # names of attributes are distinct
+    seen: dict[str, Attribute] = {}
+    n_characters = 0
+    for column in columns:
+        n_characters += column.width * len(column.attribute.name)  # the name is repeated in every column
+        if n_characters > _MAX_NAME_CHARACTERS:
+            reason = f"the names of columns attribute=value take more than {_MAX_NAME_CHARACTERS} characters: refused"
+            raise DataFormatError(path, reason, column.attribute.line)
+        for name in column.names:
+            if name in seen:
+                reason = (
+                    f"column {name[:80]!r} of X comes from attribute {seen[name].name[:40]!r} and from "
+                    f"{column.attribute.name[:40]!r} (nominal values become columns attribute=value); "
+                    "leave one out with drop="
+                )
+                raise DataFormatError(path, reason, column.attribute.line)
+            seen[name] = column.attribute
 
 
 def _prepare_fast_path(plan: Plan) -> None:
@@ -234,5 +281,7 @@ def _prepare_fast_path(plan: Plan) -> None:
         elif column.onehot or column.numbers is None or any(float(t) != c for t, c in column.codes.items()):
             plan.numeric = False
         else:
-            groups.setdefault(column.numbers, []).append(j)
+            groups.setdefault(frozenset(column.numbers), []).append(j)
+    # Every group is looked up in every block: beyond a few the careful parser is faster.
+    plan.numeric &= len(groups) <= _MAX_GROUPS
     plan.allowed = [(np.array(members), np.array(sorted(numbers))) for numbers, members in groups.items()]

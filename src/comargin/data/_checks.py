@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from .._indicator import check_indicator, dense_indicator
 from ._dataset import LABEL_DTYPE, Dataset
 from ._sparse_text import generated_names
 
@@ -43,15 +44,10 @@ def check_dataset(dataset: Dataset) -> Dataset:
 
 def _indicator(Y: Any) -> Any:
     """Y as int32, dense or CSR without stored zeros; a copy."""
-    Y = sp.csr_array(Y, copy=True) if sp.issparse(Y) else np.asarray(Y)
-    if Y.ndim != 2 or Y.shape[0] == 0 or Y.shape[1] == 0:
-        raise ValueError(f"dataset: Y has shape {Y.shape}, expected at least one row and one label")
-    if sp.issparse(Y):
-        Y.sum_duplicates()
-        Y.eliminate_zeros()
-    if not np.isin(Y.data if sp.issparse(Y) else Y, (0, 1)).all():
-        raise ValueError("dataset: Y must hold 0 and 1 only")
-    return Y.astype(LABEL_DTYPE)
+    checked = check_indicator(Y, "dataset: Y") if sp.issparse(Y) else dense_indicator(Y, "dataset: Y")
+    if 0 in checked.shape:
+        raise ValueError(f"dataset: Y has shape {checked.shape}, expected at least one row and one label")
+    return checked.astype(LABEL_DTYPE)
 
 
 def _features(X: Any) -> Any:

@@ -26,7 +26,12 @@ class DataFormatError(ValueError):
         return type(self), (self.path, self.reason, self.line)
 
 
-@dataclass(frozen=True)
+def counted(n: int, noun: str) -> str:
+    """Return a number with its noun: ``1 row``, ``2 rows``."""
+    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+
+
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """A multi-label data set.
 
@@ -50,3 +55,16 @@ class Dataset:
     label_names: tuple[str, ...]
     name: str
     extra: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        shape = np.shape(self.Y)
+        labels = counted(shape[1], "label") if len(shape) == 2 else f"Y of shape {shape}"
+        rows = counted(shape[0], "row") if shape else "no rows"
+        if isinstance(self.X, list):
+            features = "texts"
+        elif len(np.shape(self.X)) == 2:
+            form = "sparse" if sp.issparse(self.X) else "dense"
+            features = f"{counted(np.shape(self.X)[1], 'feature')} ({form})"
+        else:
+            features = f"X of shape {np.shape(self.X)}"
+        return f"Dataset({self.name!r}: {rows}, {features}, {labels})"

@@ -14,7 +14,8 @@ from ._table import csv_records
 from ._text_table import is_text_header
 
 FORMATS = ("mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "parquet")
-_LIBSVM_LINE = re.compile(r"\s*(?:[0-9]+(?:,[0-9]+)*(?=\s|$))?(?:\s*[0-9]+:\S+)*\s*(?:#.*)?")
+_LABELS = re.compile(r"[0-9]++(?:,[0-9]++)*+")
+_ENTRY = re.compile(r"[0-9]++:.++")
 
 
 def detect_format(path: str | Path) -> str:
@@ -47,7 +48,11 @@ def detect_format(path: str | Path) -> str:
     ...     detect_format(path)
     'libsvm'
     """
-    path = Path(path)
+    return detect(Path(path), None)
+
+
+def detect(path: Path, delimiter: str | None) -> str:
+    """Find out the format; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
     check_is_file(path)
     suffix = plain_suffix(path)
     with path.open("rb") as file:
@@ -55,7 +60,7 @@ def detect_format(path: str | Path) -> str:
             return "parquet"
     if suffix in (".csv", ".tsv"):
         with TextSource(path, "latin-1") as source:
-            header = next(csv_records(source, source.lines(), 1, delimiter_of(path, None)), (1, []))[1]
+            header = next(csv_records(source, source.lines(), 1, delimiter_of(path, delimiter)), (1, []))[1]
         return "text-csv" if is_text_header(header) else "csv"
     with TextSource(path, "latin-1") as source:
         line = source.readline()
@@ -66,9 +71,18 @@ def detect_format(path: str | Path) -> str:
             return "mulan" if meka_labels(read_relation(source)) is None else "meka"
     if line is not None and is_xmc_header(line):
         return "xmc"
-    if suffix in (".svm", ".libsvm") or (line is not None and _LIBSVM_LINE.fullmatch(line) and line.strip()):
+    if suffix in (".svm", ".libsvm") or (line is not None and _is_libsvm_line(line)):
         return "libsvm"
     raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
+
+
+def _is_libsvm_line(line: str) -> bool:
+    """Tell whether a line is ``label,label index:value ...``, token by token: linear in its length."""
+    tokens = line.partition("#")[0].split()
+    if not tokens:
+        return False
+    entries = tokens[1:] if _LABELS.fullmatch(tokens[0]) else tokens
+    return all(_ENTRY.fullmatch(token) for token in entries)
 
 
 def delimiter_of(path: Path, delimiter: str | None) -> str:
@@ -76,7 +90,8 @@ def delimiter_of(path: Path, delimiter: str | None) -> str:
     if delimiter is None:
         return "\t" if plain_suffix(path) == ".tsv" else ","
     if (
-        len(delimiter) != 1
+        not isinstance(delimiter, str)
+        or len(delimiter) != 1
         or not delimiter.isascii()
         or delimiter in '\r\n"'
         or delimiter.isalnum()

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ._arff import read_arff, write_arff
+from ._arff import labels_xml_beside, read_arff, write_arff
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
 from ._dataset import DataFormatError, Dataset
-from ._detect import FORMATS, delimiter_of, detect_format
+from ._detect import FORMATS, delimiter_of, detect, detect_format
 from ._parquet import read_parquet, write_parquet
 from ._source import AtomicFiles, plain_stem, plain_suffix
 from ._sparse_text import read_sparse_text, write_sparse_text
@@ -57,6 +57,7 @@ _DEFAULTS: dict[str, Any] = {
     "encoding": "utf-8",
 }
 _NAMELESS = ("libsvm", "xmc")
+_ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
 
 
 def read(
@@ -144,14 +145,14 @@ def read(
     ([[1.8], [1.5]], [[1, 0], [0, 1]], ('tall', 'blue'))
     """
     path = Path(path)
-    if labels is not None and not isinstance(labels, (str, Path, int, np.integer)):
-        labels = tuple(labels)
-    drop = drop if isinstance(drop, str) else tuple(drop)
+    if labels is not None and (isinstance(labels, bool) or not isinstance(labels, (str, Path, int, np.integer))):
+        labels = _names("labels", labels)
+    drop = _names("drop", drop)
     options = {key: value for key, value in locals().items() if key in _DEFAULTS}
     _check_options(options)
     if format is None:
         # Naming the text column says what kind of table it is.
-        detected = detect_format(path)
+        detected = detect(path, delimiter)
         format = "text-csv" if detected == "csv" and text is not None else detected
     elif format not in FORMATS:
         raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
@@ -181,6 +182,18 @@ def read(
     return replace(dataset, name=plain_stem(path) if name is None else name)
 
 
+def _names(argument: str, names: Any) -> tuple[str, ...]:
+    """Names given in any sequence; ValueError for anything else, one string included."""
+    try:
+        found = (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:
+        found = (names,)
+    if isinstance(names, str) or not all(isinstance(name, str) for name in found):
+        also = " or a number of columns" if argument == "labels" else ""
+        raise ValueError(f"{argument}={names!r} must be a sequence of names{also}")
+    return found
+
+
 def _check_options(options: dict[str, Any]) -> None:
     for key, allowed in (
         ("nominal", NOMINAL),
@@ -194,14 +207,31 @@ def _check_options(options: dict[str, Any]) -> None:
         value = options[key]
         if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
             raise ValueError(f"{key}={value!r} must be None or an integer >= 0")
-    if isinstance(options["drop"], str):
-        raise ValueError("drop= must be a sequence of names, not one string")
-    if not options["sep"]:
-        raise ValueError("sep= must not be empty")
+    for key in ("text", "delimiter"):
+        if not isinstance(options[key], (str, type(None))):
+            raise ValueError(f"{key}={options[key]!r} must be None or a string")
+    labels = options["labels"]
+    named = {labels} if isinstance(labels, str) else set(labels) if isinstance(labels, tuple) else set()
+    twice = named & set(options["drop"])
+    if twice:
+        raise ValueError(f"labels= and drop= both name {sorted(twice)[0]!r}")
+    _check_sep("sep", options["sep"])
+    _check_encoding(options["encoding"])
+
+
+def _check_sep(argument: str, sep: Any) -> None:
+    if not isinstance(sep, str) or not sep:
+        raise ValueError(f"{argument}={sep!r} must be a string that is not empty")
+
+
+def _check_encoding(encoding: Any) -> None:
+    """Readers look for line ends, separators and digits as the bytes they are in ASCII."""
     try:
-        "".encode(options["encoding"])
-    except LookupError as error:
-        raise ValueError(f"encoding={options['encoding']!r} is unknown") from error
+        kept = isinstance(encoding, str) and _ASCII.encode(encoding).endswith(_ASCII.encode("ascii"))
+    except (LookupError, UnicodeError) as error:
+        raise ValueError(f"encoding={encoding!r} is unknown") from error
+    if not kept:
+        raise ValueError(f"encoding={encoding!r} must name an encoding that contains ASCII, such as utf-8 or latin-1")
 
 
 def write(
@@ -231,7 +261,8 @@ def write(
     Returns
     -------
     list of Path
-        Files written ("mulan" writes two). All of them appear whole, or none does.
+        Files written ("mulan" writes two). Each appears whole or not at all; what can be known to fail (a target
+        that is a folder, a full disk, data the format cannot hold) fails before the first of them is replaced.
 
     Notes
     -----
@@ -253,22 +284,18 @@ def write(
     (['tiny.arff', 'tiny.xml'], [[0.1], [2.0]])
     """
     path = Path(path)
-    if not sep:
-        raise ValueError("sep= must not be empty")
+    _check_sep("sep", sep)
     dataset = check_dataset(dataset)
     is_text = isinstance(dataset.X, list)
-    if format is None:
-        format = _SUFFIXES.get(plain_suffix(path))
-        if format is None:
-            raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")
-        format = "text-csv" if format == "csv" and is_text else format
-    elif format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
+    if path.is_dir():
+        raise ValueError(f"path: {path} is a folder")
+    by_suffix = format is None
+    format = _target_format(path, format)
+    if by_suffix and format == "csv" and is_text:
+        format = "text-csv"
     if is_text != (format == "text-csv") and format != "parquet":
         what = "texts go into 'text-csv' or 'parquet'" if is_text else "'text-csv' takes texts, X holds numbers"
         raise ValueError(f"format={format!r}: {what}")
-    if path.is_dir():
-        raise ValueError(f"path: {path} is a folder")
     with AtomicFiles() as files:
         if format in ("mulan", "meka"):
             write_arff(dataset, path, meka=format == "meka", files=files)
@@ -283,12 +310,44 @@ def write(
     return files.paths
 
 
+def _target_format(path: Path, format: str | None) -> str:
+    """Return the format asked for, checked, or that of the suffix ("csv" for both kinds of tables)."""
+    if format is None:
+        format = _SUFFIXES.get(plain_suffix(path))
+        if format is None:
+            raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")
+    elif format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
+    return format
+
+
+def target_files(path: str | Path, format: str | None = None) -> list[Path]:
+    """Files that `write` makes or replaces.
+
+    Parameters
+    ----------
+    path : str or Path
+        Where it is to write.
+    format : str or None
+        As in `write`.
+
+    Returns
+    -------
+    list of Path
+        The file, and for "mulan" its XML.
+    """
+    path = Path(path)
+    return [path, labels_xml_beside(path)] if _target_format(path, format) == "mulan" else [path]
+
+
 def convert(
     source: str | Path,
     target: str | Path,
     *,
     source_format: str | None = None,
     target_format: str | None = None,
+    target_sep: str = ";",
+    target_delimiter: str | None = None,
     **options: Any,
 ) -> Dataset:
     r"""Read one file and write its data to another.
@@ -299,8 +358,12 @@ def convert(
         The files.
     source_format, target_format : str or None
         Their formats; None: as `read` and `write` find them.
+    target_sep : str
+        Between the labels of a "text-csv" cell that is written.
+    target_delimiter : str or None
+        Between the cells of a CSV file that is written; None: a comma, a tab for ``.tsv``.
     **options : dict
-        Further arguments of `read`.
+        Further arguments of `read`, about the source.
 
     Returns
     -------
@@ -319,5 +382,5 @@ def convert(
     [[2.5, 0.0], [0.0, 1.0]]
     """
     dataset = read(source, format=source_format, **options)
-    write(dataset, target, format=target_format)
+    write(dataset, target, format=target_format, sep=target_sep, delimiter=target_delimiter)
     return dataset

@@ -29,7 +29,7 @@ BAD, NEWLINE, COMMA, SPACE, COLON, OPEN, CLOSE = range(7)
 _ODD, _MINUS, _DOT = 44, 45, 46
 _FIRST_DIGIT = 48
 
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _MAX_RUN = 24
 # Room to read three words before the first run, and separators to look back at before the first number.
 _PAD = b"0" * _MAX_RUN + bytes([NEWLINE]) * 4

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS, feature_codes
 from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 
-_YES = frozenset({"true", "yes", "1", "1.0"})
-_NO = frozenset({"false", "no", "0", "0.0"})
+_YES = POSITIVE_WORDS | {"1.0"}
+_NO = NEGATIVE_WORDS | {"0.0"}
 
 
 class DatasetUnavailableError(OSError):
@@ -108,23 +109,12 @@ def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_arra
             names.append(feature)
             continue
         values = [str(value) for value in nominal[feature]]
-        codes = _codes(values)
+        codes = feature_codes(values)
         position = data[:, j].astype(np.intp)
         if codes is not None:
-            columns.append(codes[position])
+            columns.append(np.array(list(codes.values()))[position])
             names.append(feature)
         else:
             columns.extend((position == k).astype(np.float64) for k in range(len(values)))
             names.extend(f"{feature}={value}" for value in values)
     return np.column_stack(columns), tuple(names)
-
-
-def _codes(values: Sequence[str]) -> np.ndarray | None:
-    """Numbers of nominal values: themselves when they are numbers, 0 and 1 when there are two, else None."""
-    try:
-        return np.array([float(value) for value in values])
-    except ValueError:
-        if len(values) != 2:
-            return None
-    first_means_yes = values[0].lower() in _YES and values[1].lower() in _NO
-    return np.array([1.0, 0.0] if first_means_yes else [0.0, 1.0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import tempfile
+import secrets
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -20,6 +20,9 @@ MAX_LINE_BYTES = 1 << 26
 # A gzip stream can grow a thousandfold; published multi-label files grow by less than fifty.
 MAX_EXPANSION = 200
 EXPANSION_FLOOR = 1 << 26
+# Arrays may be larger than the text: nominal values become columns, what sparse rows leave out may be non-zero.
+ARRAY_EXPANSION = 200
+ARRAY_FLOOR = 1 << 28
 
 
 def is_gzip(path: Path) -> bool:
@@ -84,8 +87,17 @@ class TextSource:
         """Decode one line."""
         try:
             return data.decode(self.encoding)
-        except UnicodeDecodeError as error:
-            raise self.fail(f"is not {self.encoding} text (byte {error.start + 1} of the line)", line) from error
+        except UnicodeError as error:  # some codecs raise the base class, which knows no position
+            where = f"byte {error.start + 1} of the line" if isinstance(error, UnicodeDecodeError) else str(error)
+            raise self.fail(f"is not {self.encoding} text ({where})", line) from error
+
+    def check_array_size(self, needed: int, why: str) -> None:
+        """Refuse arrays of ``needed`` bytes when that is out of all proportion to the text read so far."""
+        limit = max(ARRAY_FLOOR, ARRAY_EXPANSION * self.bytes_read)
+        if needed > limit:
+            raise self.fail(
+                f"{why}: more than {limit} bytes, the most that is made of {self.bytes_read} bytes of text: refused"
+            )
 
     def readline(self) -> str | None:
         """Next line without its end, or None at the end of the file."""
@@ -143,11 +155,17 @@ class TextSource:
             raise self.fail("holds a NUL byte: not a text file", line)
 
 
+def _check_no_folder(path: Path) -> None:
+    if path.is_dir():
+        raise ValueError(f"path: {path} is a folder, where a file is to be written")
+
+
 class AtomicFiles:
     """Files written under temporary names that all take their places at the end of the ``with`` block, or
     none does.
 
-    A failure inside the block leaves every earlier file as it was. A path that ends in ``.gz`` is compressed.
+    A failure inside the block leaves every earlier file as it was, and so does a target that is a folder: that is
+    looked at before the first file takes its place. A path that ends in ``.gz`` is compressed.
     """
 
     def __init__(self) -> None:
@@ -159,11 +177,13 @@ class AtomicFiles:
 
     def reserve(self, path: Path) -> Path:
         """Return the temporary name to write ``path`` under."""
+        _check_no_folder(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-        os.close(handle)
-        self._pending.append((Path(name), path))
-        return Path(name)
+        temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+        # Not tempfile, whose files are private: here the system applies the umask, which no thread-safe call reads.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        self._pending.append((temporary, path))
+        return temporary
 
     def open(self, path: Path) -> IO[str]:
         r"""Open ``path`` for UTF-8 text with ``\n`` line ends."""
@@ -181,10 +201,9 @@ class AtomicFiles:
         try:
             self._stack.close()
             if error is None:
-                umask = os.umask(0)
-                os.umask(umask)
+                for _, final in self._pending:
+                    _check_no_folder(final)
                 for temporary, final in self._pending:
-                    temporary.chmod(0o666 & ~umask)
                     os.replace(temporary, final)
         finally:
             for temporary, _ in self._pending:

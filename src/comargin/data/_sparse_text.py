@@ -53,8 +53,9 @@ _HEADER = re.compile(r"\s*([0-9]{1,18})\s+([0-9]{1,18})\s+([0-9]{1,18})\s*")
 _SHAPE = re.compile(r"#\s*comargin: n_features=([0-9]{1,18}) n_labels=([0-9]{1,18})\s*")
 _INDEX = re.compile(r"[0-9]{1,18}")
 # An index may promise columns that no row fills, but not billions of them for a file of a few bytes.
-_FREE_COLUMNS = 1_000_000
-_COLUMNS_PER_BYTE = 64
+# Each costs its generated name, about 65 bytes: 3 per byte of text is the limit of other formats, 200-fold.
+_FREE_COLUMNS = 1 << 21
+_COLUMNS_PER_BYTE = 3
 
 
 def is_xmc_header(line: str) -> bool:

@@ -7,6 +7,7 @@ Parquet they may be booleans or numbers.
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +22,7 @@ from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_r
 from ._source import TextSource
 
 LABEL_PREFIX = "label:"
+_PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 _MAX_CELL = 1 << 27
 
@@ -28,7 +30,9 @@ _MAX_CELL = 1 << 27
 class Columns:
     """Which columns of a table are features, labels (in the order asked for) and left out."""
 
-    def __init__(self, path: Path, names: Sequence[str], labels: Any, drop: Sequence[str]) -> None:
+    def __init__(
+        self, path: Path, names: Sequence[str], labels: Any, drop: Sequence[str], delimiter: str | None = None
+    ) -> None:
         self.names = list(names)
         where = {name: j for j, name in enumerate(names)}
         if len(where) < len(names):
@@ -38,30 +42,29 @@ class Columns:
         if unknown:
             raise ValueError(f"drop= names {sorted(unknown)}, not columns of {path}")
         self.prefixed = labels is None
-        if labels is None:
-            chosen = [j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX)]
-            if not chosen:
-                reason = f"no column starts with {LABEL_PREFIX!r}: say labels= (names or a number of columns)"
-                raise DataFormatError(path, reason, 1)
-        elif isinstance(labels, (int, np.integer)):
-            labels = int(labels)
-            if not 1 <= abs(labels) <= len(names):
-                raise DataFormatError(path, f"labels={labels}, but there are {len(names)} columns", 1)
-            chosen = list(range(len(names)))[:labels] if labels > 0 else list(range(len(names)))[labels:]
-        else:
-            wanted = [labels] if isinstance(labels, str) else list(labels)
-            absent = [name for name in wanted if name not in where]
-            if absent or not wanted or len(set(wanted)) < len(wanted):
-                what = (
-                    f"label {absent[0]!r} is not a column of the file"
-                    if absent
-                    else "labels= must name distinct columns"
+        try:
+            chosen = _label_columns(names, where, labels)
+        except _NoSuchLabelsError as error:
+            raise DataFormatError(path, f"{error}{delimiter_hint(names, delimiter)}", 1) from None
+        dropped = {where[name] for name in drop}
+        self.labels = [j for j in chosen if j not in dropped]
+        if not self.labels:
+            raise ValueError(f"drop= leaves no label of {path}")
+        used = dropped.union(self.labels)
+        self.features = [j for j in range(len(names)) if j not in used]
+        self._check_names(path)
+
+    def _check_names(self, path: Path) -> None:
+        for j in self.features + self.labels:
+            name = self.names[j]
+            if name == "" or _PANDAS_INDEX.fullmatch(name):
+                reason = (
+                    f"column {j + 1} is called {name!r}: an index that pandas wrote? Write the file with index=False, "
+                    f"or leave it out with drop=[{name!r}]"
                 )
-                raise DataFormatError(path, what, 1)
-            chosen = [where[name] for name in wanted]
-        self.dropped = {where[name] for name in drop}
-        self.labels = [j for j in chosen if j not in self.dropped]
-        self.features = [j for j in range(len(names)) if j not in self.dropped and j not in set(self.labels)]
+                raise DataFormatError(path, reason, 1)
+            if self.prefixed and name == LABEL_PREFIX:
+                raise DataFormatError(path, f"column {j + 1} is called {name!r}, a label without a name", 1)
 
     def dataset(self, X: np.ndarray, Y: np.ndarray) -> Dataset:
         """Arrays with the names of their columns."""
@@ -73,6 +76,44 @@ class Columns:
             tuple(self.names[j][skip:] for j in self.labels),
             "",
         )
+
+
+class _NoSuchLabelsError(Exception):
+    """Why the label columns could not be told."""
+
+
+def _label_columns(names: Sequence[str], where: dict[str, int], labels: Any) -> list[int]:
+    """Columns that are labels, in the order asked for."""
+    if labels is None:
+        chosen = [j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX)]
+        if not chosen:
+            raise _NoSuchLabelsError(
+                f"no column starts with {LABEL_PREFIX!r}: say labels= (names or a number of columns); "
+                "for texts with a column of label lists say text= and labels= (a name each)"
+            )
+        return chosen
+    if isinstance(labels, (int, np.integer)):
+        count, every = int(labels), list(range(len(names)))
+        if not 1 <= abs(count) <= len(names):
+            raise _NoSuchLabelsError(f"labels={count}, but there are {len(names)} columns")
+        return every[:count] if count > 0 else every[count:]
+    wanted = [labels] if isinstance(labels, str) else list(labels)
+    absent = [name for name in wanted if name not in where]
+    if absent:
+        raise _NoSuchLabelsError(f"label {absent[0]!r} is not a column of the file")
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise _NoSuchLabelsError("labels= must name distinct columns")
+    return [where[name] for name in wanted]
+
+
+def delimiter_hint(names: Sequence[str], delimiter: str | None) -> str:
+    """What to add to a message about a CSV header (``delimiter`` is not None) that looks wrongly split."""
+    if delimiter is None or len(names) != 1:
+        return ""
+    other = next((c for c in ";\t|," if c != delimiter and c in names[0]), None)
+    if other is None:
+        return ""
+    return f". The header is one column, {names[0][:80]!r}: if {other!r} stands between cells, say delimiter={other!r}"
 
 
 def csv_records(
@@ -98,18 +139,17 @@ def csv_records(
     list of str
         Cells.
     """
+    # The limit is a global of the csv module: raised once and left so, as another thread may be reading.
+    if csv.field_size_limit() < _MAX_CELL:
+        csv.field_size_limit(_MAX_CELL)
     reader = csv.reader(lines, delimiter=delimiter, strict=True)
-    limit = csv.field_size_limit()
     while True:
-        csv.field_size_limit(_MAX_CELL)  # the limit is a global of the csv module: raised only while it reads
         try:
             record = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             raise source.fail(f"broken CSV ({error})", first + max(reader.line_num, 1) - 1) from error
-        finally:
-            csv.field_size_limit(limit)
         yield first + reader.line_num - 1, record
 
 
@@ -194,7 +234,7 @@ def read_csv(
         header = next(csv_records(source, source.lines(), 1, delimiter), None)
         if header is None or not any(header[1]):
             raise source.fail("has no header line", 1)
-        columns = Columns(path, header[1], labels, drop)
+        columns = Columns(path, header[1], labels, drop, delimiter)
         cells = _CellReader(source, columns, missing)
         table = byte_table({b"\n": NEWLINE, delimiter.encode(): COMMA})
         order = np.array(columns.features + columns.labels, dtype=np.intp)
@@ -238,6 +278,8 @@ def check_table_names(dataset: Dataset) -> list[str]:
     for name in dataset.feature_names:
         if name.startswith(LABEL_PREFIX):
             raise ValueError(f"dataset: feature {name!r} starts with {LABEL_PREFIX!r}, the mark of label columns")
+        if _PANDAS_INDEX.fullmatch(name):
+            raise ValueError(f"dataset: feature {name!r} is called like an index of pandas, which tables leave out")
     return [*dataset.feature_names, *(LABEL_PREFIX + name for name in dataset.label_names)]
 
 

@@ -17,14 +17,14 @@ import scipy.sparse as sp
 
 from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._source import TextSource
-from ._table import csv_records
+from ._table import csv_records, delimiter_hint
 
 TEXT_COLUMN = "text"
 LABELS_COLUMN = "labels"
 
 
 def is_text_header(names: Sequence[str]) -> bool:
-    """Tell whether a header is the one our writer gives texts with tags."""
+    """Tell whether a CSV header is the one our writer gives texts with tags."""
     return TEXT_COLUMN in names and any(n == LABELS_COLUMN or n.startswith(f"{LABELS_COLUMN}:") for n in names)
 
 
@@ -79,8 +79,8 @@ def read_text_csv(
     with TextSource(path, encoding) as source:
         records = csv_records(source, source.lines(), 1, delimiter)
         _, header = next(records, (1, []))
-        at_text = _find(path, header, text, TEXT_COLUMN, "text")
-        at_labels = _find(path, header, labels, LABELS_COLUMN, "labels")
+        at_text = _find(path, header, text, TEXT_COLUMN, "text", delimiter)
+        at_labels = _find(path, header, labels, LABELS_COLUMN, "labels", delimiter)
         listed = header[at_labels].removeprefix(f"{LABELS_COLUMN}:") if labels is None else header[at_labels]
         names = _split(listed, sep) if listed != header[at_labels] else None
         known = None if names is None else set(names)
@@ -116,7 +116,7 @@ def _split(cell: str, sep: str) -> list[str]:
     return [tag for part in cell.split(sep) if (tag := part.strip())]
 
 
-def _find(path: Path, header: Sequence[str], wanted: str | None, default: str, argument: str) -> int:
+def _find(path: Path, header: Sequence[str], wanted: str | None, default: str, argument: str, delimiter: str) -> int:
     name = default if wanted is None else wanted
     found = [j for j, head in enumerate(header) if head == name]
     if wanted is None and argument == "labels":
@@ -125,7 +125,7 @@ def _find(path: Path, header: Sequence[str], wanted: str | None, default: str, a
         return found[0]
     how_many = "no column" if not found else f"{len(found)} columns"
     reason = f"{how_many} called {name!r} in the header ({', '.join(header)[:200]}); say {argument}="
-    raise DataFormatError(path, reason, 1)
+    raise DataFormatError(path, reason + delimiter_hint(header, delimiter), 1)
 
 
 def tag_lists(dataset: Dataset) -> list[list[str]]:

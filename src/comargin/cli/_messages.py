@@ -1,0 +1,48 @@
+"""Messages of the library, in the words of the command line: ``labels=`` is ``--labels`` there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+
+@contextmanager
+def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
+    """Raise what the user did wrong as a ValueError that names flags where the library names arguments.
+
+    Parameters
+    ----------
+    flags : mapping of str to str
+        Flag of every argument.
+    """
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        raise ValueError(translate(str(error), flags)) from error
+
+
+def translate(message: str, flags: Mapping[str, str]) -> str:
+    """Write ``name=value`` as ``--name value``, and ``name=`` as ``--name``.
+
+    Parameters
+    ----------
+    message : str
+        What the library says.
+    flags : mapping of str to str
+        Flag of every argument.
+
+    Returns
+    -------
+    str
+        The message with the flags; a list of one name (``drop=['a']``) becomes that name.
+    """
+    names = "|".join(map(re.escape, flags))
+
+    def flag(match: re.Match[str]) -> str:
+        name, only, follows = match.group(1, 2, 3)
+        if only is not None:
+            return f"{flags[name]} {only}"
+        return flags[name] + (" " if follows and follows not in " ,.;:)" else "")
+
+    return re.sub(rf"\b({names})=(?:\[('[^']*')\]|(?=(.?)))", flag, message, flags=re.DOTALL)

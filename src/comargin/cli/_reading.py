@@ -1,0 +1,94 @@
+"""How to read a file: the options of every command that reads one, declared once."""
+
+from __future__ import annotations
+
+import csv
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+# Argument of `comargin.data.read`: (type, help). None, the default of all, leaves it to `read`.
+_OPTIONS: dict[str, tuple[Any, str]] = {
+    "format": (
+        str,
+        "Format of the file: mulan, meka, libsvm, xmc, csv, text-csv or parquet; found by itself if not given.",
+    ),
+    "labels": (
+        str,
+        "Which columns are labels: names separated by commas, a number of leading (> 0) or trailing (< 0) "
+        "columns, an XML list, or the column of label lists with --text.",
+    ),
+    "drop": (str, "Columns to leave out: names separated by commas."),
+    "missing": (str, "Missing values: error, nan, zero or mean (default: error)."),
+    "nominal": (str, "Nominal ARFF attributes: auto or onehot (default: auto)."),
+    "text": (str, "Text column of a table with a column of label lists (default: text)."),
+    "sep": (str, "Separator inside a label list (default: ;)."),
+    "delimiter": (str, "Between the cells of a CSV file; \\t is a tab (default: a comma, a tab for .tsv)."),
+    "encoding": (str, "Encoding of text formats (default: utf-8)."),
+    "index_base": (int, "What the features of a libsvm file count from, 0 or 1 (default: 1)."),
+    "label_base": (int, "What the labels of a libsvm file count from, 0 or 1 (default: 0)."),
+    "n_features": (int, "Number of features of a libsvm file (default: as its indices say)."),
+    "n_labels": (int, "Number of labels of a libsvm file (default: as its indices say)."),
+}
+READING_FLAGS = {name: f"--{name.replace('_', '-')}" for name in (*_OPTIONS, "split", "data_home")}
+
+
+def reads_a_file(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options of `read`; it gets those that were used as the dict ``reading``."""
+    hints = get_type_hints(command, include_extras=True)
+    own = [
+        parameter.replace(annotation=hints[parameter.name])
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name != "reading"
+    ]
+    shared = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[kind | None, typer.Option(READING_FLAGS[name], help=help, show_default=False)],
+        )
+        for name, (kind, help) in _OPTIONS.items()
+    ]
+
+    @functools.wraps(command)
+    def with_options(**arguments: Any) -> None:
+        given = {name: value for name in _OPTIONS if (value := arguments.pop(name)) is not None}
+        command(**arguments, reading=_as_arguments(given))
+
+    with_options.__signature__ = inspect.Signature([*own, *shared])  # type: ignore[attr-defined]
+    with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *shared)}
+    return with_options
+
+
+def _as_arguments(given: dict[str, Any]) -> dict[str, Any]:
+    """Turn options into the types `read` takes."""
+    if "labels" in given:
+        given["labels"] = _labels(given["labels"], is_column="text" in given)
+    if "drop" in given:
+        given["drop"] = _names(given["drop"])
+    if "delimiter" in given:
+        given["delimiter"] = as_delimiter(given["delimiter"])
+    return given
+
+
+def as_delimiter(value: str) -> str:
+    r"""Take ``\t`` as typed in a shell for a tab."""
+    return "\t" if value == "\\t" else value
+
+
+def _labels(value: str, is_column: bool) -> str | int | list[str]:
+    if is_column or value.lower().endswith(".xml"):
+        return value
+    try:
+        return int(value)
+    except ValueError:
+        return _names(value)
+
+
+def _names(value: str) -> list[str]:
+    """Names between commas; one that has a comma stands in double quotes."""
+    return next(csv.reader([value]), []) or [""]
