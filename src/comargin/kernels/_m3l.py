@@ -54,53 +54,31 @@ class Active(NamedTuple):
 
 
 @kernel
-def _upper(dual, i, label):
-    return dual.row_upper[i] * dual.label_upper[1 if dual.S[i, label] > 0 else 0, label]
+def _coordinate(old, gradient, upper, curvature, lowest, highest):
+    """New value of one dual variable, and its projected gradient: NaN when the variable is to be shrunk.
 
-
-@kernel
-def _target(dual, i, label):
-    return dual.targets[i, label] if dual.targets.shape[0] > 0 else 1.0
-
-
-@kernel
-def _visit(dual, active, found, i, label, score, curvature, gap_parts):
-    """Step along A_il, given the score z_l . x_i; returns the change of A_il, or NaN when (i, l) is to be shrunk.
-
-    ``found`` (2, L) collects the smallest and largest projected gradient, ``gap_parts`` (L,) the parts of the duality
-    gap, 2 (A_il G_il if G_il >= 0 else (A_il - U_il) G_il).
+    Numbers only: an array, let alone a tuple of them, would cost its reference counts in every call.
     """
-    upper = _upper(dual, i, label)
-    if upper <= 0.0:  # weighs nothing
-        return np.nan
-    old = dual.A[i, label]
-    gradient = dual.S[i, label] * score - _target(dual, i, label)
-    gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
     projected = gradient
     if old <= 0.0:
-        if gradient > active.bounds[1, label]:
-            return np.nan
+        if gradient > highest or upper <= 0.0:
+            return old, np.nan
         projected = min(gradient, 0.0)
     elif old >= upper:
-        if gradient < active.bounds[0, label]:
-            return np.nan
+        if gradient < lowest:
+            return old, np.nan
         projected = max(gradient, 0.0)
-    found[0, label] = min(found[0, label], projected)
-    found[1, label] = max(found[1, label], projected)
     if projected == 0.0:
-        return 0.0
+        return old, 0.0
     if curvature <= 0.0:  # an empty row, or a label R does not know: the score stays 0 and the loss is paid
-        new = upper if gradient < 0.0 else 0.0
-    else:
-        new = min(max(old - gradient / curvature, 0.0), upper)
-    dual.A[i, label] = new
-    return new - old
+        return (upper if gradient < 0.0 else 0.0), projected
+    return min(max(old - gradient / curvature, 0.0), upper), projected
 
 
 @kernel
-def _begin(active, gap_parts, n_labels):
-    """Shuffle the active rows; returns the fresh ``found`` of ``_visit``."""
-    shuffle(active.state, active.rows, active.count[-1])
+def _begin(rows, count, state, gap_parts, n_labels):
+    """Shuffle the active rows; returns where the pass collects its smallest and largest projected gradients."""
+    shuffle(state, rows, count[-1])
     gap_parts[:] = 0.0
     found = np.empty((2, n_labels))
     found[0] = np.inf
@@ -109,34 +87,24 @@ def _begin(active, gap_parts, n_labels):
 
 
 @kernel
-def _shrink_label(active, i, k, count):
-    """Move the k-th active label of row i behind the active ones; returns how many are left."""
-    count -= 1
-    label = active.labels[i, k]
-    active.labels[i, k] = active.labels[i, count]
-    active.labels[i, count] = label
-    return count
-
-
-@kernel
-def _close_row(active, position, count):
+def _close_row(rows, count, position, n_left):
     """Store the active labels of the row at ``position``; returns the position of the next row."""
-    i = active.rows[position]
-    active.count[i] = count
-    if count > 0:
+    i = rows[position]
+    count[i] = n_left
+    if n_left > 0:
         return position + 1
-    active.count[-1] -= 1
-    active.rows[position] = active.rows[active.count[-1]]
-    active.rows[active.count[-1]] = i
+    count[-1] -= 1
+    rows[position] = rows[count[-1]]
+    rows[count[-1]] = i
     return position
 
 
 @kernel
-def _end(active, found):
+def _end(bounds, found):
     """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink what is still moving."""
     for label in range(found.shape[1]):
-        active.bounds[0, label] = found[0, label] if found[0, label] < 0.0 else -np.inf
-        active.bounds[1, label] = found[1, label] if found[1, label] > 0.0 else np.inf
+        bounds[0, label] = found[0, label] if found[0, label] < 0.0 else -np.inf
+        bounds[1, label] = found[1, label] if found[1, label] > 0.0 else np.inf
 
 
 @kernel
@@ -152,29 +120,43 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, gap_parts):
     Z : ndarray (d, L)
     gap_parts : ndarray (L,), written: parts of the duality gap at the margins met on the way
     """
+    A, S, targets, row_upper, label_upper, sqnorm = dual
+    rows, labels, count, bounds, state = active
+    has_targets = targets.shape[0] > 0
     n_labels = Z.shape[1]
-    found = _begin(active, gap_parts, n_labels)
+    found = _begin(rows, count, state, gap_parts, n_labels)
     scores = np.empty(n_labels)
     steps = np.zeros(n_labels)
     position = 0
-    while position < active.count[-1]:
-        i = active.rows[position]
-        count = active.count[i]
+    while position < count[-1]:
+        i = rows[position]
+        n_left = count[i]
         # Few active labels: strided products with those; otherwise all labels at once, contiguously.
-        few = 8 * count < n_labels
+        few = 8 * n_left < n_labels
         if not few:
             row_gemv(X, i, Z, scores)
         moved = False
         k = 0
-        while k < count:
-            label = active.labels[i, k]
+        while k < n_left:
+            label = labels[i, k]
+            sign = S[i, label]
+            old = A[i, label]
+            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
             score = row_dot_label(X, i, Z, label) if few else scores[label]
-            change = _visit(dual, active, found, i, label, score, 2.0 * dual.sqnorm[i] * r[label], gap_parts)
-            if np.isnan(change):
-                count = _shrink_label(active, i, k, count)
+            gradient = sign * score - (targets[i, label] if has_targets else 1.0)
+            gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
+            curvature = 2.0 * sqnorm[i] * r[label]
+            new, projected = _coordinate(old, gradient, upper, curvature, bounds[0, label], bounds[1, label])
+            if np.isnan(projected):
+                n_left -= 1
+                labels[i, k] = labels[i, n_left]
+                labels[i, n_left] = label
                 continue
-            if change != 0.0:
-                step = 2.0 * dual.S[i, label] * r[label] * change
+            found[0, label] = min(found[0, label], projected)
+            found[1, label] = max(found[1, label], projected)
+            if new != old:
+                A[i, label] = new
+                step = 2.0 * sign * r[label] * (new - old)
                 if few:
                     row_axpy_label(step, X, i, Z, label)
                 else:
@@ -184,8 +166,8 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, gap_parts):
         if moved:
             row_ger(X, i, steps, Z)
             steps[:] = 0.0
-        position = _close_row(active, position, count)
-    _end(active, found)
+        position = _close_row(rows, count, position, n_left)
+    _end(bounds, found)
 
 
 @kernel
@@ -202,35 +184,49 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, gap_parts):
     Z : ndarray (d, L)
     gap_parts : ndarray (L,), written: parts of the duality gap at the margins met on the way
     """
+    A, S, targets, row_upper, label_upper, sqnorm = dual
+    rows, labels, count, bounds, state = active
+    has_targets = targets.shape[0] > 0
     n_labels = Z.shape[1]
-    found = _begin(active, gap_parts, n_labels)
+    found = _begin(rows, count, state, gap_parts, n_labels)
     scores = np.empty(n_labels)
     steps = np.zeros(n_labels)
     position = 0
-    while position < active.count[-1]:
-        i = active.rows[position]
-        count = active.count[i]
+    while position < count[-1]:
+        i = rows[position]
+        n_left = count[i]
         row_gemv(X, i, Z, scores)
         moved = False
         k = 0
-        while k < count:
-            label = active.labels[i, k]
-            curvature = 2.0 * dual.sqnorm[i] * diagonal[label]
-            change = _visit(dual, active, found, i, label, scores[label], curvature, gap_parts)
-            if np.isnan(change):
-                count = _shrink_label(active, i, k, count)
+        while k < n_left:
+            label = labels[i, k]
+            sign = S[i, label]
+            old = A[i, label]
+            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
+            score = scores[label]
+            gradient = sign * score - (targets[i, label] if has_targets else 1.0)
+            gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
+            curvature = 2.0 * sqnorm[i] * diagonal[label]
+            new, projected = _coordinate(old, gradient, upper, curvature, bounds[0, label], bounds[1, label])
+            if np.isnan(projected):
+                n_left -= 1
+                labels[i, k] = labels[i, n_left]
+                labels[i, n_left] = label
                 continue
-            if change != 0.0:
-                step = 2.0 * dual.S[i, label] * change
+            found[0, label] = min(found[0, label], projected)
+            found[1, label] = max(found[1, label], projected)
+            if new != old:
+                A[i, label] = new
+                step = 2.0 * sign * (new - old)
                 row_axpy(step, R, label, steps)
-                row_axpy(step * dual.sqnorm[i], R, label, scores)
+                row_axpy(step * sqnorm[i], R, label, scores)
                 moved = True
             k += 1
         if moved:
             row_ger(X, i, steps, Z)
             steps[:] = 0.0
-        position = _close_row(active, position, count)
-    _end(active, found)
+        position = _close_row(rows, count, position, n_left)
+    _end(bounds, found)
 
 
 @kernel
@@ -247,38 +243,51 @@ def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
     W : ndarray (d, k)
     gap_parts : ndarray (L,), written: parts of the duality gap at the margins met on the way
     """
+    A, S, targets, row_upper, label_upper, sqnorm = dual
+    rows, labels, count, bounds, state = active
+    has_targets = targets.shape[0] > 0
     rank = F.shape[1]
-    found = _begin(active, gap_parts, F.shape[0])
+    found = _begin(rows, count, state, gap_parts, F.shape[0])
     hidden = np.empty(rank)  # x_i^T W
     steps = np.zeros(rank)
     position = 0
-    while position < active.count[-1]:
-        i = active.rows[position]
-        count = active.count[i]
+    while position < count[-1]:
+        i = rows[position]
+        n_left = count[i]
         row_gemv(X, i, W, hidden)
         moved = False
         k = 0
-        while k < count:
-            label = active.labels[i, k]
+        while k < n_left:
+            label = labels[i, k]
+            sign = S[i, label]
+            old = A[i, label]
+            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
             score = 0.0
             for h in range(rank):
                 score += hidden[h] * F[label, h]
-            curvature = 2.0 * dual.sqnorm[i] * diagonal[label]
-            change = _visit(dual, active, found, i, label, score, curvature, gap_parts)
-            if np.isnan(change):
-                count = _shrink_label(active, i, k, count)
+            gradient = sign * score - (targets[i, label] if has_targets else 1.0)
+            gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
+            curvature = 2.0 * sqnorm[i] * diagonal[label]
+            new, projected = _coordinate(old, gradient, upper, curvature, bounds[0, label], bounds[1, label])
+            if np.isnan(projected):
+                n_left -= 1
+                labels[i, k] = labels[i, n_left]
+                labels[i, n_left] = label
                 continue
-            if change != 0.0:
-                step = 2.0 * dual.S[i, label] * change
+            found[0, label] = min(found[0, label], projected)
+            found[1, label] = max(found[1, label], projected)
+            if new != old:
+                A[i, label] = new
+                step = 2.0 * sign * (new - old)
                 row_axpy(step, F, label, steps)
-                row_axpy(step * dual.sqnorm[i], F, label, hidden)
+                row_axpy(step * sqnorm[i], F, label, hidden)
                 moved = True
             k += 1
         if moved:
             row_ger(X, i, steps, W)
             steps[:] = 0.0
-        position = _close_row(active, position, count)
-    _end(active, found)
+        position = _close_row(rows, count, position, n_left)
+    _end(bounds, found)
 
 
 @kernel
@@ -291,12 +300,13 @@ def m3l_dual_average(X, dual, V):
     dual : Dual
     V : ndarray (d, L)
     """
-    n_samples, n_labels = dual.A.shape
+    A, S = dual.A, dual.S
+    n_samples, n_labels = A.shape
     signed = np.empty(n_labels)
     for i in range(n_samples):
         any_positive = False
         for label in range(n_labels):
-            signed[label] = dual.S[i, label] * dual.A[i, label]
+            signed[label] = S[i, label] * A[i, label]
             if signed[label] != 0.0:
                 any_positive = True
         if any_positive:
@@ -314,18 +324,20 @@ def m3l_sums(X, dual, Z, sums):
     Z : ndarray (d, L)
     sums : ndarray (2, L), written
     """
-    n_samples, n_labels = dual.A.shape
+    A, S, targets, row_upper, label_upper, _ = dual
+    n_samples, n_labels = A.shape
+    has_targets = targets.shape[0] > 0
     scores = np.empty(n_labels)
     recent = np.zeros((2, n_labels))  # summed apart, so that rounding grows with n / 1024 and not with n
     sums[:] = 0.0
     for i in range(n_samples):
         row_gemv(X, i, Z, scores)
         for label in range(n_labels):
-            target = _target(dual, i, label)
-            loss = target - dual.S[i, label] * scores[label]
+            target = targets[i, label] if has_targets else 1.0
+            loss = target - S[i, label] * scores[label]
             if loss > 0.0:
-                recent[0, label] += _upper(dual, i, label) * loss
-            recent[1, label] += target * dual.A[i, label]
+                recent[0, label] += row_upper[i] * label_upper[1 if S[i, label] > 0 else 0, label] * loss
+            recent[1, label] += target * A[i, label]
         if i % 1024 == 1023 or i == n_samples - 1:
             sums += recent
             recent[:] = 0.0
