@@ -109,7 +109,8 @@ def test_badly_scaled_features_still_converge(rng, kind, n):
     problem = with_identity(BAD_SCALES[kind](Z), S, np.ones(n), np.ones((2, 2)))
     result = solve(problem, tol=1e-4, max_iter=500)
     assert result.status is Status.CONVERGED
-    assert_allclose(result.primal, problem.primal(problem.dual_average(result.dual_coef)), rtol=1e-9)
+    # Sums of n terms of size |x| |x| with |x| = 2e4 cancel to margins of size 1: eps |x|^2 sqrt(n) is 1e-6.
+    assert_allclose(result.primal, problem.primal(problem.dual_average(result.dual_coef)), rtol=1e-6)
     duals = [c.dual for c in result.history]
     assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(duals))
 
