@@ -19,7 +19,10 @@ def warmup() -> None:
     """
     from .m3l import M3LClassifier
 
-    X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0], [0.0, 0.5]])
-    Y = np.array([[1, 0], [0, 1], [1, 1], [0, 0]])
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(8, 3)), rng.integers(0, 2, size=(8, 30))
+    chain = sp.diags_array([0.4, 1.0, 0.4], offsets=[-1, 0, 1], shape=(30, 30))  # stays sparse
+    priors = (None, np.eye(30) + 0.1, np.ones((30, 30)), chain)  # diagonal, dense, low rank, sparse
     for features in (X, sp.csr_array(X)):
-        M3LClassifier(random_state=0).fit(features, Y)
+        for prior in priors:
+            M3LClassifier(label_correlation=prior, tol=0.1, random_state=0).fit(features, Y)
