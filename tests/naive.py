@@ -36,8 +36,8 @@ class Xoshiro:
             values[i], values[j] = values[j], values[i]
 
 
-def m3l_epochs(X, S, U, R, T, n_epochs, words):
-    """Dual coordinate descent on M3L, all variables, rows in the order the kernel would take them.
+def m3l_epochs(X, S, U, R, T, n_epochs, words, shuffle_labels):
+    """Dual coordinate descent on M3L, all variables, rows and labels in the order the kernel would take them.
 
     Minimises over one A_il at a time, others fixed: no shrinking, no shared products.
     """
@@ -46,10 +46,15 @@ def m3l_epochs(X, S, U, R, T, n_epochs, words):
     A = np.zeros((n, n_labels))
     rng = Xoshiro(words)
     rows = list(range(n))
+    labels = [list(range(n_labels)) for _ in range(n)]
     for _ in range(n_epochs):
         rng.shuffle(rows)
         for i in rows:
-            for label in range(n_labels):
+            for k in range(n_labels):
+                if shuffle_labels:
+                    chosen = k + rng.below(n_labels - k)
+                    labels[i][k], labels[i][chosen] = labels[i][chosen], labels[i][k]
+                label = labels[i][k]
                 z = np.zeros(d)
                 for j in range(n):
                     for m in range(n_labels):
@@ -62,3 +67,101 @@ def m3l_epochs(X, S, U, R, T, n_epochs, words):
                 else:
                     A[i, label] = min(max(A[i, label] - gradient / (2.0 * q), 0.0), U[i, label])
     return A
+
+
+class LabelRows:
+    """Rows of one label: visited and kept in this pass, still to come, and those that left the active set."""
+
+    def __init__(self, n):
+        self.kept, self.to_come, self.left = [], list(range(n)), []
+
+    def new_pass(self):
+        self.to_come, self.kept = self.kept + self.to_come, []
+
+    def activate_all(self):
+        self.to_come, self.left = self.kept + self.to_come + self.left, []
+        self.kept = []
+
+
+def m3l_gradient(A, X, S, R, T, i, label):
+    """G_il = S_il z_l . x_i - t_il with z_l summed from all dual variables."""
+    score = 0.0
+    for j in range(len(X)):
+        for m in range(len(R)):
+            score += 2.0 * R[m][label] * S[j, m] * A[j, m] * float(X[j] @ X[i])
+    return S[i, label] * score - (T[i, label] if T.size else 1.0)
+
+
+def m3l_label_pass(A, rows, bounds, X, S, U, R, T, run_length, rng):
+    """One pass of section 6 of the M3L paper: runs of variables along random labels, those that look settled leave.
+
+    Changes A and rows. Returns [smallest, largest] projected gradient of every label (inf, -inf if not visited), and
+    the sum of the gap's parts.
+    """
+    n_labels = len(R)
+    found = [[np.inf, -np.inf] for _ in range(n_labels)]
+    gap = 0.0
+    order = []
+    for label in range(n_labels):
+        rows[label].new_pass()
+        order += [label] * -(-len(rows[label].to_come) // run_length)
+    rng.shuffle(order)
+    for label in order:
+        here = rows[label]
+        for _ in range(min(run_length, len(here.to_come))):
+            p = rng.below(len(here.to_come))
+            i = here.to_come[p]
+            G, a, u = m3l_gradient(A, X, S, R, T, i, label), A[i, label], U[i, label]
+            gap += 2.0 * (a * G if G >= 0 else (a - u) * G)
+            if (a <= 0 and (G > bounds[label][1] or u <= 0)) or (a >= u > 0 and G < bounds[label][0]):
+                here.to_come[p] = here.to_come[-1]
+                here.to_come.pop()
+                here.left.insert(0, i)
+                continue
+            here.to_come[p] = here.to_come[0]
+            here.to_come.pop(0)
+            here.kept.append(i)
+            projected = min(G, 0.0) if a <= 0 else max(G, 0.0) if a >= u else G
+            found[label] = [min(found[label][0], projected), max(found[label][1], projected)]
+            q = 2.0 * float(X[i] @ X[i]) * R[label][label]
+            if projected != 0.0:
+                A[i, label] = min(max(a - G / q, 0.0), u) if q > 0 else (u if G < 0 else 0.0)
+    return found, gap
+
+
+def m3l_extremal_gradients(found, R):
+    """Eqs. (44) and (45) of the M3L paper with |R_kl| / R_kk in place of |R_kl|."""
+    bounds = []
+    for label in range(len(R)):
+        lowest, highest = found[label]
+        for k in range(len(R)):
+            if k != label and R[k][k] > 0 and R[k][label] != 0:
+                share = abs(R[k][label]) / R[k][k]
+                lowest, highest = min(lowest, share * found[k][0]), max(highest, share * found[k][1])
+        bounds.append([lowest if lowest < 0 else -np.inf, highest if highest > 0 else np.inf])
+    return bounds
+
+
+def m3l_dcd(X, S, U, R, T, words, switch_at, tau_factor):
+    """The scheme of section 6 of the M3L paper; yields A, active rows and extrema after each pass."""
+    n, n_labels = S.shape
+    A, rng = np.zeros((n, n_labels)), Xoshiro(words)
+    rows = [LabelRows(n) for _ in range(n_labels)]
+    free = [[-np.inf, np.inf]] * n_labels
+    bounds, tau = free, 0.0
+    run_length = n_labels if np.count_nonzero(R) == np.count_nonzero(np.diag(R)) else 1
+    margin = T.max() if T.size else 1.0
+    while True:
+        everything = not any(r.left for r in rows)
+        found, _ = m3l_label_pass(A, rows, bounds, X, S, U, R, T, run_length, rng)
+        bounds = m3l_extremal_gradients(found, R)
+        largest = max(max(-low, high, 0.0) for low, high in found)
+        if largest <= switch_at * margin:
+            run_length = n_labels
+        if everything:
+            tau = tau_factor * largest
+        elif largest <= tau:
+            bounds = free
+            for r in rows:
+                r.activate_all()
+        yield A, [r.kept + r.to_come for r in rows], found

@@ -29,7 +29,17 @@ LAYERS = {
     "model_selection": ({"_indicator"}, {"numpy", "scipy", "sklearn"}),
     "thresholds": ({"_indicator", "metrics", "model_selection"}, {"numpy", "scipy", "sklearn", "joblib"}),
     "estimators": (
-        {"_validation", "kernels", "problems", "graphs", "solvers", "metrics", "model_selection", "thresholds"},
+        {
+            "_indicator",
+            "_validation",
+            "kernels",
+            "problems",
+            "graphs",
+            "solvers",
+            "metrics",
+            "model_selection",
+            "thresholds",
+        },
         {"numpy", "scipy", "sklearn", "joblib"},
     ),
     "cli": (

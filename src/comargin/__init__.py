@@ -13,12 +13,22 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import data, graphs, metrics, model_selection, thresholds
-    from .estimators import M3LClassifier, warmup
+    from .estimators import M3LClassifier, ZeroShotClassifier, warmup
 
 _SUBMODULES = ("data", "graphs", "metrics", "model_selection", "thresholds")
-_ATTRIBUTES = {"M3LClassifier": "estimators", "warmup": "estimators"}
+_ATTRIBUTES = dict.fromkeys(("M3LClassifier", "ZeroShotClassifier", "warmup"), "estimators")
 
-__all__ = ["M3LClassifier", "data", "graphs", "metrics", "model_selection", "thresholds", "warmup", "__version__"]
+__all__ = [
+    "M3LClassifier",
+    "ZeroShotClassifier",
+    "data",
+    "graphs",
+    "metrics",
+    "model_selection",
+    "thresholds",
+    "warmup",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,15 +9,17 @@ import pytest
 CODE = """
 import numpy as np, scipy.sparse as sp
 import comargin
-from comargin.kernels import _m3l
+from comargin.kernels import _m3l, _m3l_pairs
 
 comargin.warmup()
 epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_factor_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
+epochs.append(_m3l_pairs.m3l_pair_visits)
 before = [len(kernel.signatures) for kernel in epochs]
 X, Y = np.eye(6), np.eye(6, dtype=int)
 for features in (X, sp.csr_array(X)):
     for prior in (None, np.eye(6) + 0.2, np.ones((6, 6)), "train"):
         comargin.M3LClassifier(label_correlation=prior, random_state=0).fit(features, Y)
+        comargin.M3LClassifier(kernel="rbf", label_correlation=prior).fit(features, Y)
 assert [len(kernel.signatures) for kernel in epochs] == before, before
 print(before)
 """
@@ -27,4 +29,4 @@ print(before)
 def test_warmup_compiles_everything():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == "[2, 4, 2, 2, 2]"
+    assert done.stdout.strip() == "[2, 4, 2, 2, 2, 2]"

@@ -100,5 +100,6 @@ def test_not_finite_survives(bad):
 
 def test_every_primitive_has_a_compiled_body():
     plain = {n for n in vars(_rows) if n.startswith("row_")}
-    assert plain == {"row_gemv", "row_ger", "row_dot_label", "row_axpy_label", "row_axpy"}
+    here = {"row_gemv", "row_ger", "row_dot_label", "row_axpy_label", "row_axpy"}
+    assert plain == here | {"row_collect", "row_spread"}  # these two: test_m3l_dcd_pass.py
     assert all(hasattr(_rows, f"_{n}") for n in plain)

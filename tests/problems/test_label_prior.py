@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from tests.priors import PRIORS, make_prior
 
 from comargin.problems import identity_prior, split_prior
+from comargin.problems.label_prior import whole_prior
 
 
 def together(parts, n_labels):
@@ -69,3 +70,12 @@ def test_rounding_is_forgiven(rng):
     F = rng.normal(size=(30, 4))
     R = F @ F.T + 1e-13 * rng.normal(size=(30, 30))
     assert split_prior(R, 30)[0].matrix.shape == (30, 4)
+
+
+@pytest.mark.parametrize("kind", PRIORS)
+def test_parts_make_up_the_whole_and_factors_their_part(kind, rng):
+    R = make_prior(kind, 7, rng)
+    prior = split_prior(R, 7)
+    assert_allclose(whole_prior(prior).toarray(), R.toarray() if sp.issparse(R) else R, atol=1e-12)
+    for part in prior:
+        assert_allclose(part.factor() @ part.factor().T, part.to_array(), atol=1e-12)

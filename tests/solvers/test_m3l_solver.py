@@ -200,3 +200,22 @@ def test_label_blocks_cover(rng):
         assert_array_equal(covered, np.arange(n_labels))
     mixed = label_blocks(split_prior(make_prior("components", 70, rng), 70))
     assert_array_equal(np.sort(np.concatenate([part.labels for part in mixed])), np.arange(70))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_few_classes_behind_many_labels_are_no_obstacle(rng, sparse):
+    """R of rank 2: single variables creep, the interior-point method sees all labels at once."""
+    classes = np.array(
+        [[1, -1, 1, -1], [-1, 1, -1, -1], [-1, -1, 1, 1], [1, 1, 1, -1], [-1, -1, -1, -1]], dtype=np.int8
+    )
+    unseen = np.array([[1, 1, -1, -1], [-1, 1, 1, 1]])
+    S = classes[rng.integers(0, 5, size=120)]
+    X = S @ rng.normal(size=(4, 9)) + 0.7 * rng.normal(size=(120, 9))
+    R = unseen.T @ unseen / 2
+    problem = M3LProblem(
+        sp.csr_array(X) if sparse else X, S, np.ones(120), np.ones((2, 4)), split_prior(R, 4), NO_TARGETS
+    )
+    result = solve(problem, tol=1e-6, max_iter=100)
+    assert result.status is Status.CONVERGED
+    optimum, _ = reference.m3l_optimum(X, S, np.ones(S.shape), R)
+    assert_allclose(result.primal, optimum, rtol=2e-6)

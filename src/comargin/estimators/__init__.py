@@ -6,6 +6,7 @@ The base classes are public for learners of your own: see ``docs/own_learner.md`
 from ._base import Interval, LinearMultilabelClassifier, MultilabelClassifier, StrOptions
 from ._warmup import warmup
 from .m3l import M3LClassifier
+from .zero_shot import ZeroShotClassifier
 
 __all__ = [
     "Interval",
@@ -13,5 +14,6 @@ __all__ = [
     "M3LClassifier",
     "MultilabelClassifier",
     "StrOptions",
+    "ZeroShotClassifier",
     "warmup",
 ]

@@ -94,7 +94,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """
         with self._all_or_nothing():
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
-            data = validate_training(self, X, y, sample_weight, add_intercept=getattr(self, "fit_intercept", False))
+            data = validate_training(self, X, y, sample_weight, add_intercept=self._appends_constant())
             if previous is not None and previous.shape != data.Y.shape:
                 raise ValueError(
                     f"warm_start=True continues on the same rows and labels: the fit before had {previous.shape[0]} "
@@ -111,6 +111,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             self.n_iter_ = result.n_iter
             if self.warm_start:
                 self._dual_start = result.dual_coef
+            for name in getattr(self, "_own_attributes", ()):  # another kernel may leave others behind
+                delattr(self, name)
+            self._own_attributes = tuple(attributes)
             for name, value in attributes.items():
                 setattr(self, name, value)
         if result.status in (Status.MAX_ITER, Status.STALLED):
@@ -149,6 +152,10 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._targets.decode(self._scores(X))
+
+    def _appends_constant(self) -> bool:
+        """Whether the rows get a constant-1 feature before they are learned from."""
+        return getattr(self, "fit_intercept", False)
 
     def _control(self) -> Control:
         """What the parameters say about a running solver."""

@@ -26,3 +26,5 @@ def warmup() -> None:
     for features in (X, sp.csr_array(X)):
         for prior in priors:
             M3LClassifier(label_correlation=prior, tol=0.1, random_state=0).fit(features, Y)
+    for prior in (None, chain):
+        M3LClassifier(kernel="rbf", label_correlation=prior, tol=0.1).fit(X, Y)

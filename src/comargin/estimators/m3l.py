@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
+from dataclasses import replace
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.class_weight import compute_sample_weight
 
-from .._validation import TrainingData, kernel_view, label_weights
+from .._validation import Matrix, TrainingData, kernel_view, label_weights, validate_features
 from ..graphs import LabelGraph, smoothed_correlation
 from ..problems.label_prior import PriorPart, identity_prior, split_prior
-from ..problems.m3l import M3LProblem
+from ..problems.m3l import M3LKernelProblem, M3LProblem
 from ..solvers import Checkpoint, Result
+from ..solvers._gram_cache import GramCache
 from ..solvers.m3l import label_blocks, solve_m3l
+from ..solvers.m3l_dcd import solve_m3l_dcd
+from ..solvers.m3l_kernel import solve_m3l_kernel
 from ._base import Interval, LinearMultilabelClassifier, StrOptions
+from ._kernels import KernelFunction, resolve_gamma
 
 
 class M3LClassifier(LinearMultilabelClassifier):
-    r"""Max-margin multi-label classifier with correlated labels, linear, solved to a certified optimum.
+    r"""Max-margin multi-label classifier with correlated labels, linear or kernel, solved to a certified optimum.
 
     Minimises, over weights :math:`z_l` of every label (the columns of Z),
 
@@ -35,6 +40,17 @@ class M3LClassifier(LinearMultilabelClassifier):
     C : float, default=1.0
         Cost of an error. Without label correlation, a one-vs-rest hinge-loss SVM with cost C' is the same problem with
         C = C' / 2.
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+        What takes the place of :math:`x_i^\top x_j`. "precomputed" takes kernel matrices for X: those of the training
+        rows in ``fit``, of new rows with all training rows in ``predict``. A callable gets two matrices of rows and
+        returns the kernel values of all pairs.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf", :math:`\exp(-\gamma \|x - x'\|^2)`, and "poly". "scale" is 1 / (n_features * X.var()), "auto" is
+        1 / n_features.
+    degree : int, default=3
+        Of "poly", :math:`(\gamma\, x^\top x' + c_0)^{degree}`.
+    coef0 : float, default=1.0
+        :math:`c_0` of "poly"; not negative, or it would not be a kernel.
     label_correlation : None, "train", array-like or LabelGraph of shape (n_labels, n_labels), default=None
         R, symmetric and positive semi-definite; it may be singular, as that of
         :func:`comargin.graphs.correlation_from_classes` is. None is the identity, independent labels. "train" is
@@ -43,15 +59,22 @@ class M3LClassifier(LinearMultilabelClassifier):
         "hamming" asks for the margin :math:`t_{il} = 1`. "correlated" asks for :math:`t_{il} = s_{il} (R s_i)_l`, so
         that a mistake costs more where correlated labels agree; R must be diagonally dominant.
     fit_intercept : bool, default=True
-        Append a constant-1 feature (its weight is regularised like the others), reported as ``intercept_``.
+        Append a constant-1 feature (its weight is regularised like the others), reported as ``intercept_``; for
+        kernels in their feature space: 1 is added to every kernel value.
     class_weight : None, "balanced", dict or list of dict, default=None
         For an indicator Y: ``{0: w, 1: w}`` weighs negatives and positives of every label, a list has one such dict
         per label; "balanced" gives both sides of every label the same total weight. For a 1-D y: weights of the
         classes, as in scikit-learn.
+    solver : {"auto", "dcd", "smo"}, default="auto"
+        "auto" is the fastest: all labels of a row together (linear), or pairs of variables over one kernel matrix for
+        all labels. The paper's own schemes stay for comparison: "dcd" (linear, single dual variables, several along a
+        label) and "smo" (kernels, "linear" too: always the label of the worst variable).
+    cache_size : float, default=1000
+        Megabytes of memory for rows of the kernel matrix, shared by all labels and threads.
     tol : float, default=1e-3
         Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Most passes over the rows; a ``ConvergenceWarning`` tells when they did not suffice.
+        Most passes over the rows (kernels: over the labels); a ``ConvergenceWarning`` tells when they did not suffice.
     n_jobs : int, default=None
         Threads, over blocks of labels: components of the label correlation, independent labels 32 at a time. The
         result is the same for any number.
@@ -67,7 +90,14 @@ class M3LClassifier(LinearMultilabelClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (n_labels, n_features)
-        Weights.
+        Weights (linear kernel only).
+    support_ : int ndarray of shape (n_support,)
+        Training rows that scores depend on (kernels only, as the next two).
+    support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
+        These rows; None when the kernel is precomputed.
+    dual_coef_ : ndarray of shape (n_labels, n_support)
+        Their coefficients: scores are kernel values with the support rows times ``dual_coef_.T``, plus
+        ``intercept_``.
     intercept_ : ndarray of shape (n_labels,)
         Weights of the constant feature; zero without intercept.
     objective_, dual_objective_, duality_gap_ : float
@@ -110,6 +140,12 @@ class M3LClassifier(LinearMultilabelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
+        "kernel": [StrOptions({"linear", "rbf", "poly", "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"auto", "dcd", "smo"})],
         "class_weight": [None, StrOptions({"balanced"}), dict, list],
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
         "loss": [StrOptions({"hamming", "correlated"})],
@@ -120,10 +156,16 @@ class M3LClassifier(LinearMultilabelClassifier):
         self,
         C: float = 1.0,
         *,
+        kernel: str | Callable[[Any, Any], Any] = "linear",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
         label_correlation: Any = None,
         loss: str = "hamming",
         fit_intercept: bool = True,
         class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
+        solver: str = "auto",
+        cache_size: float = 1000,
         tol: float = 1e-3,
         max_iter: int = 1000,
         n_jobs: int | None = None,
@@ -133,10 +175,16 @@ class M3LClassifier(LinearMultilabelClassifier):
         warm_start: bool = False,
     ) -> None:
         self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
         self.label_correlation = label_correlation
         self.loss = loss
         self.fit_intercept = fit_intercept
         self.class_weight = class_weight
+        self.solver = solver
+        self.cache_size = cache_size
         self.tol = tol
         self.max_iter = max_iter
         self.n_jobs = n_jobs
@@ -146,19 +194,82 @@ class M3LClassifier(LinearMultilabelClassifier):
         self.warm_start = warm_start
 
     def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+        return self._prepare(data)(self.C, start)
+
+    def _prepare(self, data: TrainingData) -> Callable[[float, np.ndarray | None], tuple[Result, dict[str, Any]]]:
+        """Everything that does not depend on C, once; returns a function of C and a dual start that solves."""
+        if self.solver == "dcd" and self.kernel != "linear":
+            raise ValueError(f'solver="dcd" needs kernel="linear", got kernel={self.kernel!r}; use "smo" or "auto"')
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         prior = self._prior(data)
-        problem = M3LProblem(data.X, S, self.C * row_weight, label_weight, prior, self._targets_of(S, prior))
-        result = solve_m3l(
-            problem,
-            kernel_view(data.X),
-            self._control(),
-            seeds=self._seeds(len(label_blocks(prior))),
-            n_threads=self._n_threads(),
-            start=start,
-        )
-        return result, self._linear_attributes(result.coef)
+        targets = self._targets_of(S, prior)
+        if self._in_feature_space():
+            linear = M3LProblem(data.X, S, row_weight, label_weight, prior, targets)
+            view = kernel_view(data.X)
+            seeds = self._seeds(1 if self.solver == "dcd" else len(label_blocks(prior)))
+
+            def solve_linear(C: float, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+                problem = replace(linear, row_upper=C * row_weight)
+                if self.solver == "dcd":
+                    result = solve_m3l_dcd(problem, view, self._control(), seed=seeds[0], start=start)
+                else:
+                    n_threads = self._n_threads()
+                    result = solve_m3l(problem, view, self._control(), seeds=seeds, n_threads=n_threads, start=start)
+                return result, self._linear_attributes(result.coef)
+
+            return solve_linear
+
+        gamma = resolve_gamma(self.gamma, data.X)
+        function = KernelFunction(self.kernel, gamma, self.degree, self.coef0)
+        gram = function.gram(data.X, constant=1.0 if self.fit_intercept else 0.0)
+        cache = GramCache(gram, self.cache_size)
+        dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets)
+
+        def solve_kernel(C: float, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+            problem = replace(dual, row_upper=C * row_weight)
+            scheme = "smo" if self.solver == "smo" else "pairs"
+            result = solve_m3l_kernel(
+                problem, cache, self._control(), n_threads=self._n_threads(), start=start, scheme=scheme
+            )
+            return result, self._kernel_attributes(function, data.X, result.coef)
+
+        return solve_kernel
+
+    def _in_feature_space(self) -> bool:
+        """Whether weights of the features are learned, and not dual coefficients."""
+        return isinstance(self.kernel, str) and self.kernel == "linear" and self.solver != "smo"
+
+    def _appends_constant(self) -> bool:
+        return self.fit_intercept and self._in_feature_space()
+
+    def _kernel_attributes(self, function: KernelFunction, X: Matrix, coef: np.ndarray) -> dict[str, Any]:
+        support = np.flatnonzero(coef.any(axis=0))
+        dual_coef = np.ascontiguousarray(coef[:, support])
+        precomputed = function.kernel == "precomputed"
+        attributes = {
+            "support_": support,
+            "support_vectors_": None if precomputed else X[support],
+            "dual_coef_": dual_coef,
+            "intercept_": dual_coef.sum(axis=1) if self.fit_intercept else np.zeros(len(dual_coef)),
+            "_kernel_function": function,
+        }
+        if function.kernel == "linear":
+            attributes["coef_"] = np.asarray((X[support].T @ dual_coef.T).T)
+        return attributes
+
+    def _scores(self, X: Any) -> np.ndarray:
+        if hasattr(self, "coef_"):
+            return super()._scores(X)
+        X = validate_features(self, X)
+        scores = self._kernel_function.scores(X, self.support_vectors_, self.support_, self.dual_coef_)
+        return scores + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
 
     def _prior(self, data: TrainingData) -> tuple[PriorPart, ...]:
         """R, checked and split into the parts that are solved on their own."""

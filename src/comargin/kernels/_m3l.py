@@ -6,7 +6,8 @@
 For row i all labels share one product with x_i, contiguous in memory. With G_il = S_il (x_i^T Z)_l - t_il and
 q_i = ||x_i||^2 the exact step along A_il is A_il <- clip(A_il - G_il / (2 q_i R_ll), 0, U_il); it changes the scores
 of the row by 2 q_i S_il R_l. Three kernels, by the form of R: diagonal, general (dense or CSR), and R = F F^T of low
-rank, where W = 2 V F stands for Z = W F^T.
+rank, where W = 2 V F stands for Z = W F^T. Where labels are coupled, those of a row are visited in random order: always
+in the same order it takes two to three times as many passes.
 
 Shrinking follows LIBLINEAR, label by label: (i, l) leaves the active set when A_il sits at a bound and G_il points
 outwards by more than the largest violation of the pass before.
@@ -19,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import kernel
-from ._random import shuffle
+from ._random import random_below, shuffle
 from ._rows import row_axpy, row_axpy_label, row_dot_label, row_gemv, row_ger
 
 
@@ -199,7 +200,10 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, gap_parts):
         moved = False
         k = 0
         while k < n_left:
-            label = labels[i, k]
+            chosen = k + random_below(state, n_left - k)
+            label = labels[i, chosen]
+            labels[i, chosen] = labels[i, k]
+            labels[i, k] = label
             sign = S[i, label]
             old = A[i, label]
             upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
@@ -258,7 +262,10 @@ def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
         moved = False
         k = 0
         while k < n_left:
-            label = labels[i, k]
+            chosen = k + random_below(state, n_left - k)
+            label = labels[i, chosen]
+            labels[i, chosen] = labels[i, k]
+            labels[i, k] = label
             sign = S[i, label]
             old = A[i, label]
             upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]

@@ -170,3 +170,86 @@ def _row_axpy(step, X, i, out):
                 out[j] += step * X[i, j]
 
     return impl
+
+
+def row_collect(step, X, i, total, marked, features, n_features):
+    """Add step * x_i to ``total`` and list its features; returns how many ``features`` now lists, each once."""
+    idx, val = _row(X, i)
+    total[idx] += step * val
+    for j in np.arange(len(total))[idx]:
+        if not marked[j]:
+            marked[j] = True
+            features[n_features] = j
+            n_features += 1
+    return n_features
+
+
+@overload(row_collect, jit_options=_FAST)
+def _row_collect(step, X, i, total, marked, features, n_features):
+    if _is_csr(X):
+
+        def impl(step, X, i, total, marked, features, n_features):
+            for k in range(X.indptr[i], X.indptr[i + 1]):
+                j = X.indices[k]
+                total[j] += step * X.data[k]
+                if not marked[j]:
+                    marked[j] = True
+                    features[n_features] = j
+                    n_features += 1
+            return n_features
+    else:
+
+        def impl(step, X, i, total, marked, features, n_features):
+            for j in range(X.shape[1]):
+                total[j] += step * X[i, j]
+            if n_features == 0:
+                for j in range(X.shape[1]):
+                    marked[j] = True
+                    features[j] = j
+            return X.shape[1]
+
+    return impl
+
+
+def row_spread(R, label, total, features, n_features, Z):
+    """Add 2 R_kl total_j to Z[j, k] for every k but ``label`` and every listed j."""
+    partners, r = _row(R, label)
+    weights = np.zeros(Z.shape[1])
+    weights[partners] = 2.0 * r
+    weights[label] = 0.0
+    j = features[:n_features]
+    Z[j] += np.outer(total[j], weights)
+
+
+@overload(row_spread, jit_options=_FAST)
+def _row_spread(R, label, total, features, n_features, Z):
+    if _is_csr(R):  # Z[:, k] is contiguous
+
+        def impl(R, label, total, features, n_features, Z):
+            for p in range(R.indptr[label], R.indptr[label + 1]):
+                k = R.indices[p]
+                if k == label:
+                    continue
+                weight = 2.0 * R.data[p]
+                if n_features == Z.shape[0]:
+                    for j in range(Z.shape[0]):
+                        Z[j, k] += weight * total[j]
+                else:
+                    for f in range(n_features):
+                        j = features[f]
+                        Z[j, k] += weight * total[j]
+    else:  # Z[j] is contiguous
+
+        def impl(R, label, total, features, n_features, Z):
+            n_labels = Z.shape[1]
+            weights = np.empty(n_labels)
+            for k in range(n_labels):
+                weights[k] = 2.0 * R[label, k]
+            weights[label] = 0.0
+            for f in range(n_features):
+                j = features[f]
+                value = total[j]
+                for k in range(n_labels):
+                    Z[j, k] += value * weights[k]
+
+    return impl

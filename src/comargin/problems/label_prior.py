@@ -69,6 +69,10 @@ class PriorPart:
         """R as a dense array."""
         return self.apply(np.eye(len(self.labels)))
 
+    def factor(self) -> np.ndarray:
+        """F of shape (m, rank) with R = F F^T."""
+        return np.asarray(self.matrix) if self.form == "factor" else _factor_of(*np.linalg.eigh(self.to_array()))
+
 
 def identity_prior(n_labels: int) -> tuple[PriorPart, ...]:
     """R = I.
@@ -132,6 +136,33 @@ def split_prior(R: Any, n_labels: int, name: str = "label_correlation") -> tuple
     return tuple(parts)
 
 
+def whole_prior(prior: tuple[PriorPart, ...]) -> sp.csr_array:
+    """R of all labels, put together from its parts.
+
+    Parameters
+    ----------
+    prior : tuple of PriorPart
+        Parts that cover all labels.
+
+    Returns
+    -------
+    csr_array of shape (n_labels, n_labels)
+        Without stored zeros.
+    """
+    n_labels = sum(len(part.labels) for part in prior)
+    R = sp.csr_array((n_labels, n_labels))
+    for part in prior:
+        if part.form == "diagonal":
+            block = sp.diags_array(part.matrix)
+        else:
+            block = part.matrix if part.form == "sparse" else part.to_array()
+        block = sp.coo_array(block)
+        R = R + sp.csr_array((block.data, (part.labels[block.row], part.labels[block.col])), shape=R.shape)
+    R = sp.csr_array(R)
+    R.eliminate_zeros()
+    return R
+
+
 def _dense(R: Any, name: str) -> np.ndarray:
     array = np.asarray(R)
     if array.dtype.kind not in "biuf" or array.ndim != 2:
@@ -144,12 +175,18 @@ def _component(labels: np.ndarray, R: sp.csr_array, largest: float, name: str) -
     dense = R.toarray()
     values, vectors = np.linalg.eigh(dense)
     _check_eigenvalue(float(values[0]), largest, name)
-    keep = values > _RANK * values[-1]
-    if 2 * np.count_nonzero(keep) <= len(labels):
-        return PriorPart(labels, "factor", np.ascontiguousarray(vectors[:, keep] * np.sqrt(values[keep])))
+    F = _factor_of(values, vectors)
+    if 2 * F.shape[1] <= len(labels):
+        return PriorPart(labels, "factor", F)
     if 8 * R.nnz <= dense.size:  # a gathered product costs several times a contiguous one
         return PriorPart(labels, "sparse", R)
     return PriorPart(labels, "dense", dense)
+
+
+def _factor_of(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """F with R = F F^T from the eigenvalues (ascending) and eigenvectors of R, as many columns as its rank."""
+    keep = values > _RANK * values[-1]
+    return np.ascontiguousarray(vectors[:, keep] * np.sqrt(values[keep]))
 
 
 def _check_eigenvalue(smallest: float, largest: float, name: str) -> None:

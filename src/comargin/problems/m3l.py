@@ -1,4 +1,4 @@
-r"""Max-margin multi-label learning with correlated labels (M3L), linear kernel.
+r"""Max-margin multi-label learning with correlated labels (M3L).
 
 With Z (d x L) the weights, S in {-1, +1} the signs of the labels, R the label correlation (symmetric, positive
 semi-definite), U_il = C c_il the weighted cost and t_il the margin asked for:
@@ -10,7 +10,8 @@ semi-definite), U_il = C c_il the weighted cost and t_il the margin asked for:
 .. math:: Z = 2 V R
 
 R is never inverted: Z lives in its range, Z = 2 V R for some V, and then tr(Z R^-1 Z^T) = 4 tr(V R V^T), also when R is
-singular. The methods below therefore take V.
+singular. The methods of the linear problem therefore take V. With a kernel K in place of X X^T nothing changes but the
+names: the quadratic part is 2 tr(B^T K B R), B = S o A, and the scores of the training rows are F = 2 K B R.
 
 Loss: t_il = 1 is the Hamming loss; it counts each error twice, hence the factors 2, and R = I is one-vs-all hinge-loss
 SVM with LIBLINEAR's cost C' = 2 C. t_il = S_il (R s_i)_l is the loss of section 3.2, which charges correlated
@@ -36,14 +37,46 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from .gram import Gram
 from .label_prior import PriorPart
 
 # Rows whose margins are held at once: bounds the temporaries to this many rows x labels.
 _ROWS_AT_ONCE = 65536
+_GRAM_ROWS_AT_ONCE = 1024
+
+
+class LabelTerms:
+    """What the linear and the kernel problem share: signs, bounds, margins and R."""
+
+    S: np.ndarray
+    row_upper: np.ndarray
+    label_upper: np.ndarray
+    prior: tuple[PriorPart, ...]
+    targets: np.ndarray
+
+    def upper(self, rows: slice = slice(None)) -> np.ndarray:
+        """U_il, the upper bounds of the dual variables, for the given rows."""
+        weight = np.where(self.S[rows] > 0, self.label_upper[1], self.label_upper[0])
+        return self.row_upper[rows, None] * weight
+
+    def target(self, rows: slice = slice(None)) -> np.ndarray | float:
+        """Margins t_il of the given rows."""
+        return self.targets[rows] if self.targets.size else 1.0
+
+    def apply_prior(self, V: np.ndarray) -> np.ndarray:
+        """V R for V of shape (any, n_labels)."""
+        VR = np.empty_like(V)
+        for part in self.prior:
+            VR[:, part.labels] = part.apply(V[:, part.labels])
+        return VR
+
+    def _row_blocks(self, rows_at_once: int = _ROWS_AT_ONCE) -> list[slice]:
+        n_samples = self.S.shape[0]
+        return [slice(i, min(i + rows_at_once, n_samples)) for i in range(0, n_samples, rows_at_once)]
 
 
 @dataclass(frozen=True)
-class M3LProblem:
+class M3LProblem(LabelTerms):
     """M3L on a linear kernel.
 
     Attributes
@@ -68,22 +101,6 @@ class M3LProblem:
     label_upper: np.ndarray
     prior: tuple[PriorPart, ...]
     targets: np.ndarray
-
-    def upper(self, rows: slice = slice(None)) -> np.ndarray:
-        """U_il, the upper bounds of the dual variables, for the given rows."""
-        weight = np.where(self.S[rows] > 0, self.label_upper[1], self.label_upper[0])
-        return self.row_upper[rows, None] * weight
-
-    def target(self, rows: slice = slice(None)) -> np.ndarray | float:
-        """Margins t_il of the given rows."""
-        return self.targets[rows] if self.targets.size else 1.0
-
-    def apply_prior(self, V: np.ndarray) -> np.ndarray:
-        """V R."""
-        VR = np.empty_like(V)
-        for part in self.prior:
-            VR[:, part.labels] = part.apply(V[:, part.labels])
-        return VR
 
     def dual_average(self, A: np.ndarray) -> np.ndarray:
         """V = X^T (S o A), of shape (n_features, n_labels)."""
@@ -117,8 +134,67 @@ class M3LProblem:
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
         """Projected gradient of the scaled dual, one entry per A_il; all zero exactly at the optimum."""
         G = self.S * (self.X @ self.weights(self.dual_average(A))) - self.target()
-        return np.where(A <= 0.0, np.minimum(G, 0.0), np.where(A >= self.upper(), np.maximum(G, 0.0), G))
+        return projected_gradient(A, self.upper(), G)
 
-    def _row_blocks(self) -> list[slice]:
-        n_samples = self.S.shape[0]
-        return [slice(i, min(i + _ROWS_AT_ONCE, n_samples)) for i in range(0, n_samples, _ROWS_AT_ONCE)]
+
+@dataclass(frozen=True)
+class M3LKernelProblem(LabelTerms):
+    """M3L on any kernel.
+
+    Attributes
+    ----------
+    gram : Gram
+        The kernel matrix, by blocks.
+    S, row_upper, label_upper, prior, targets
+        As in :class:`M3LProblem`.
+    """
+
+    gram: Gram
+    S: np.ndarray
+    row_upper: np.ndarray
+    label_upper: np.ndarray
+    prior: tuple[PriorPart, ...]
+    targets: np.ndarray
+
+    def coefficients(self, A: np.ndarray) -> np.ndarray:
+        """2 B R, shape (n_samples, n_labels): the scores of x are k(x, X) times these."""
+        return 2.0 * self.apply_prior(self.S * A)
+
+    def scores(self, A: np.ndarray) -> np.ndarray:
+        """F = 2 K B R, the scores of the training rows."""
+        coefficients = self.coefficients(A)
+        support = np.flatnonzero(coefficients.any(axis=1))
+        F = np.empty(A.shape)
+        for rows in self._row_blocks(_GRAM_ROWS_AT_ONCE):
+            F[rows] = self.gram.block(rows, support) @ coefficients[support]
+        return F
+
+    def primal(self, A: np.ndarray) -> float:
+        """P at Z = sum_i phi(x_i) (2 B R)_i."""
+        F = self.scores(A)
+        hinge = np.sum(self.upper() * np.maximum(self.target() - self.S * F, 0.0))
+        return float(np.sum(self.S * A * F)) + 2.0 * float(hinge)
+
+    def dual(self, A: np.ndarray) -> float:
+        """D(A)."""
+        return 2.0 * float(np.sum(self.target() * A)) - float(np.sum(self.S * A * self.scores(A)))
+
+    def kkt_residual(self, A: np.ndarray) -> np.ndarray:
+        """Projected gradient of the scaled dual, one entry per A_il; all zero exactly at the optimum."""
+        return projected_gradient(A, self.upper(), self.S * self.scores(A) - self.target())
+
+
+def projected_gradient(A: np.ndarray, upper: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """Gradient of a function to be minimised over the box, zero where it points out of the box.
+
+    Parameters
+    ----------
+    A, upper, gradient : ndarray of equal shape
+        Variables, their upper bounds (the lower ones are zero), and the gradient.
+
+    Returns
+    -------
+    ndarray
+        Of that shape.
+    """
+    return np.where(A <= 0.0, np.minimum(gradient, 0.0), np.where(A >= upper, np.maximum(gradient, 0.0), gradient))

@@ -22,6 +22,7 @@ from ..problems.label_prior import PriorPart
 from ..problems.m3l import M3LProblem
 from ._loop import Control, run_loop, tolerance
 from ._m3l_finish import finish
+from ._prior_matrix import kernel_matrix
 from ._result import Result
 from ._threads import worker_threads
 
@@ -91,7 +92,7 @@ class Block:
             np.empty((2, n_labels)),
             random_state_array(seed),
         )
-        self.matrix = _kernel_matrix(part)
+        self.matrix = kernel_matrix(part)
         self.gap_parts = np.empty(n_labels)
         self.Z = np.zeros((problem.X.shape[1], n_labels))
         self.W = np.zeros((problem.X.shape[1], part.matrix.shape[1])) if part.form == "factor" else self.Z
@@ -183,14 +184,6 @@ class Block:
             return most
         expected = (self.n_epochs - n_before) * np.log(gap / allowed) / np.log(gap_before / gap)
         return min(2.0 * float(expected), most)
-
-
-def _kernel_matrix(part: PriorPart) -> np.ndarray | CSR:
-    """The matrix of a part as the kernels take it."""
-    R = part.matrix
-    if isinstance(R, np.ndarray):
-        return np.ascontiguousarray(R)
-    return CSR(R.data, R.indices.astype(np.int32), R.indptr.astype(np.int32))
 
 
 def solve_m3l(

@@ -1,0 +1,181 @@
+"""Kernel functions by the names and parameters scikit-learn users know, and the kernel matrix of the training rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+
+from .._validation import Matrix
+from ..problems.gram import Gram
+
+# Rounding allowed in a kernel matrix the user gives, relative to its largest diagonal entry.
+_ASYMMETRY = 1e-6  # float32 is enough
+_INDEFINITE = 1e-6
+# Rows whose kernel matrix is checked for negative eigenvalues.
+_ROWS_CHECKED = 1000
+# Entries of a block of kernel values in prediction.
+_BLOCK_SIZE = 2**23
+
+
+@dataclass(frozen=True)
+class KernelFunction:
+    """k(x, x') with all its parameters known.
+
+    Attributes
+    ----------
+    kernel : str or callable
+        "linear", "rbf", "poly", "precomputed", or a function of two matrices of rows.
+    gamma, degree, coef0 : float
+        rbf: exp(-gamma |x - x'|^2); poly: (gamma x.x' + coef0)^degree.
+    """
+
+    kernel: str | Callable[[Any, Any], Any]
+    gamma: float
+    degree: int
+    coef0: float
+
+    def matrix(self, X: Matrix, Y: Matrix) -> np.ndarray:
+        """Kernel values of the rows of X with those of Y, shape (n, m)."""
+        if self.kernel == "rbf":
+            return rbf_kernel(X, Y, gamma=self.gamma)
+        if self.kernel == "poly":
+            return polynomial_kernel(X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
+        if self.kernel == "linear":
+            return linear_kernel(X, Y)
+        assert callable(self.kernel)
+        return _checked(self.kernel(X, Y), (X.shape[0], Y.shape[0]))
+
+    def diagonal(self, X: Matrix) -> np.ndarray:
+        """k(x, x) of every row."""
+        if callable(self.kernel):
+            return np.concatenate([np.diag(self.matrix(X[rows], X[rows])) for rows in _blocks(X.shape[0], 256)])
+        if self.kernel == "rbf":
+            return np.ones(X.shape[0])
+        squares = np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        return squares if self.kernel == "linear" else (self.gamma * squares + self.coef0) ** self.degree
+
+    def gram(self, X: Matrix, *, constant: float) -> Gram:
+        """Kernel matrix of the training rows.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Training rows; the kernel matrix itself when it is precomputed.
+        constant : float
+            Added to every kernel value.
+
+        Returns
+        -------
+        Gram
+            Checked as far as that is cheap.
+        """
+        if self.kernel == "precomputed":
+            K = _check_precomputed(X)
+            return Gram(lambda rows, columns: K[rows][:, columns], np.diag(K) + constant, constant)
+        if callable(self.kernel):
+            some = _some_rows(X.shape[0])
+            _check_positive(self.matrix(X[some], X[some]), "kernel")
+        return Gram(lambda rows, columns: self.matrix(X[rows], X[columns]), self.diagonal(X) + constant, constant)
+
+    def scores(self, X: Matrix, support_vectors: Matrix | None, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
+        """k(X, support vectors) times coef^T, a block of rows at a time.
+
+        Parameters
+        ----------
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Rows to score; their kernel values with all training rows when the kernel is precomputed.
+        support_vectors : ndarray or csr_array of shape (n_support, n_features), or None
+            None for a precomputed kernel.
+        support : int ndarray of shape (n_support,)
+            Which training rows they are.
+        coef : ndarray of shape (n_labels, n_support)
+            Dual coefficients.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Scores without intercept.
+        """
+        scores = np.empty((X.shape[0], coef.shape[0]))
+        for rows in _blocks(X.shape[0], max(_BLOCK_SIZE // max(len(support), 1), 1)):
+            values = X[rows][:, support] if support_vectors is None else self.matrix(X[rows], support_vectors)
+            scores[rows] = values @ coef.T
+        return scores
+
+
+def resolve_gamma(gamma: str | float, X: Matrix) -> float:
+    """The number "scale" and "auto" stand for, by scikit-learn's rule.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float
+        1 / (n_features variance of X), 1 / n_features, or a number.
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Training rows.
+
+    Returns
+    -------
+    float
+        Positive.
+    """
+    if gamma == "scale":
+        variance = X.var() if isinstance(X, np.ndarray) else X.multiply(X).mean() - X.mean() ** 2
+        return 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
+    return 1.0 / X.shape[1] if isinstance(gamma, str) else float(gamma)
+
+
+def _blocks(n_rows: int, size: int) -> Iterator[slice]:
+    return (slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size))
+
+
+def _checked(values: Any, shape: tuple[int, int]) -> np.ndarray:
+    """What a user's kernel function returned, as a finite float64 matrix of the right shape."""
+    values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
+    if values.shape != shape:
+        raise ValueError(f"kernel must return one value per pair of rows, shape {shape}; got {values.shape}")
+    if not np.all(np.isfinite(values)):
+        raise ValueError("kernel returned NaN or infinity")
+    return values
+
+
+def _check_precomputed(K: Matrix) -> np.ndarray:
+    if not isinstance(K, np.ndarray):
+        raise ValueError('kernel="precomputed" takes a dense X, the kernel matrix; got a sparse one')
+    n_rows, n_columns = K.shape
+    if n_rows != n_columns:
+        raise ValueError(
+            f'kernel="precomputed": X must be the square kernel matrix of the training rows, got {n_rows} x {n_columns}'
+        )
+    largest = float(np.abs(np.diag(K)).max())
+    for rows in _blocks(n_rows, 1024):
+        difference = np.abs(K[rows] - K[:, rows].T)
+        if difference.max() > _ASYMMETRY * largest:
+            i, j = np.unravel_index(int(np.argmax(difference)), difference.shape)
+            i = int(i) + rows.start
+            raise ValueError(
+                f'kernel="precomputed": X must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by '
+                f"{difference.max():.3g}"
+            )
+    some = _some_rows(n_rows)
+    _check_positive(K[np.ix_(some, some)], 'kernel="precomputed": X')
+    return K
+
+
+def _some_rows(n_rows: int) -> np.ndarray:
+    """All rows, or so many evenly spaced ones that their eigenvalues are cheap."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _ROWS_CHECKED)).astype(np.intp))
+
+
+def _check_positive(K: np.ndarray, name: str) -> None:
+    """A principal part with a negative eigenvalue proves that the whole has one."""
+    values = np.linalg.eigvalsh(K)
+    if values[0] < -_INDEFINITE * max(values[-1], np.finfo(np.float64).tiny):
+        raise ValueError(
+            f"{name} must be positive semi-definite; {len(K)} of its rows have the eigenvalue {values[0]:.3g} "
+            f"(the largest is {values[-1]:.3g})"
+        )

@@ -1,0 +1,89 @@
+"""Rows of the kernel matrix in memory, shared by all labels and threads.
+
+Rows are added and dropped between the sweeps of a solver only, never while a thread reads them; so no lock is needed
+and what is in memory, hence the result, does not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+
+import numpy as np
+
+from ..kernels._m3l_pairs import GramRows
+from ..problems.gram import Gram
+
+# Rows of K that are computed by one call: enough for matrix products to be efficient.
+ROWS_PER_BLOCK = 256
+# Rows that are always held, however little memory is allowed: labels that wait for a single row crawl.
+FEWEST_ROWS = 64
+
+
+class GramCache:
+    """As many rows of K as fit, in float32; the least recently used ones make room for others.
+
+    Float32 is enough to choose and take steps. Objectives and gradients are computed from exact rows whenever the
+    solver certifies.
+    """
+
+    def __init__(self, gram: Gram, megabytes: float) -> None:
+        n_samples = gram.n_samples
+        capacity = int(megabytes * 2**20 / (4 * n_samples))
+        capacity = min(max(capacity, FEWEST_ROWS), n_samples)
+        positive = np.maximum(gram.diagonal, 0.0)
+        inverse_norm = np.zeros(n_samples)
+        np.divide(1.0, np.sqrt(positive), out=inverse_norm, where=positive > 0.0)
+        self.gram = gram
+        self.clock = 0
+        self.rows = GramRows(
+            np.empty((capacity, n_samples), dtype=np.float32),
+            np.full(n_samples, -1, dtype=np.int32),
+            np.zeros(n_samples, dtype=np.float32),
+            gram.diagonal,
+            inverse_norm.astype(np.float32),
+            np.zeros(n_samples, dtype=np.int64),
+        )
+
+    @property
+    def capacity(self) -> int:
+        """Rows that fit."""
+        return self.rows.rows.shape[0]
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether every row of K fits."""
+        return self.capacity == self.gram.n_samples
+
+    def fetch(self, wanted: Sequence[np.ndarray], pool: ThreadPoolExecutor) -> None:
+        """Bring rows into memory: the first wish of everyone, then the second ones, as far as there is room.
+
+        At most half of the memory is given to new rows at once, so that rows in use stay; the first wish is always met.
+
+        Parameters
+        ----------
+        wanted : sequence of int ndarray
+            Rows of K, the most wanted first, one array for everyone who waits.
+        pool : ThreadPoolExecutor
+            Computes the blocks.
+        """
+        self.clock += 1
+        slot, cached, stamp = self.rows.slot, self.rows.cached, self.rows.stamp
+        first = self.clock % len(wanted)  # someone else comes first every time
+        in_turn = [i for turn in zip_longest(*wanted[first:], *wanted[:first]) for i in turn if i is not None]
+        room = self.capacity if not (slot >= 0).any() else max(self.capacity // 2, 1)
+        new = np.array([i for i in dict.fromkeys(in_turn) if slot[i] < 0][:room], dtype=np.int64)
+        old = np.flatnonzero(slot >= 0)
+        n_free = self.capacity - len(old)
+        free = np.setdiff1d(np.arange(self.capacity), slot[old])[: len(new)]
+        if len(new) > n_free:
+            dropped = old[np.argsort(stamp[old], kind="stable")[: len(new) - n_free]]
+            free = np.concatenate([free, slot[dropped]])
+            slot[dropped], cached[dropped] = -1, 0.0
+        slot[new], cached[new], stamp[new] = free, 1.0, self.clock
+        blocks = [new[i : i + ROWS_PER_BLOCK] for i in range(0, len(new), ROWS_PER_BLOCK)]
+        list(pool.map(self._compute, blocks))
+
+    def _compute(self, rows: np.ndarray) -> None:
+        self.rows.rows[self.rows.slot[rows]] = self.gram.block(rows)
