@@ -20,11 +20,12 @@ def warmup() -> None:
     from .m3l import M3LClassifier
 
     rng = np.random.default_rng(0)
-    X, Y = rng.normal(size=(8, 3)), rng.integers(0, 2, size=(8, 30))
+    X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, size=(40, 30))
     chain = sp.diags_array([0.4, 1.0, 0.4], offsets=[-1, 0, 1], shape=(30, 30))  # stays sparse
     priors = (None, np.eye(30) + 0.1, np.ones((30, 30)), chain)  # diagonal, dense, low rank, sparse
     for features in (X, sp.csr_array(X)):
         for prior in priors:
-            M3LClassifier(label_correlation=prior, tol=0.1, random_state=0).fit(features, Y)
+            for tol in (0.1, 1e-8):  # single precision, and double
+                M3LClassifier(label_correlation=prior, tol=tol, random_state=0).fit(features, Y)
     for prior in (None, chain):
         M3LClassifier(kernel="rbf", label_correlation=prior, tol=0.1).fit(X, Y)

@@ -77,14 +77,10 @@ def _coordinate(old, gradient, upper, curvature, lowest, highest):
 
 
 @kernel
-def _begin(rows, count, state, gap_parts, n_labels):
-    """Shuffle the active rows; returns where the pass collects its smallest and largest projected gradients."""
+def _begin(rows, count, state, parts):
+    """Shuffle the active rows and begin the sums of the pass."""
     shuffle(state, rows, count[-1])
-    gap_parts[:] = 0.0
-    found = np.empty((2, n_labels))
-    found[0] = np.inf
-    found[1] = -np.inf
-    return found
+    parts[:] = 0.0
 
 
 @kernel
@@ -101,97 +97,150 @@ def _close_row(rows, count, position, n_left):
 
 
 @kernel
-def _end(bounds, found):
+def _end(bounds, smallest, largest, parts):
     """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink what is still moving."""
-    for label in range(found.shape[1]):
-        bounds[0, label] = found[0, label] if found[0, label] < 0.0 else -np.inf
-        bounds[1, label] = found[1, label] if found[1, label] > 0.0 else np.inf
+    for label in range(smallest.shape[0]):
+        bounds[0, label] = smallest[label] if smallest[label] < 0.0 else -np.inf
+        bounds[1, label] = largest[label] if largest[label] > 0.0 else np.inf
+    parts *= 2.0  # both sums were of -D / 2
 
 
 @kernel
-def m3l_diagonal_epoch(X, r, dual, active, Z, gap_parts):
+def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     """One pass over the active rows with R = diag(r); updates the dual, the active set and Z = 2 X^T (S o A) R.
+
+    A row is visited in one of two ways. As long as many of its labels are active all of them are stepped at once, in
+    loops over contiguous labels that the compiler turns into vector instructions; to step a variable at rest again
+    changes nothing. With few active labels left the row keeps their list.
 
     Parameters
     ----------
     X : ndarray (n, d) or CSR
     r : ndarray (L,), diagonal of R
-    dual : Dual
+    dual : Dual; A_il = U_il where r_l or the row is 0
     active : Active
-    Z : ndarray (d, L)
-    gap_parts : ndarray (L,), written: parts of the duality gap at the margins met on the way
+    Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
     """
     A, S, targets, row_upper, label_upper, sqnorm = dual
     rows, labels, count, bounds, state = active
     has_targets = targets.shape[0] > 0
-    n_labels = Z.shape[1]
-    found = _begin(rows, count, state, gap_parts, n_labels)
-    scores = np.empty(n_labels)
-    steps = np.zeros(n_labels)
+    n_labels, width = A.shape[1], Z.shape[1]
+    _begin(rows, count, state, parts)
+    gaps, raised = parts[0], parts[1]
+    smallest, largest = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
+    lowest, highest = bounds[0].copy(), bounds[1].copy()
+    inverse_r = np.zeros(n_labels)  # a label that R does not know stays where it is, as an empty row does
+    for label in range(n_labels):
+        if r[label] > 0.0:
+            inverse_r[label] = 1.0 / r[label]
+    middle = 0.5 * (label_upper[1] + label_upper[0])  # upper = row_upper (middle + sign half)
+    half = 0.5 * (label_upper[1] - label_upper[0])
+    scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
+    gradient, upper, change = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    keep = np.empty(n_labels, dtype=np.uint8)
     position = 0
     while position < count[-1]:
         i = rows[position]
         n_left = count[i]
-        # Few active labels: strided products with those; otherwise all labels at once, contiguously.
-        few = 8 * n_left < n_labels
-        if not few:
+        q = sqnorm[i]
+        half_inverse = 0.5 / q if q > 0.0 else 0.0
+        weight = row_upper[i]
+        if n_left == n_labels:
             row_gemv(X, i, Z, scores)
-        moved = False
-        k = 0
-        while k < n_left:
-            label = labels[i, k]
-            sign = S[i, label]
-            old = A[i, label]
-            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
-            score = row_dot_label(X, i, Z, label) if few else scores[label]
-            gradient = sign * score - (targets[i, label] if has_targets else 1.0)
-            gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
-            curvature = 2.0 * sqnorm[i] * r[label]
-            new, projected = _coordinate(old, gradient, upper, curvature, bounds[0, label], bounds[1, label])
-            if np.isnan(projected):
-                n_left -= 1
-                labels[i, k] = labels[i, n_left]
-                labels[i, n_left] = label
-                continue
-            found[0, label] = min(found[0, label], projected)
-            found[1, label] = max(found[1, label], projected)
-            if new != old:
-                A[i, label] = new
-                step = 2.0 * sign * r[label] * (new - old)
-                if few:
-                    row_axpy_label(step, X, i, Z, label)
-                else:
-                    steps[label] = step
-                    moved = True
-            k += 1
-        if moved:
-            row_ger(X, i, steps, Z)
-            steps[:] = 0.0
+            if has_targets:
+                for label in range(n_labels):
+                    gradient[label] = S[i, label] * scores[label] - targets[i, label]
+            else:
+                for label in range(n_labels):
+                    gradient[label] = S[i, label] * scores[label] - 1.0
+            for label in range(n_labels):
+                upper[label] = weight * (middle[label] + S[i, label] * half[label])
+            n_left = 0
+            for label in range(n_labels):
+                g = gradient[label]
+                at_rest = ((A[i, label] <= 0.0) & (g > highest[label])) | (
+                    (A[i, label] >= upper[label]) & (g < lowest[label])
+                )
+                keep[label] = 0 if at_rest | (upper[label] <= 0.0) else 1
+                n_left += keep[label]
+            for label in range(n_labels):
+                g = gradient[label]
+                gaps[label] += g * (A[i, label] if g >= 0.0 else A[i, label] - upper[label])
+            for label in range(n_labels):
+                g = gradient[label]
+                g = min(g, 0.0) if A[i, label] <= 0.0 else g
+                change[label] = max(g, 0.0) if A[i, label] >= upper[label] else g  # the projected gradient, for now
+            for label in range(n_labels):
+                smallest[label] = min(smallest[label], change[label])
+                largest[label] = max(largest[label], change[label])
+            for label in range(n_labels):
+                old = A[i, label]
+                A[i, label] = min(max(old - gradient[label] * half_inverse * inverse_r[label], 0.0), upper[label])
+                change[label] = A[i, label] - old
+            moved = 0
+            for label in range(n_labels):
+                moved += 1 if change[label] != 0.0 else 0
+            if moved > 0:
+                for label in range(n_labels):
+                    raised[label] -= change[label] * (gradient[label] + q * r[label] * change[label])
+                for label in range(n_labels):
+                    steps[label] = 2.0 * S[i, label] * r[label] * change[label]
+                row_ger(X, i, steps, Z)
+            if 8 * n_left >= n_labels:
+                n_left = n_labels
+            else:
+                n_left = 0
+                for label in range(n_labels):
+                    if keep[label]:
+                        labels[i, n_left] = label
+                        n_left += 1
+        else:
+            k = 0
+            while k < n_left:
+                label = labels[i, k]
+                sign = S[i, label]
+                old = A[i, label]
+                bound = weight * label_upper[1 if sign > 0 else 0, label]
+                g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
+                gaps[label] += g * (old if g >= 0.0 else old - bound)
+                new, projected = _coordinate(old, g, bound, 2.0 * q * r[label], lowest[label], highest[label])
+                if np.isnan(projected):
+                    n_left -= 1
+                    labels[i, k] = labels[i, n_left]
+                    continue
+                smallest[label] = min(smallest[label], projected)
+                largest[label] = max(largest[label], projected)
+                if new != old:
+                    A[i, label] = new
+                    raised[label] -= (new - old) * (g + q * r[label] * (new - old))
+                    row_axpy_label(2.0 * sign * r[label] * (new - old), X, i, Z, label)
+                k += 1
         position = _close_row(rows, count, position, n_left)
-    _end(bounds, found)
+    _end(bounds, smallest, largest, parts)
 
 
 @kernel
-def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, gap_parts):
+def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, parts):
     """One pass over the active rows with any R; updates the dual, the active set and Z = 2 X^T (S o A) R.
 
     Parameters
     ----------
     X : ndarray (n, d) or CSR
-    R : ndarray (L, L) or CSR
+    R : ndarray (L, L), of the precision of Z, or CSR
     diagonal : ndarray (L,), of R
     dual : Dual
     active : Active
-    Z : ndarray (d, L)
-    gap_parts : ndarray (L,), written: parts of the duality gap at the margins met on the way
+    Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
     """
     A, S, targets, row_upper, label_upper, sqnorm = dual
     rows, labels, count, bounds, state = active
     has_targets = targets.shape[0] > 0
-    n_labels = Z.shape[1]
-    found = _begin(rows, count, state, gap_parts, n_labels)
-    scores = np.empty(n_labels)
-    steps = np.zeros(n_labels)
+    n_labels, width = A.shape[1], Z.shape[1]
+    _begin(rows, count, state, parts)
+    smallest, largest = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
+    scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
     position = 0
     while position < count[-1]:
         i = rows[position]
@@ -209,7 +258,7 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, gap_parts):
             upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
             score = scores[label]
             gradient = sign * score - (targets[i, label] if has_targets else 1.0)
-            gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
+            parts[0, label] += gradient * (old if gradient >= 0.0 else old - upper)
             curvature = 2.0 * sqnorm[i] * diagonal[label]
             new, projected = _coordinate(old, gradient, upper, curvature, bounds[0, label], bounds[1, label])
             if np.isnan(projected):
@@ -217,10 +266,11 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, gap_parts):
                 labels[i, k] = labels[i, n_left]
                 labels[i, n_left] = label
                 continue
-            found[0, label] = min(found[0, label], projected)
-            found[1, label] = max(found[1, label], projected)
+            smallest[label] = min(smallest[label], projected)
+            largest[label] = max(largest[label], projected)
             if new != old:
                 A[i, label] = new
+                parts[1, label] -= (new - old) * (gradient + 0.5 * curvature * (new - old))
                 step = 2.0 * sign * (new - old)
                 row_axpy(step, R, label, steps)
                 row_axpy(step * sqnorm[i], R, label, scores)
@@ -230,11 +280,11 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, gap_parts):
             row_ger(X, i, steps, Z)
             steps[:] = 0.0
         position = _close_row(rows, count, position, n_left)
-    _end(bounds, found)
+    _end(bounds, smallest, largest, parts)
 
 
 @kernel
-def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
+def m3l_factor_epoch(X, F, diagonal, dual, active, W, parts):
     """One pass over the active rows with R = F F^T; updates the dual, the active set and W = 2 X^T (S o A) F.
 
     Parameters
@@ -245,13 +295,14 @@ def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
     dual : Dual
     active : Active
     W : ndarray (d, k)
-    gap_parts : ndarray (L,), written: parts of the duality gap at the margins met on the way
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
     """
     A, S, targets, row_upper, label_upper, sqnorm = dual
     rows, labels, count, bounds, state = active
     has_targets = targets.shape[0] > 0
     rank = F.shape[1]
-    found = _begin(rows, count, state, gap_parts, F.shape[0])
+    _begin(rows, count, state, parts)
+    smallest, largest = np.full(F.shape[0], np.inf), np.full(F.shape[0], -np.inf)
     hidden = np.empty(rank)  # x_i^T W
     steps = np.zeros(rank)
     position = 0
@@ -273,7 +324,7 @@ def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
             for h in range(rank):
                 score += hidden[h] * F[label, h]
             gradient = sign * score - (targets[i, label] if has_targets else 1.0)
-            gap_parts[label] += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
+            parts[0, label] += gradient * (old if gradient >= 0.0 else old - upper)
             curvature = 2.0 * sqnorm[i] * diagonal[label]
             new, projected = _coordinate(old, gradient, upper, curvature, bounds[0, label], bounds[1, label])
             if np.isnan(projected):
@@ -281,10 +332,11 @@ def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
                 labels[i, k] = labels[i, n_left]
                 labels[i, n_left] = label
                 continue
-            found[0, label] = min(found[0, label], projected)
-            found[1, label] = max(found[1, label], projected)
+            smallest[label] = min(smallest[label], projected)
+            largest[label] = max(largest[label], projected)
             if new != old:
                 A[i, label] = new
+                parts[1, label] -= (new - old) * (gradient + 0.5 * curvature * (new - old))
                 step = 2.0 * sign * (new - old)
                 row_axpy(step, F, label, steps)
                 row_axpy(step * sqnorm[i], F, label, hidden)
@@ -294,7 +346,7 @@ def m3l_factor_epoch(X, F, diagonal, dual, active, W, gap_parts):
             row_ger(X, i, steps, W)
             steps[:] = 0.0
         position = _close_row(rows, count, position, n_left)
-    _end(bounds, found)
+    _end(bounds, smallest, largest, parts)
 
 
 @kernel

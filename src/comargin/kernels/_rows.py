@@ -40,6 +40,11 @@ def _is_csr(X):
     return isinstance(X, types.NamedTuple) and X.instance_class is CSR
 
 
+def _precision(V):
+    """The type numbers are turned to before they meet V: products of mixed precision are not vectorised well."""
+    return np.float32 if V.dtype == types.float32 else np.float64
+
+
 def row_gemv(X, i, V, out):
     """Write x_i^T V into ``out`` (n_labels,)."""
     idx, val = _row(X, i)
@@ -48,27 +53,40 @@ def row_gemv(X, i, V, out):
 
 @overload(row_gemv, jit_options=_FAST)
 def _row_gemv(X, i, V, out):
+    number = _precision(V)
     if _is_csr(X):
 
         def impl(X, i, V, out):
             n_labels = V.shape[1]
             for label in range(n_labels):
-                out[label] = 0.0
-            for k in range(X.indptr[i], X.indptr[i + 1]):
-                value = X.data[k]
-                j = X.indices[k]
+                out[label] = number(0.0)
+            k, end = X.indptr[i], X.indptr[i + 1]
+            while k + 3 < end:  # four at a time: out is loaded and stored once for all of them
+                a, b, c, d = number(X.data[k]), number(X.data[k + 1]), number(X.data[k + 2]), number(X.data[k + 3])
+                p, q, r, s = X.indices[k], X.indices[k + 1], X.indices[k + 2], X.indices[k + 3]
                 for label in range(n_labels):
-                    out[label] += value * V[j, label]
+                    out[label] += a * V[p, label] + b * V[q, label] + c * V[r, label] + d * V[s, label]
+                k += 4
+            while k < end:
+                a, p = number(X.data[k]), X.indices[k]
+                for label in range(n_labels):
+                    out[label] += a * V[p, label]
+                k += 1
     else:
 
         def impl(X, i, V, out):
             n_labels = V.shape[1]
             for label in range(n_labels):
-                out[label] = 0.0
-            for j in range(X.shape[1]):
-                value = X[i, j]
+                out[label] = number(0.0)
+            whole = X.shape[1] // 4 * 4
+            for j in range(0, whole, 4):
+                a, b, c, d = number(X[i, j]), number(X[i, j + 1]), number(X[i, j + 2]), number(X[i, j + 3])
                 for label in range(n_labels):
-                    out[label] += value * V[j, label]
+                    out[label] += a * V[j, label] + b * V[j + 1, label] + c * V[j + 2, label] + d * V[j + 3, label]
+            for j in range(whole, X.shape[1]):
+                a = number(X[i, j])
+                for label in range(n_labels):
+                    out[label] += a * V[j, label]
 
     return impl
 
@@ -81,12 +99,13 @@ def row_ger(X, i, delta, V):
 
 @overload(row_ger, jit_options=_FAST)
 def _row_ger(X, i, delta, V):
+    number = _precision(V)
     if _is_csr(X):
 
         def impl(X, i, delta, V):
             n_labels = V.shape[1]
             for k in range(X.indptr[i], X.indptr[i + 1]):
-                value = X.data[k]
+                value = number(X.data[k])
                 j = X.indices[k]
                 for label in range(n_labels):
                     V[j, label] += value * delta[label]
@@ -95,7 +114,7 @@ def _row_ger(X, i, delta, V):
         def impl(X, i, delta, V):
             n_labels = V.shape[1]
             for j in range(X.shape[1]):
-                value = X[i, j]
+                value = number(X[i, j])
                 for label in range(n_labels):
                     V[j, label] += value * delta[label]
 
@@ -158,16 +177,18 @@ def row_axpy(step, X, i, out):
 
 @overload(row_axpy, jit_options=_FAST)
 def _row_axpy(step, X, i, out):
+    number = _precision(out)
     if _is_csr(X):
 
         def impl(step, X, i, out):
             for k in range(X.indptr[i], X.indptr[i + 1]):
-                out[X.indices[k]] += step * X.data[k]
+                out[X.indices[k]] += number(step) * number(X.data[k])
     else:
 
         def impl(step, X, i, out):
+            factor = number(step)
             for j in range(X.shape[1]):
-                out[j] += step * X[i, j]
+                out[j] += factor * number(X[i, j])
 
     return impl
 

@@ -27,7 +27,11 @@ from ._result import Result
 from ._threads import worker_threads
 
 # Independent labels that share one product with x_i. Fixed, so that the result does not depend on the threads.
-LABELS_PER_BLOCK = 32
+LABELS_PER_BLOCK = 64
+# Weights are in single precision when the tolerance is at least this: passes are bound by fetching them, and the
+# certificate is computed in double precision in any case. Their rows fill whole cache lines.
+_SINGLE_FROM = 1e-4
+_CACHE_LINE = 64
 # Coordinate descent alone as long as it is young, or near its end.
 _FINISH_AFTER = 20
 _NEAR_THE_END = 30.0
@@ -83,8 +87,12 @@ class Block:
         label_upper = np.ascontiguousarray(problem.label_upper[:, labels])
         A = np.zeros(S.shape)
         self.dual_state = Dual(A, S, targets, problem.row_upper, label_upper, sqnorm)
+        upper = self.upper()
         if start is not None:
-            np.clip(start[:, labels], 0.0, self.upper(), out=A)
+            np.clip(start[:, labels], 0.0, upper, out=A)
+        # Variables that no score depends on: the loss is paid in full.
+        fixed = (sqnorm <= 0.0)[:, None] | (part.diagonal <= 0.0)
+        A[fixed] = upper[fixed]
         self.active = Active(
             np.arange(n_samples, dtype=np.int32),
             np.tile(np.arange(n_labels, dtype=np.int32), (n_samples, 1)),
@@ -92,14 +100,21 @@ class Block:
             np.empty((2, n_labels)),
             random_state_array(seed),
         )
+        self.parts = np.empty((2, n_labels))
+        n_features = problem.X.shape[1]
         self.matrix = kernel_matrix(part)
-        self.gap_parts = np.empty(n_labels)
-        self.Z = np.zeros((problem.X.shape[1], n_labels))
-        self.W = np.zeros((problem.X.shape[1], part.matrix.shape[1])) if part.form == "factor" else self.Z
+        if tol >= _SINGLE_FROM and part.form in ("diagonal", "dense"):
+            self.Z = _lined_up_zeros(n_features, n_labels)
+            if part.form == "dense":
+                self.matrix = np.asarray(self.matrix, dtype=np.float32)
+        else:
+            self.Z = np.zeros((n_features, n_labels))
+        self.W = np.zeros((n_features, part.matrix.shape[1])) if part.form == "factor" else self.Z
         self.primal, self.dual, self.estimate = np.inf, -np.inf, np.inf
         self.done, self.n_epochs, self.epochs_to_go = False, 0, np.inf
         self.certified = (0, np.inf)  # passes and gap at the last certificate
         self.allowed, self.label_gaps = 0.0, np.full(n_labels, np.inf)
+        self.met = 0.0  # parts of the gap met in the pass before
         self.optimism = 1.0  # how many times larger the gap was than its estimate then
         self.activate_all()
 
@@ -120,17 +135,40 @@ class Block:
         self.n_epochs += 1
         dual, active = self.dual_state, self.active
         if self.part.form == "diagonal":
-            m3l_diagonal_epoch(self.view, self.matrix, dual, active, self.Z, self.gap_parts)
+            m3l_diagonal_epoch(self.view, self.matrix, dual, active, self.Z, self.parts)
         elif self.part.form == "factor":
-            m3l_factor_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.W, self.gap_parts)
+            m3l_factor_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.W, self.parts)
         else:
-            m3l_coupled_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.Z, self.gap_parts)
-        self.estimate = self.optimism * float(self.gap_parts.sum())
+            m3l_coupled_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.Z, self.parts)
+        gap, raised = self.parts.sum(axis=1)
+        # Met on the way, that is half a pass ago on average: the gap goes on shrinking as it did.
+        shrinkage = min(float(gap) / self.met, 1.0) if self.met > 0.0 else 1.0
+        self.met = float(gap)
+        self.estimate = self.optimism * shrinkage * self.met
+        self.dual += float(raised)
+
+    def looks_done(self) -> bool:
+        """Whether the gap met on the way is small enough, at the primal objective that goes with it."""
+        return self.estimate < np.inf and self.estimate <= 0.9 * tolerance(self.tol, self.dual + self.estimate)
+
+    def advance(self) -> None:
+        """One pass, and a certificate when that promises to be the last."""
+        self.epoch()
+        if self.looks_done():
+            self.certify()
+
+    def to_double(self) -> None:
+        """Go on in double precision."""
+        self.Z = np.zeros((self.Z.shape[0], self.dual_state.A.shape[1]))
+        self.matrix = kernel_matrix(self.part)
+        self._refresh()
 
     def certify(self) -> None:
         """Exact objectives; Z is computed anew from A, so rounding of the updates does not add up."""
         self._evaluate()
         if self.n_epochs >= _FINISH_AFTER and not self.done and self.epochs_to_go > _NEAR_THE_END:
+            if self.Z.dtype == np.float32:
+                self.to_double()
             finish(self)
             self.activate_all()
             self._evaluate()
@@ -139,16 +177,16 @@ class Block:
         """Objectives of A, whether they meet the tolerance, and what is to be expected if not."""
         dual = self.dual_state
         if dual.A.any():
-            V = self._refresh()
-            sums = np.empty((2, V.shape[1]))
-            m3l_sums(self.view, dual, self.Z, sums)
-            quadratic = np.sum(V * self.Z, axis=0)
+            self.certified_Z, quadratic = self._refresh()
+            sums = np.empty((2, dual.A.shape[1]))
+            m3l_sums(self.view, dual, self.certified_Z, sums)
             self.primal = float(np.sum(quadratic + 2.0 * sums[0]))
             self.dual = float(np.sum(2.0 * sums[1] - quadratic))
             self.label_gaps = 2.0 * (quadratic + sums[0] - sums[1])
         else:  # no product with X needed
             self.primal = 2.0 * float(np.sum(self.upper() * (dual.targets if dual.targets.size else 1.0)))
             self.dual = 0.0
+            self.certified_Z = np.zeros((self.Z.shape[0], dual.A.shape[1]))
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
         allowed = self.allowed = 0.9 * tolerance(self.tol, self.primal)
         gap = self.primal - self.dual
@@ -156,21 +194,28 @@ class Block:
         if not self.done:
             self.epochs_to_go = self._expected_epochs(gap, allowed)
             self.certified = (self.n_epochs, gap)
-            if self.estimate <= allowed:
+            if self.looks_done():
                 # The active part looked solved: something was shrunk too early, or margins moved on within the pass.
                 self.activate_all()
                 if self.estimate > 0.0:
                     self.optimism = min(self.optimism * gap / self.estimate, 10.0)
 
-    def _refresh(self) -> np.ndarray:
-        """Compute V, and from it Z (and W); returns V."""
-        V = np.zeros_like(self.Z)
+    def _refresh(self) -> tuple[np.ndarray, np.ndarray]:
+        """Compute Z (and W) anew from A; returns Z in double precision, and the diagonal of V^T Z."""
+        V = np.zeros((self.Z.shape[0], self.dual_state.A.shape[1]))
         m3l_dual_average(self.view, self.dual_state, V)
-        self.Z[:] = self.part.apply(V)
-        self.Z *= 2.0
-        if self.part.form == "factor":
-            self.W[:] = 2.0 * (V @ self.matrix)
-        return V
+        if self.part.form == "diagonal":  # no second array of that size
+            quadratic = 2.0 * self.part.diagonal * np.einsum("ij,ij->j", V, V)
+            V *= 2.0 * self.part.diagonal
+            Z = V
+        else:
+            Z = np.ascontiguousarray(self.part.apply(V))
+            Z *= 2.0
+            quadratic = np.einsum("ij,ij->j", V, Z)
+            if self.part.form == "factor":
+                self.W[:] = 2.0 * (V @ self.matrix)
+        self.Z[:, : Z.shape[1]] = Z
+        return Z, quadratic
 
     def _expected_epochs(self, gap: float, allowed: float) -> float:
         """Passes until ``allowed`` if the gap goes on shrinking half as fast as it did since the last certificate.
@@ -184,6 +229,14 @@ class Block:
             return most
         expected = (self.n_epochs - n_before) * np.log(gap / allowed) / np.log(gap_before / gap)
         return min(2.0 * float(expected), most)
+
+
+def _lined_up_zeros(n_rows: int, n_columns: int) -> np.ndarray:
+    """Zeros in single precision, (n_rows, at least n_columns): rows begin with a cache line and fill their last."""
+    width = -(-4 * n_columns // _CACHE_LINE) * _CACHE_LINE
+    raw = np.zeros(n_rows * width + _CACHE_LINE, dtype=np.uint8)
+    first = -raw.ctypes.data % _CACHE_LINE
+    return raw[first : first + n_rows * width].view(np.float32).reshape(n_rows, width // 4)
 
 
 def solve_m3l(
@@ -226,8 +279,8 @@ def solve_m3l(
     with worker_threads(min(n_threads, len(blocks))) as pool:
 
         def step() -> float:
-            list(pool.map(Block.epoch, [b for b in blocks if not b.done]))
-            return sum(b.primal - b.dual if b.done else b.estimate for b in blocks)
+            list(pool.map(Block.advance, [b for b in blocks if not b.done]))
+            return sum(b.primal - b.dual for b in blocks) if all(b.done for b in blocks) else np.inf
 
         def certify() -> tuple[float, float]:
             list(pool.map(Block.certify, [b for b in blocks if not b.done]))
@@ -236,6 +289,6 @@ def solve_m3l(
         status, history, tol_abs = run_loop(step, certify, control)
     coef, dual_coef = np.empty((problem.S.shape[1], X.shape[1])), np.empty(problem.S.shape)
     for block in blocks:
-        coef[block.part.labels] = block.Z.T
+        coef[block.part.labels] = block.certified_Z.T
         dual_coef[:, block.part.labels] = block.dual_state.A
     return Result(coef, dual_coef, history, tol_abs, status)

@@ -196,7 +196,7 @@ def solve_m3l_kernel(
             n_labels, n_samples = part.state.h.shape
             if scheme == "smo":
                 part.state.allowed[:] = 0.0
-                part.visit(cache, n_labels, 0.0, n_labels)
+                part.visit(cache, n_labels, 0.0, max(n_labels, n_samples // n_labels))
             elif n_labels == 1:
                 part.visit(cache, n_samples, 0.0, 1)
             else:
