@@ -13,13 +13,14 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import data, graphs, metrics, model_selection, thresholds
-    from .estimators import M3LClassifier, ZeroShotClassifier, warmup
+    from .estimators import M3LClassifier, M3LClassifierCV, ZeroShotClassifier, warmup
 
 _SUBMODULES = ("data", "graphs", "metrics", "model_selection", "thresholds")
-_ATTRIBUTES = dict.fromkeys(("M3LClassifier", "ZeroShotClassifier", "warmup"), "estimators")
+_ATTRIBUTES = dict.fromkeys(("M3LClassifier", "M3LClassifierCV", "ZeroShotClassifier", "warmup"), "estimators")
 
 __all__ = [
     "M3LClassifier",
+    "M3LClassifierCV",
     "ZeroShotClassifier",
     "data",
     "graphs",

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import comargin
-from comargin import M3LClassifier
+from comargin import M3LClassifier, M3LClassifierCV
 
 # Each learner twice: as a user gets it, and solved so exactly that repeated rows and weights agree to 1e-7.
 LEARNERS = [
@@ -14,6 +14,8 @@ LEARNERS = [
     M3LClassifier(kernel="rbf", gamma=0.1, tol=1e-10),  # "scale" would depend on how often a row is there
     M3LClassifier(kernel="precomputed"),
     M3LClassifier(solver="smo", max_iter=10_000),
+    M3LClassifierCV(Cs=[0.1, 1.0]),
+    M3LClassifierCV(Cs=[0.1, 1.0], tol=1e-10, path_tol=1e-10, max_iter=100_000),
 ]
 NEEDS_EXACT = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 

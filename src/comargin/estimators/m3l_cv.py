@@ -1,0 +1,430 @@
+"""M3L with C chosen by cross-validation along a warm-started path."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import wait
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import TrainingData
+from ..metrics import scorers
+from ..model_selection import MultilabelStratifiedKFold
+from ..solvers import Checkpoint, Result, Status
+from ..solvers._threads import worker_threads
+from ._base import Interval
+from ._kernels import KernelFunction, resolve_gamma
+from .m3l import M3LClassifier
+
+# Range of the default Cs, times 1 / mean_i K_ii. With micro-F1 the best C of 13 published data sets lies between 0.1
+# and 30: with dense, standardised features 0.1 to 10 (cal500, digits, emotions, flags, mediamill, scene, yeast), with
+# sparse ones 3 to 30 (bibtex, corel5k, enron, plant, rcv1subset1, tmc2007-500).
+_RANGE = (0.01, 100.0)
+_UNCONVERGED = (Status.MAX_ITER, Status.STALLED)
+# Parameters that M3LClassifier does not have.
+_OWN = ("Cs", "cv", "scoring", "refit", "path_tol")
+# Scores that differ by rounding alone are equal.
+_TIE = 1e-12
+
+
+class M3LClassifierCV(M3LClassifier):
+    r"""`M3LClassifier` that chooses C by cross-validation.
+
+    Every fold is fitted for all values of C, from the smallest to the largest, each fit started from the solution of
+    the one before; the held-out rows are scored. The C with the best mean score is then fitted on all rows: what is
+    left is an `M3LClassifier` with that C and its certificate.
+
+    Parameters
+    ----------
+    Cs : int or array-like of float, default=10
+        Values of C to try. An integer means so many values, evenly spaced on a log scale, from 0.01 / q to 100 / q
+        with q the mean of :math:`k(x_i, x_i)`, the squared lengths of the rows (with the constant feature of
+        ``fit_intercept``), rounded to three digits.
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        How rows are held out. An integer means so many folds of
+        :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
+        For a splitter that needs groups pass ``list(splitter.split(X, y, groups))``.
+    scoring : str, callable or None, default=None
+        What the best C is best at. A name of :data:`comargin.metrics.scorers` or, where it has none, of scikit-learn's
+        scorers ("average_precision" is in both: it is ours, the ranking of labels in each row); or a callable
+        ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a 1-D y
+        (see Notes). ``sample_weight`` is passed on to scorers that take it.
+    refit : bool, default=True
+        Whether to fit all rows with the best C. Without it there are the scores and ``C_``, but no ``coef_`` and
+        nothing to predict with; the certificate is nan.
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+        As in `M3LClassifier`. gamma and the rest are fixed here: search over them with scikit-learn's tools.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf" and "poly". "scale" is taken anew from the training part of every fold.
+    degree : int, default=3
+        Of "poly".
+    coef0 : float, default=1.0
+        Of "poly".
+    label_correlation : None, "train", array-like or LabelGraph of shape (n_labels, n_labels), default=None
+        R, as in `M3LClassifier`. "train" is taken anew from the training part of every fold.
+    loss : {"hamming", "correlated"}, default="hamming"
+        As in `M3LClassifier`.
+    fit_intercept : bool, default=True
+        Append a constant-1 feature (for kernels in their feature space), reported as ``intercept_``.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        As in `M3LClassifier`; "balanced" is taken anew from the training part of every fold.
+    solver : {"auto", "dcd", "smo"}, default="auto"
+        As in `M3LClassifier`.
+    cache_size : float, default=1000
+        Megabytes of memory for rows of the kernel matrix, shared evenly by the folds.
+    path_tol : float or None, default=None
+        Relative tolerance of the fits in the folds; None is ten times ``tol``: choosing needs less than the last fit.
+    tol : float, default=1e-3
+        Relative tolerance of the last fit.
+    max_iter : int, default=1000
+        Most passes of every fit. One ``ConvergenceWarning`` tells in how many fits they did not suffice.
+    n_jobs : int, default=None
+        Threads: over the folds, then over blocks of labels in the last fit. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the order in which rows are visited; the same in all fits. It has no influence on the folds.
+    verbose : int, default=0
+        1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
+    callback : callable, default=None
+        Called with every ``Checkpoint`` of the last fit; returning True ends it with what it has.
+
+    Attributes
+    ----------
+    C_ : float
+        The best C; the smallest of several equally good ones.
+    Cs_ : ndarray of shape (n_Cs,)
+        Values tried, ascending, each once.
+    scores_ : ndarray of shape (n_folds, n_Cs)
+        Scores of the held-out rows.
+    best_index_ : int
+        Index of ``C_`` in ``Cs_``.
+    best_score_ : float
+        Mean score of ``C_`` over the folds.
+    converged_ : bool ndarray of shape (n_folds, n_Cs)
+        Which fits of the path met the tolerance.
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights (linear kernel only).
+    support_, support_vectors_, dual_coef_ : ndarray
+        As in `M3LClassifier` (other kernels only).
+    intercept_ : ndarray of shape (n_labels,)
+        Weights of the constant feature; zero without intercept.
+    objective_, dual_objective_, duality_gap_ : float
+        The certificate of the last fit.
+    history_ : list of Checkpoint
+        Certified moments of the last fit.
+    n_iter_ : int
+        Passes of the last fit.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
+
+    Notes
+    -----
+    Why micro-F1: it judges the label sets that ``predict`` returns, counts every label, and rare labels do not make it
+    noisy. Subset accuracy is near 0 for every C when there are many labels; the Hamming loss of rare labels is best
+    when none is predicted; macro-F1 depends on labels with a handful of positives. Measures of rankings prefer a C so
+    small that few scores are positive: take one (``scoring="average_precision"``) when another rule than ``score > 0``
+    makes label sets of the scores, e.g. :class:`~comargin.thresholds.ThresholdClassifierCV` around this. For classes,
+    micro-F1 is the accuracy.
+
+    A fold whose score is not finite for some C (a measure that is undefined on its rows) is left out of the mean.
+    Memory: each thread holds a copy of its fold's training rows and the dual variables of one fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin import M3LClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 10))
+    >>> Y = (X[:, :4] + rng.normal(size=(300, 4)) > 1.0).astype(int)
+    >>> model = M3LClassifierCV(Cs=[0.01, 0.1, 1.0], random_state=0).fit(X, Y)
+    >>> model.C_
+    1.0
+    >>> model.scores_.shape
+    (5, 3)
+    >>> model.predict(X[:1]).shape
+    (1, 4)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{k: v for k, v in M3LClassifier._parameter_constraints.items() if k not in ("C", "warm_start")},
+        "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"],
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "refit": ["boolean"],
+        "path_tol": [None, Interval(Real, 0, None, closed="left")],
+    }
+    warm_start = False  # no parameter here: the path itself is what would be continued
+
+    def __init__(
+        self,
+        Cs: Any = 10,
+        *,
+        cv: Any = None,
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        kernel: str | Callable[[Any, Any], Any] = "linear",
+        gamma: str | float = "scale",
+        degree: int = 3,
+        coef0: float = 1.0,
+        label_correlation: Any = None,
+        loss: str = "hamming",
+        fit_intercept: bool = True,
+        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
+        solver: str = "auto",
+        cache_size: float = 1000,
+        path_tol: float | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[Checkpoint], object] | None = None,
+    ) -> None:
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.label_correlation = label_correlation
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.cache_size = cache_size
+        self.path_tol = path_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the rows by ``scoring``, the measure C was chosen by.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            True labels, in the form y had in ``fit``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; ``scoring`` must take them.
+
+        Returns
+        -------
+        float
+            Greater is better.
+        """
+        check_is_fitted(self)
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(_scorer(self.scoring, self._targets.kind)(self, X, y, **weight))
+
+    def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+        Cs = self._values(data)
+        y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
+        cv = MultilabelStratifiedKFold(5 if self.cv is None else int(self.cv)) if _is_count(self.cv) else self.cv
+        folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(data.X, y)]
+        rng = check_random_state(self.random_state)
+        seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.randint(2**31))
+        began = time.perf_counter()
+        scores, converged = self._scores_of_path(data, y, Cs, folds, seed)
+        best, best_score = self._best(scores)
+        choice = {
+            "C_": float(Cs[best]),
+            "Cs_": Cs,
+            "scores_": scores,
+            "best_index_": best,
+            "best_score_": best_score,
+            "converged_": converged,
+        }
+        if self.refit:
+            result, attributes = self._model_at(Cs[best], random_state=seed)._solve(data, None)
+        else:
+            nothing = Checkpoint(0, time.perf_counter() - began, np.nan, np.nan)
+            result, attributes = Result(np.empty((0, 0)), np.empty((0, 0)), (nothing,), np.nan, Status.CONVERGED), {}
+        if result.status is Status.CONVERGED and not converged.all():
+            result = dataclasses.replace(result, status=Status.MAX_ITER)  # one warning, for all fits together
+        return result, attributes | choice
+
+    def _values(self, data: TrainingData) -> np.ndarray:
+        """Values of C, ascending."""
+        if isinstance(self.Cs, Integral):
+            constant = float(self.fit_intercept and not self._appends_constant())
+            function = KernelFunction(self.kernel, resolve_gamma(self.gamma, data.X), self.degree, self.coef0)
+            lengths = function.gram(data.X, constant=constant).diagonal
+            scale = float(np.average(lengths, weights=data.sample_weight)) or 1.0
+            return np.array([float(f"{C:.3g}") for C in np.geomspace(*_RANGE, int(self.Cs)) / scale])
+        try:
+            Cs = np.unique(np.asarray(self.Cs, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"Cs must hold positive numbers: {error}") from error
+        if np.ndim(self.Cs) != 1 or Cs.size == 0 or not (np.isfinite(Cs).all() and Cs[0] > 0.0):
+            raise ValueError(f"Cs must be an integer of at least 2 or a 1-D list of positive numbers, got {self.Cs!r}")
+        return Cs
+
+    def _path_tol(self) -> float:
+        return 10.0 * self.tol if self.path_tol is None else self.path_tol
+
+    def _model_at(self, C: float, **changes: Any) -> M3LClassifier:
+        """A plain `M3LClassifier` with the parameters of this one."""
+        params = {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
+        return M3LClassifier(C=C, **(params | changes))
+
+    def _scores_of_path(
+        self, data: TrainingData, y: Any, Cs: np.ndarray, folds: list[tuple[np.ndarray, np.ndarray]], seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Score of every fold and C, and which of the fits met the tolerance."""
+        scorer = _scorer(self.scoring, data.targets.kind)
+        weighted = np.ptp(data.sample_weight) > 0.0 and "sample_weight" in inspect.signature(scorer).parameters
+        features = data.X[:, : self.n_features_in_]  # without the constant one
+        pairwise = get_tags(self).input_tags.pairwise
+        scores, converged = np.full((len(folds), len(Cs)), np.nan), np.ones((len(folds), len(Cs)), dtype=bool)
+        stop = threading.Event()
+        n_threads = self._n_threads()
+
+        def run(fold: int) -> None:
+            if stop.is_set():
+                return
+            train, test = folds[fold]
+            part = TrainingData(
+                data.X[np.ix_(train, train)] if pairwise else data.X[train],
+                data.Y[train],
+                data.sample_weight[train],
+                data.targets,
+            )
+            X_test = features[np.ix_(test, train)] if pairwise else features[test]
+            weight = {"sample_weight": data.sample_weight[test]} if weighted else {}
+            model = self._model_at(
+                1.0,
+                random_state=seed,
+                n_jobs=max(1, n_threads // len(folds)),
+                cache_size=self.cache_size / len(folds),
+                tol=self._path_tol(),
+                verbose=0,
+                callback=lambda point: stop.is_set(),
+            )
+            # What a scorer may look at.
+            model._targets, model.classes_, model.n_features_in_ = data.targets, data.targets.classes, X_test.shape[1]
+            solve, dual = model._prepare(part), None
+            for k, C in enumerate(Cs):
+                result, attributes = solve(C, dual)
+                if stop.is_set():
+                    return
+                for name, value in attributes.items():
+                    setattr(model, name, value)
+                model.set_params(C=C)
+                scores[fold, k] = scorer(model, X_test, y[test], **weight)
+                converged[fold, k] = result.status not in _UNCONVERGED
+                dual = result.dual_coef
+                show(f"fold {fold + 1}  C {C:g}  score {scores[fold, k]:.4g}")
+
+        def run_or_stop_all(fold: int) -> None:
+            try:
+                run(fold)
+            except BaseException:
+                stop.set()
+                raise
+
+        show = _Progress(self.verbose, scores.size, type(self).__name__)
+        with worker_threads(min(n_threads, len(folds))) as pool:
+            try:
+                futures = [pool.submit(run_or_stop_all, fold) for fold in range(len(folds))]
+                # A wait without end misses a Ctrl-C that comes just before it.
+                while wait(futures, timeout=0.1).not_done:
+                    pass
+            finally:
+                stop.set()  # after Ctrl-C: the threads end at their next checkpoint
+        for future in futures:
+            future.result()
+        return scores, converged
+
+    def _best(self, scores: np.ndarray) -> tuple[int, float]:
+        """Index and mean score of the best C."""
+        defined = np.isfinite(scores).all(axis=1)
+        if not defined.any():
+            raise ValueError(f"scoring={self.scoring!r} is not finite in any fold: choose another measure or cv")
+        mean = scores[defined].mean(axis=0)
+        best = int(np.argmax(mean >= mean.max() - _TIE * abs(mean.max())))
+        return best, float(mean[best])
+
+    def _convergence_message(self, result: Result) -> str:
+        failed = int(np.count_nonzero(~self.converged_))
+        path = ""
+        if failed:
+            smallest = self.Cs_[~self.converged_.all(axis=0)][0]
+            path = (
+                f"{failed} of the {self.converged_.size} fits of the folds stopped before the tolerance "
+                f"(max_iter={self.max_iter}, path_tol={self._path_tol():g}), the smallest C of them is {smallest:g}."
+            )
+        if not result.gap > result.tol_abs:  # the last fit is fine, or there is none
+            return f"{type(self).__name__}: {path} {self._advice}"
+        message = super()._convergence_message(result)
+        return f"{message} Also, {path}" if path else message
+
+    def _scores(self, X: Any) -> np.ndarray:
+        if not hasattr(self, "intercept_"):
+            raise NotFittedError(
+                f"{type(self).__name__} was fitted with refit=False: there are scores_ and C_, but no model to predict "
+                "with. Fit with refit=True, or an M3LClassifier with C=C_"
+            )
+        return super()._scores(X)
+
+
+def _is_count(cv: Any) -> bool:
+    return cv is None or isinstance(cv, Integral)
+
+
+def _scorer(scoring: Any, kind: str) -> Callable[..., float]:
+    """The scorer a name stands for; ``kind`` is that of the targets."""
+    if scoring is None:
+        scoring = "micro_f1" if kind == "indicator" else "accuracy"
+    if not isinstance(scoring, str):
+        return scoring
+    try:
+        return scorers[scoring]
+    except KeyError as not_ours:
+        try:
+            return get_scorer(scoring)
+        except ValueError:
+            raise ValueError(f"scoring: {not_ours.args[0]}; nor is it a scorer of scikit-learn") from None
+
+
+class _Progress:
+    """Tells on stderr that one more fit is done: a bar on a terminal, lines elsewhere, nothing when silent."""
+
+    def __init__(self, verbose: int, total: int, title: str) -> None:
+        self.verbose, self.total, self.title = verbose, total, title
+        self.done, self.began, self.lock = 0, time.perf_counter(), threading.Lock()
+
+    def __call__(self, text: str) -> None:
+        if not self.verbose:
+            return
+        with self.lock:  # folds tell from their threads
+            self.done += 1
+            head, seconds = f"{self.title}: {self.done}/{self.total}", time.perf_counter() - self.began
+            if sys.stderr.isatty():
+                bar = "#" * round(20 * self.done / self.total)
+                end = "\n" if self.done == self.total else ""
+                sys.stderr.write(f"\r\x1b[K{head} [{bar:20}] {text}  {seconds:.1f} s{end}")
+            else:
+                sys.stderr.write(f"{head}  {text}  {seconds:.1f} s\n")
+            sys.stderr.flush()
