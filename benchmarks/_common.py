@@ -5,6 +5,10 @@ A row is a dict; of a comparison its first keys are work, ours_s, peer, peer_s, 
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +27,20 @@ def best_of(repeats: int, work: Callable[[], Any]) -> float:
         work()
         seconds.append(time.perf_counter() - start)
     return min(seconds)
+
+
+def cold_seconds(code: str) -> float:
+    """Seconds since ``start`` was set in ``code``, in a new process that has to compile everything."""
+    script = f"import time\nfrom comargin import M3LClassifier\n{code}\nprint(time.perf_counter() - start)"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"NUMBA_CACHE_DIR": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    return float(done.stdout.split()[-1])
 
 
 def compared(work: str, ours_s: float, peer: str, peer_s: float, **more: Any) -> Row:

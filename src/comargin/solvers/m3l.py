@@ -87,12 +87,13 @@ class Block:
         label_upper = np.ascontiguousarray(problem.label_upper[:, labels])
         A = np.zeros(S.shape)
         self.dual_state = Dual(A, S, targets, problem.row_upper, label_upper, sqnorm)
-        upper = self.upper()
-        if start is not None:
-            np.clip(start[:, labels], 0.0, upper, out=A)
-        # Variables that no score depends on: the loss is paid in full.
-        fixed = (sqnorm <= 0.0)[:, None] | (part.diagonal <= 0.0)
-        A[fixed] = upper[fixed]
+        for rows in _row_blocks(n_samples):
+            if start is not None:
+                np.clip(start[rows][:, labels], 0.0, self.upper(rows), out=A[rows])
+            # Variables that no score depends on: the loss is paid in full.
+            fixed = (sqnorm[rows] <= 0.0)[:, None] | (part.diagonal <= 0.0)
+            if fixed.any():
+                A[rows][fixed] = self.upper(rows)[fixed]
         self.active = Active(
             np.arange(n_samples, dtype=np.int32),
             np.tile(np.arange(n_labels, dtype=np.int32), (n_samples, 1)),
@@ -118,10 +119,10 @@ class Block:
         self.optimism = 1.0  # how many times larger the gap was than its estimate then
         self.activate_all()
 
-    def upper(self) -> np.ndarray:
-        """U, shape (n_samples, n_labels)."""
+    def upper(self, rows: slice = slice(None)) -> np.ndarray:
+        """U of the given rows, shape (n_rows, n_labels)."""
         d = self.dual_state
-        return d.row_upper[:, None] * np.where(d.S > 0, d.label_upper[1], d.label_upper[0])
+        return d.row_upper[rows, None] * np.where(d.S[rows] > 0, d.label_upper[1], d.label_upper[0])
 
     def activate_all(self) -> None:
         """Every dual variable may move again."""
@@ -184,7 +185,10 @@ class Block:
             self.dual = float(np.sum(2.0 * sums[1] - quadratic))
             self.label_gaps = 2.0 * (quadratic + sums[0] - sums[1])
         else:  # no product with X needed
-            self.primal = 2.0 * float(np.sum(self.upper() * (dual.targets if dual.targets.size else 1.0)))
+            blocks = _row_blocks(dual.A.shape[0])
+            targets = [dual.targets[rows] if dual.targets.size else 1.0 for rows in blocks]
+            losses = [np.sum(self.upper(rows) * t) for rows, t in zip(blocks, targets, strict=True)]
+            self.primal = 2.0 * float(np.sum(losses))
             self.dual = 0.0
             self.certified_Z = np.zeros((self.Z.shape[0], dual.A.shape[1]))
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
@@ -229,6 +233,11 @@ class Block:
             return most
         expected = (self.n_epochs - n_before) * np.log(gap / allowed) / np.log(gap_before / gap)
         return min(2.0 * float(expected), most)
+
+
+def _row_blocks(n_rows: int, size: int = 65536) -> list[slice]:
+    """Rows in parts, so that no temporary array has the size of all dual variables."""
+    return [slice(begin, begin + size) for begin in range(0, n_rows, size)]
 
 
 def _lined_up_zeros(n_rows: int, n_columns: int) -> np.ndarray:
