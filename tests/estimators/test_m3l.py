@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.svm import LinearSVC
 from tests import reference
 from tests.priors import PRIORS, make_prior
 
 from comargin import M3LClassifier
+from comargin.data import load
 from comargin.graphs import LabelGraph, correlation_from_classes, smoothed_correlation
 
 
@@ -97,3 +99,31 @@ def test_weights_live_in_the_range_of_a_singular_prior(data, rng):
 def test_bad_priors_are_named(data, options, message):
     with pytest.raises(ValueError, match=message):
         M3LClassifier(**options).fit(*data)
+
+
+def liblinear(X, Y, C):
+    options = {"loss": "hinge", "C": C, "fit_intercept": False, "tol": 1e-8, "max_iter": 10**6, "random_state": 0}
+    return np.vstack([LinearSVC(**options).fit(X, column).coef_ for column in Y.T])
+
+
+def one_vs_rest_objective(X, Y, coef, C):
+    return 0.5 * np.sum(coef**2) + C * np.maximum(0.0, 1.0 - (2 * Y - 1) * (X @ coef.T)).sum()
+
+
+def test_agrees_with_liblinear_on_digits():
+    digits = load("digits", split="train")
+    X, Y = digits.X / 16.0, digits.Y
+    model = M3LClassifier(C=0.01, fit_intercept=False, tol=1e-8, random_state=0).fit(X, Y)
+    assert_allclose(model.coef_, liblinear(X, Y, 0.02), atol=1e-4)
+    assert np.abs(model.coef_).max() > 0.1
+
+
+@pytest.mark.parametrize("name", ["bibtex", "enron"])
+def test_agrees_with_liblinear_on_published_data(data_home, name):
+    train = load(name, split="train", data_home=data_home)
+    X, Y = sp.csr_matrix(train.X), train.Y.toarray()[:, :30]
+    model = M3LClassifier(C=0.01, fit_intercept=False, tol=1e-7, n_jobs=2, random_state=0).fit(X, Y)
+    expected = liblinear(X, Y, 0.02)
+    assert_allclose(model.objective_, one_vs_rest_objective(X, Y, expected, 0.02), rtol=1e-6)
+    assert_allclose(model.objective_, one_vs_rest_objective(X, Y, model.coef_, 0.02), rtol=1e-9)
+    assert_allclose(model.coef_, expected, atol=2e-3)
