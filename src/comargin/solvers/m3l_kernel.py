@@ -23,8 +23,8 @@ from ._threads import worker_threads
 # fraction of its largest projected gradient at which it is left earlier.
 _STEPS_PER_VISIT = 256
 _REDUCTION = 0.1
-# Rounds after which what is left is given to Newton steps too, and what these may cost.
-_FINISH_AFTER = 20
+# Pair steps per variable after which what is left is given to Newton steps too, and what these may cost.
+_FINISH_AFTER = 5.0
 _FINISH_FLOPS = 4e9
 # Rows of K that a label asks for when the one it needs is not in memory.
 _ROWS_WANTED = 32
@@ -78,12 +78,10 @@ class Component:
         )
         self.matrix = kernel_matrix(part)
         self.primal, self.dual, self.done = np.inf, -np.inf, False
-        self.n_rounds = 0
         self._set_sides()
 
     def visit(self, cache: GramCache, max_steps: int, reduction: float, n_visits: int) -> None:
         """Visits to the label of the worst variable, as ``m3l_pair_visits`` says."""
-        self.n_rounds += 1
         m3l_pair_visits(cache.rows, cache.clock, self.matrix, self.diagonal, self.state, max_steps, reduction, n_visits)
         self.measure()
 
@@ -212,7 +210,7 @@ def solve_m3l_kernel(
 
         def certify() -> tuple[float, float]:
             _exact_gradients(problem, parts, pool)
-            late = [p for p in parts if not p.done and p.n_rounds >= _FINISH_AFTER]
+            late = [p for p in parts if not p.done and p.state.steps[0] >= _FINISH_AFTER * p.state.h.size]
             if sum(p.finish(problem.gram) for p in late):
                 _exact_gradients(problem, parts, pool)
             return sum(p.primal for p in parts), sum(p.dual for p in parts)
