@@ -11,6 +11,7 @@ from tests.priors import PRIORS, make_prior
 from comargin import M3LClassifier
 from comargin.data import load
 from comargin.graphs import LabelGraph, correlation_from_classes, smoothed_correlation
+from comargin.solvers import m3l as solvers_m3l
 
 
 @pytest.fixture
@@ -127,3 +128,41 @@ def test_agrees_with_liblinear_on_published_data(data_home, name):
     assert_allclose(model.objective_, one_vs_rest_objective(X, Y, expected, 0.02), rtol=1e-6)
     assert_allclose(model.objective_, one_vs_rest_objective(X, Y, model.coef_, 0.02), rtol=1e-9)
     assert_allclose(model.coef_, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-20, 1e-6, 1e6, 1e40])
+@pytest.mark.parametrize("prior", [None, np.eye(5) + 0.2])
+def test_features_of_any_size(data, scale, prior):
+    """At the default tolerance weights are in single precision, where they fit."""
+    X, Y = data
+    plain = M3LClassifier(label_correlation=prior, fit_intercept=False, random_state=0).fit(X, Y)
+    scaled = M3LClassifier(C=scale**-2, label_correlation=prior, fit_intercept=False, random_state=0).fit(scale * X, Y)
+    assert_allclose(scaled.objective_ * scale**2, plain.objective_, rtol=2e-3)
+    assert_allclose(scaled.decision_function(scale * X), plain.decision_function(X), atol=0.2)
+
+
+def test_single_and_double_precision_agree(data, monkeypatch):
+    X, Y = data
+    made = []
+    single_weights = solvers_m3l._lined_up_zeros
+    monkeypatch.setattr(solvers_m3l, "_lined_up_zeros", lambda *shape: made.append(shape) or single_weights(*shape))
+    for prior in (None, np.eye(5) + 0.2):
+        single, double = (
+            M3LClassifier(C=0.1, tol=tol, label_correlation=prior, random_state=0).fit(X, Y) for tol in (1e-4, 9.9e-5)
+        )
+        assert_allclose(single.objective_, double.objective_, rtol=2e-4)
+        assert made == [(7, 5)]  # one of the two
+        made.clear()
+        X1 = np.column_stack([X, np.ones(len(X))])
+        Z = np.column_stack([single.coef_, single.intercept_]).T
+        R = np.eye(5) if prior is None else prior
+        hinge = np.maximum(0.0, 1.0 - (2 * Y - 1) * (X1 @ Z)).sum()
+        primal = 0.5 * np.trace(Z @ np.linalg.inv(R) @ Z.T) + 0.2 * hinge
+        assert_allclose(single.objective_, primal, rtol=1e-10)  # the certificate is of the weights that are returned
+
+
+def test_a_start_is_dropped_by_a_fit_without_warm_start(data):
+    X, Y = data
+    model = M3LClassifier(warm_start=True, random_state=0).fit(X, Y)
+    model.set_params(warm_start=False).fit(X[:40], Y[:40])
+    model.set_params(warm_start=True).fit(X[:40], Y[:40])

@@ -308,6 +308,12 @@ def test_bad_parameters_are_named(data, options, message):
     assert vars(model) == before
 
 
+@pytest.mark.parametrize("cv", [[], [(np.arange(0), np.arange(5))], [(np.arange(5), np.arange(0))]])
+def test_splits_must_have_rows(data, cv):
+    with pytest.raises(ValueError, match="cv must give at least one split"):
+        M3LClassifierCV([0.1, 1.0], cv=cv).fit(*data)
+
+
 def test_cv_may_be_a_splitter_or_an_iterable(data):
     X, Y = data
     splitter = ShuffleSplit(3, test_size=0.3, random_state=0)

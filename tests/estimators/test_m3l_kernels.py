@@ -1,13 +1,14 @@
 """M3LClassifier with kernels: optimum, LIBSVM, every way to give a kernel, memory, prediction, errors."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
@@ -256,3 +257,60 @@ def test_bad_kernel_matrices_are_named(data):
     model = M3LClassifier(kernel="precomputed").fit(K, Y)
     with pytest.raises(ValueError, match="59 features, but M3LClassifier is expecting 60"):
         model.predict(K[:, :-1])
+
+
+def exact_gap(model, K, Y, C):
+    """Relative duality gap from the kernel matrix alone."""
+    S = 2.0 * Y - 1.0
+    A = np.zeros(Y.shape)
+    A[model.support_] = 0.5 * S[model.support_] * model.dual_coef_.T
+    F = 2.0 * K @ (S * A)
+    quadratic = np.sum(S * A * F)
+    primal = quadratic + 2.0 * C * np.maximum(0.0, 1.0 - S * F).sum()
+    return 1.0 - (2.0 * A.sum() - quadratic) / primal
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5, 1e9])
+def test_rows_far_from_zero(data, offset):
+    """Distances do not change with the origin; squared lengths would lose all their digits."""
+    X, Y = data
+    shifted = X + offset
+    near = shifted - shifted.mean(axis=0)
+    distance = ((near[:, None] - near) ** 2).sum(axis=-1)
+    model = M3LClassifier(kernel="rbf", gamma=0.3, fit_intercept=False, tol=1e-6).fit(shifted, Y)
+    gap = exact_gap(model, np.exp(-0.3 * distance), Y, 1.0)
+    assert gap == pytest.approx(model.duality_gap_ / model.objective_, abs=1e-7)
+    one_by_one = np.vstack([model.decision_function(row[None]) for row in shifted])
+    assert_allclose(one_by_one, model.decision_function(shifted), atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"kernel": "poly"}, {"kernel": "linear", "solver": "smo"}])
+def test_no_support_rows_score_zero(data, options):
+    X, Y = data
+    model = M3LClassifier(callback=lambda point: True, **options).fit(X, Y)
+    assert len(model.support_) == 0
+    assert_array_equal(model.decision_function(X), np.zeros(Y.shape))
+    assert not model.predict(X).any()
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e30])
+def test_kernels_of_any_size(data, scale):
+    X, Y = data
+    K = rbf_kernel(X, gamma=0.3)
+    plain = M3LClassifier(C=1.0, kernel="precomputed", fit_intercept=False, tol=1e-6).fit(K, Y)
+    scaled = M3LClassifier(C=1.0 / scale, kernel="precomputed", fit_intercept=False, tol=1e-6).fit(scale * K, Y)
+    assert_allclose(scaled.decision_function(scale * K), plain.decision_function(K), atol=1e-4)
+    high = M3LClassifier(kernel="poly", gamma=1.0, degree=40, C=1e-20, tol=1e-2, max_iter=50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert np.isfinite(high.fit(X, Y).decision_function(X)).all()
+
+
+def test_few_rows_in_memory_and_coupled_labels(rng):
+    X = rng.normal(size=(1200, 10))
+    Y = (X[:, :6] + rng.normal(size=(1200, 6)) > 0.8).astype(int)
+    R = np.eye(6) + 0.4
+    whole, part = (M3LClassifier(kernel="rbf", label_correlation=R, cache_size=c).fit(X, Y) for c in (1000, 0.1))
+    assert_allclose(part.objective_, whole.objective_, rtol=1e-3)
+    two = M3LClassifier(kernel="rbf", label_correlation=R, cache_size=0.1, n_jobs=2).fit(X, Y)
+    assert_array_equal(part.dual_coef_, two.dual_coef_)

@@ -685,3 +685,11 @@ EXACT = M3LClassifier(tol=1e-10, max_iter=100_000, random_state=0)
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
 def test_sklearn_checks(estimator, check):
     check(estimator)
+
+
+def test_score_wants_classes_not_attributes(data):
+    X, Y, X_new, classes = data
+    model = ZeroShotClassifier(m3l(), UNSEEN).fit(X, Y)
+    assert model.score(X_new, classes) == accuracy_score(classes, model.predict(X_new))
+    with pytest.raises(ValueError, match=r"y must be 1-D, one class name per row; got shape \(60, 4\)"):
+        model.score(X_new, UNSEEN[classes])

@@ -125,3 +125,31 @@ def test_shrinking_shrinks_and_loses_nothing(storage, rng):
         modes |= {"none"} if n_rows < 200 else set()
     assert modes == {"all", "few", "none"}
     assert_allclose(Z, 2.0 * X.T @ (dual.S * dual.A), rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("form", ["diagonal", "dense"])
+def test_single_precision_and_padding(storage, form, rng):
+    """The same steps as in double precision, up to rounding; the columns that fill a cache line stay zero."""
+    X, dual = make(rng, 30, 6, 5, True)
+    dual.A[15] = upper(dual)[15]
+    M = rng.normal(size=(5, 5))
+    R = np.diag(0.5 + rng.random(5)) if form == "diagonal" else np.eye(5) + M @ M.T / 5
+    diagonal = np.array(np.diag(R))
+    results = []
+    for dtype, width in ((np.float64, 5), (np.float32, 16)):
+        state = dual._replace(A=dual.A.copy())
+        active, parts, Z = fresh_active(30, 5), np.empty((2, 5)), np.zeros((6, width), dtype=dtype)
+        for _ in range(3):
+            active.bounds[0], active.bounds[1] = -np.inf, np.inf
+            if form == "diagonal":
+                m3l_diagonal_epoch(X if storage == "dense" else csr(X), diagonal, state, active, Z, parts)
+            else:
+                m3l_coupled_epoch(
+                    X if storage == "dense" else csr(X), R.astype(dtype), diagonal, state, active, Z, parts
+                )
+        assert not Z[:, 5:].any()
+        assert_allclose(Z[:, :5], 2.0 * X.T @ (state.S * state.A) @ R, rtol=1e-4, atol=1e-4)
+        results.append(state.A)
+    assert_allclose(*results, atol=1e-4)
+    assert not np.array_equal(*results)

@@ -82,7 +82,7 @@ def gradient(K, R, S, T, state):
 @pytest.mark.parametrize("targets", [False, True])
 def test_visits_equal_algorithm_1(rng, targets):
     K, S, U, T, R, gram, state = make(rng, targets=targets)
-    m3l_pair_visits(gram, 1, R, np.diag(R).copy(), state, 4, 0.0, 5)
+    m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 4, 0.0, 5)
     expected = naive_kernel.smo(K, S, U, R, T, n_visits=5, steps_per_visit=4)
     assert np.abs(expected).max() > 0.1
     assert_allclose(state.beta.T, S * expected, atol=1e-6)
@@ -101,7 +101,7 @@ def test_visits_keeps_its_invariants_and_lowers_the_objective(rng, storage):
         form = R
     values = []
     for clock in range(1, 6):
-        m3l_pair_visits(gram, clock, form, np.diag(R).copy(), state, 8, 0.1, 3)
+        m3l_pair_visits(gram, 1.0, clock, form, np.diag(R).copy(), state, 8, 0.1, 3)
         h = gradient(K, R, S, T, state)
         assert_allclose(state.h, h, atol=1e-9)
         values.append(0.5 * np.sum(state.beta * (h - (S * T).T)))
@@ -117,7 +117,7 @@ def test_visits_keeps_its_invariants_and_lowers_the_objective(rng, storage):
 
 def test_visits_works_with_what_is_in_memory_and_says_what_it_misses(rng):
     K, S, _, T, R, gram, state = make(rng, cached=np.array([4, 7, 20]))
-    m3l_pair_visits(gram, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
+    m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
     assert state.missed.all()
     assert_allclose(state.h, gradient(K, R, S, T, state), atol=1e-9)
     moved = np.flatnonzero(state.beta.any(axis=0))
@@ -129,10 +129,10 @@ def test_visits_works_with_what_is_in_memory_and_says_what_it_misses(rng):
 def test_visit_ends_when_the_gap_is_allowed(rng):
     K, S, _, T, R, gram, state = make(rng)
     state.allowed[:] = np.inf
-    m3l_pair_visits(gram, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
+    m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
     assert state.steps[0] == 0
     state.allowed[:] = 0.0
     for _ in range(30):
-        m3l_pair_visits(gram, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
+        m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
     beta, edge, h = state.beta, state.edge, gradient(K, R, S, T, state)
     assert 2 * np.maximum(beta * h, (beta - edge) * h).sum() < 1e-6

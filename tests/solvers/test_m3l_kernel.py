@@ -177,7 +177,7 @@ class TestGramCache:
     def rows_of(cache, K):
         held = np.flatnonzero(cache.rows.slot >= 0)
         assert_array_equal(cache.rows.cached, cache.rows.slot >= 0)
-        assert_allclose(cache.rows.rows[cache.rows.slot[held]], (K @ K.T)[held], rtol=1e-5)
+        assert_allclose(cache.scale * cache.rows.rows[cache.rows.slot[held]], (K @ K.T)[held], rtol=1e-5, atol=1e-5)
         return set(held.tolist())
 
 

@@ -111,6 +111,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             self.n_iter_ = result.n_iter
             if self.warm_start:
                 self._dual_start = result.dual_coef
+            else:
+                self.__dict__.pop("_dual_start", None)
             for name in getattr(self, "_own_attributes", ()):  # another kernel may leave others behind
                 delattr(self, name)
             self._own_attributes = tuple(attributes)

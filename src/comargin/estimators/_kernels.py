@@ -32,16 +32,22 @@ class KernelFunction:
         "linear", "rbf", "poly", "precomputed", or a function of two matrices of rows.
     gamma, degree, coef0 : float
         rbf: exp(-gamma |x - x'|^2); poly: (gamma x.x' + coef0)^degree.
+    center : ndarray of shape (n_features,) or None
+        Subtracted from all rows before rbf: it changes no distance, but |x|^2 + |x'|^2 - 2 x.x' of rows far from zero
+        would lose all digits. None for sparse rows and other kernels.
     """
 
     kernel: str | Callable[[Any, Any], Any]
     gamma: float
     degree: int
     coef0: float
+    center: np.ndarray | None = None
 
     def matrix(self, X: Matrix, Y: Matrix) -> np.ndarray:
         """Kernel values of the rows of X with those of Y, shape (n, m)."""
         if self.kernel == "rbf":
+            if self.center is not None:
+                X, Y = X - self.center, Y - self.center
             return rbf_kernel(X, Y, gamma=self.gamma)
         if self.kernel == "poly":
             return polynomial_kernel(X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
@@ -80,7 +86,17 @@ class KernelFunction:
         if callable(self.kernel):
             some = _some_rows(X.shape[0])
             _check_positive(self.matrix(X[some], X[some]), "kernel")
-        return Gram(lambda rows, columns: self.matrix(X[rows], X[columns]), self.diagonal(X) + constant, constant)
+        diagonal = self.diagonal(X)
+
+        def values(rows: np.ndarray | slice, columns: np.ndarray | slice) -> np.ndarray:
+            block = self.matrix(X[rows], X[columns])
+            # A row with itself: exactly k(x, x), whatever rounding has made of the distance.
+            i, j = np.arange(X.shape[0])[rows], np.arange(X.shape[0])[columns]
+            _, here, there = np.intersect1d(i, j, assume_unique=True, return_indices=True)
+            block[here, there] = diagonal[i[here]]
+            return block
+
+        return Gram(values, diagonal + constant, constant)
 
     def scores(self, X: Matrix, support_vectors: Matrix | None, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """k(X, support vectors) times coef^T, a block of rows at a time.
@@ -101,11 +117,36 @@ class KernelFunction:
         ndarray of shape (n_samples, n_labels)
             Scores without intercept.
         """
+        if len(support) == 0:
+            return np.zeros((X.shape[0], coef.shape[0]))
         scores = np.empty((X.shape[0], coef.shape[0]))
-        for rows in _blocks(X.shape[0], max(_BLOCK_SIZE // max(len(support), 1), 1)):
+        for rows in _blocks(X.shape[0], max(_BLOCK_SIZE // len(support), 1)):
             values = X[rows][:, support] if support_vectors is None else self.matrix(X[rows], support_vectors)
             scores[rows] = values @ coef.T
         return scores
+
+
+def kernel_function(
+    kernel: str | Callable[[Any, Any], Any], gamma: str | float, degree: int, coef0: float, X: Matrix
+) -> KernelFunction:
+    """The kernel that an estimator's parameters stand for.
+
+    Parameters
+    ----------
+    kernel, gamma, degree, coef0
+        As the estimators take them.
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Training rows.
+
+    Returns
+    -------
+    KernelFunction
+        With numbers for all parameters.
+    """
+    if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
+        return KernelFunction(kernel, np.nan, degree, coef0)
+    center = X.mean(axis=0) if kernel == "rbf" and isinstance(X, np.ndarray) else None
+    return KernelFunction(kernel, resolve_gamma(gamma, X), degree, coef0, center)
 
 
 def resolve_gamma(gamma: str | float, X: Matrix) -> float:

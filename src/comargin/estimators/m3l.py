@@ -20,7 +20,7 @@ from ..solvers.m3l import label_blocks, solve_m3l
 from ..solvers.m3l_dcd import solve_m3l_dcd
 from ..solvers.m3l_kernel import solve_m3l_kernel
 from ._base import Interval, LinearMultilabelClassifier, StrOptions
-from ._kernels import KernelFunction, resolve_gamma
+from ._kernels import KernelFunction, kernel_function
 
 
 class M3LClassifier(LinearMultilabelClassifier):
@@ -43,7 +43,7 @@ class M3LClassifier(LinearMultilabelClassifier):
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
         What takes the place of :math:`x_i^\top x_j`. "precomputed" takes kernel matrices for X: those of the training
         rows in ``fit``, of new rows with all training rows in ``predict``. A callable gets two matrices of rows and
-        returns the kernel values of all pairs.
+        returns the kernel values of all pairs; with ``n_jobs`` > 1 it is called from several threads.
     gamma : {"scale", "auto"} or float, default="scale"
         Of "rbf", :math:`\exp(-\gamma \|x - x'\|^2)`, and "poly". "scale" is 1 / (n_features * X.var()), "auto" is
         1 / n_features.
@@ -68,7 +68,8 @@ class M3LClassifier(LinearMultilabelClassifier):
     solver : {"auto", "dcd", "smo"}, default="auto"
         "auto" is the fastest: all labels of a row together (linear), or pairs of variables over one kernel matrix for
         all labels. The paper's own schemes stay for comparison: "dcd" (linear, single dual variables, several along a
-        label) and "smo" (kernels, "linear" too: always the label of the worst variable).
+        label; badly scaled data may need very many passes) and "smo" (kernels, "linear" too: always the label of the
+        worst variable).
     cache_size : float, default=1000
         Megabytes of memory for rows of the kernel matrix, shared by all labels and threads.
     tol : float, default=1e-3
@@ -76,8 +77,8 @@ class M3LClassifier(LinearMultilabelClassifier):
     max_iter : int, default=1000
         Most passes over the rows (kernels: over the labels); a ``ConvergenceWarning`` tells when they did not suffice.
     n_jobs : int, default=None
-        Threads, over blocks of labels: components of the label correlation, independent labels 32 at a time. The
-        result is the same for any number.
+        Threads, over blocks of labels: components of the label correlation, and independent labels, 64 at a time
+        (linear) or one by one (kernels). The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Fixes the order in which rows are visited.
     verbose : int, default=0
@@ -119,6 +120,9 @@ class M3LClassifier(LinearMultilabelClassifier):
     when R is dense, its number of neighbours when R is sparse, and with R of rank k the pass costs O(nnz(X) k +
     n_samples n_labels k). Connected components of R are solved on their own. Beside X the solver holds the dual
     variables (n_samples x n_labels), the active sets and the weights.
+
+    With kernels a step costs O(n_samples) over rows of the kernel matrix that all labels share, and coupled labels
+    O(n_samples n_labels) more for every 256 steps; memory is ``cache_size`` and 28 n_samples n_labels bytes.
 
     References
     ----------
@@ -220,8 +224,7 @@ class M3LClassifier(LinearMultilabelClassifier):
 
             return solve_linear
 
-        gamma = resolve_gamma(self.gamma, data.X)
-        function = KernelFunction(self.kernel, gamma, self.degree, self.coef0)
+        function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
         gram = function.gram(data.X, constant=1.0 if self.fit_intercept else 0.0)
         cache = GramCache(gram, self.cache_size)
         dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets)

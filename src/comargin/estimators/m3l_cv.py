@@ -25,7 +25,7 @@ from ..model_selection import MultilabelStratifiedKFold
 from ..solvers import Checkpoint, Result, Status
 from ..solvers._threads import worker_threads
 from ._base import Interval
-from ._kernels import KernelFunction, resolve_gamma
+from ._kernels import kernel_function
 from .m3l import M3LClassifier
 
 # Range of the default Cs, times 1 / mean_i K_ii. With micro-F1 the best C of 13 published data sets lies between 0.1
@@ -83,7 +83,8 @@ class M3LClassifierCV(M3LClassifier):
     solver : {"auto", "dcd", "smo"}, default="auto"
         As in `M3LClassifier`.
     cache_size : float, default=1000
-        Megabytes of memory for rows of the kernel matrix, shared evenly by the folds.
+        Megabytes of memory for rows of the kernel matrix, shared evenly by the folds, also when ``n_jobs`` is 1: the
+        result must not depend on it.
     path_tol : float or None, default=None
         Relative tolerance of the fits in the folds; None is ten times ``tol``: choosing needs less than the last fit.
     tol : float, default=1e-3
@@ -243,6 +244,8 @@ class M3LClassifierCV(M3LClassifier):
         y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
         cv = MultilabelStratifiedKFold(5 if self.cv is None else int(self.cv)) if _is_count(self.cv) else self.cv
         folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(data.X, y)]
+        if not folds or not all(len(train) and len(test) for train, test in folds):
+            raise ValueError("cv must give at least one split, each with rows to train on and rows to test")
         rng = check_random_state(self.random_state)
         seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.randint(2**31))
         began = time.perf_counter()
@@ -269,7 +272,7 @@ class M3LClassifierCV(M3LClassifier):
         """Values of C, ascending."""
         if isinstance(self.Cs, Integral):
             constant = float(self.fit_intercept and not self._appends_constant())
-            function = KernelFunction(self.kernel, resolve_gamma(self.gamma, data.X), self.degree, self.coef0)
+            function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
             lengths = function.gram(data.X, constant=constant).diagonal
             scale = float(np.average(lengths, weights=data.sample_weight)) or 1.0
             return np.array([float(f"{C:.3g}") for C in np.geomspace(*_RANGE, int(self.Cs)) / scale])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -16,34 +14,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._indicator import check_indicator, refuse_label_sets
 from .._validation import check_sample_weight
 from ..graphs import correlation_from_classes
 from ..metrics import scores_of
+from ._candidates import Candidates, read_attributes, read_candidates
 
 _CORRELATIONS = ("auto", "signatures", "estimator")
 _DECODINGS = ("standardized", "nearest")
 # These show what they wrap one label at a time: a correlation of all labels means nothing there.
 _PER_LABEL = (OneVsRestClassifier, MultiOutputClassifier, ClassifierChain)
-
-
-@dataclass(frozen=True)
-class _Candidates:
-    """The candidate classes in the order of their names.
-
-    Attributes
-    ----------
-    names : ndarray of shape (n_classes,)
-        Sorted, distinct.
-    signatures : int64 ndarray of shape (n_classes, n_labels)
-        Entries in {0, 1}, rows distinct.
-    prior : ndarray of shape (n_classes,)
-        Positive, with sum 1.
-    """
-
-    names: np.ndarray
-    signatures: np.ndarray
-    prior: np.ndarray
 
 
 class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -166,8 +145,8 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             The fitted classifier. When fitting fails, it is as it was before.
         """
         self._check_parameters()
-        candidates = _read_candidates(self.signatures, self.class_names, self.class_prior)
-        y = _read_attributes(y, self.signatures, candidates.signatures.shape[1])
+        candidates = read_candidates(self.signatures, self.class_names, self.class_prior)
+        y = read_attributes(y, self.signatures, candidates.signatures.shape[1])
         weight = None if sample_weight is None else check_sample_weight(sample_weight, y.shape[0])
         estimator, R = self._with_correlation(candidates)
         estimator.fit(X, y, **self._routed(sample_weight, fit_params))
@@ -212,6 +191,30 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         best = np.argmax(self._class_scores(X), axis=1)
         return self.classes_[best]
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of the rows whose class is found.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows of the candidate classes.
+        y : array-like of shape (n_samples,)
+            Their classes, as in ``classes_``; not their attributes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            Accuracy.
+        """
+        if sp.issparse(y) or np.ndim(y) != 1:
+            raise ValueError(
+                f"y must be 1-D, one class name per row; got shape {np.shape(y)}. For attributes compare "
+                "predict_attributes(X), e.g. by comargin.metrics.hamming_loss"
+            )
+        return super().score(X, y, sample_weight)
 
     def predict_attributes(self, X: Any) -> np.ndarray | sp.csr_array:
         """Attributes of every row, as the estimator predicts them.
@@ -274,7 +277,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if not isinstance(value, str) or value not in allowed:
                 raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}")
 
-    def _with_correlation(self, candidates: _Candidates) -> tuple[Any, np.ndarray | None]:
+    def _with_correlation(self, candidates: Candidates) -> tuple[Any, np.ndarray | None]:
         """A clone of the estimator, with R where it belongs, and R if it was set."""
         estimator = clone(self.estimator)
         slots = {} if self.label_correlation == "estimator" else _correlation_slots(estimator)
@@ -335,108 +338,3 @@ def _mean_and_scale(agreement: np.ndarray, weight: np.ndarray | None) -> tuple[n
     scale = np.sqrt(np.average((agreement - mean) ** 2, axis=0, weights=weight))
     rounding = 10 * np.finfo(np.float64).eps * np.abs(agreement).max(axis=0)
     return mean, np.where(scale > rounding, scale, 1.0)
-
-
-def _read_candidates(signatures: Any, class_names: Any, class_prior: Any) -> _Candidates:
-    """Check the three parameters that describe the candidates, and sort the classes by name."""
-    refuse_label_sets(signatures, "signatures")
-    given = signatures if sp.issparse(signatures) else np.asarray(signatures)
-    if given.ndim != 2 or 0 in given.shape:
-        raise ValueError(f"signatures must have shape (n_classes, n_labels), at least 1 x 1; got {given.shape}")
-    table = check_indicator(given, "signatures").toarray().astype(np.int64)
-    names = _read_names(signatures, class_names, table.shape[0])
-    _, first = np.unique(table, axis=0, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    for a, b in pairwise(order):
-        if first[a] == first[b]:
-            raise ValueError(
-                f"signatures of the classes {names[a].item()!r} and {names[b].item()!r} are equal, so that nothing can "
-                "tell these classes apart: make them one class, or add an attribute"
-            )
-    prior = _read_prior(class_prior, names)
-    by_name = np.argsort(names)
-    return _Candidates(names[by_name], table[by_name], prior[by_name])
-
-
-def _read_names(signatures: Any, class_names: Any, n_classes: int) -> np.ndarray:
-    if class_names is None:
-        class_names = signatures.index if hasattr(signatures, "columns") else np.arange(n_classes)
-    if isinstance(class_names, str) or not np.iterable(class_names):
-        raise ValueError(f"class_names must be a sequence of {n_classes} names; got {class_names!r}")
-    values = list(class_names)
-    if len(values) != n_classes:
-        raise ValueError(f"class_names has {len(values)} names, but signatures has {n_classes} classes (rows)")
-    strings = [isinstance(value, str) for value in values]
-    names = np.asarray(values) if all(strings) or not any(strings) else np.empty(0, dtype=object)
-    if names.ndim != 1 or names.dtype.kind not in "biufU" or (names != names).any():
-        raise ValueError(f"class_names must be all strings or all numbers; got {values!r}")
-    distinct, counts = np.unique(names, return_counts=True)
-    if len(distinct) < n_classes:
-        raise ValueError(
-            f"class_names must be distinct; {distinct[counts > 1][0].item()!r} stands there more than once"
-        )
-    return names
-
-
-def _read_prior(class_prior: Any, names: np.ndarray) -> np.ndarray:
-    n_classes = len(names)
-    if class_prior is None:
-        return np.full(n_classes, 1.0 / n_classes)
-    if hasattr(class_prior, "items"):  # a dict or a Series, e.g. of value_counts(normalize=True): order means nothing
-        given = dict(class_prior.items())
-        keys = names.tolist()
-        if set(given) != set(keys):
-            raise ValueError(f"class_prior must have one entry per class, {keys}; got those of {list(given)}")
-        class_prior = [given[key] for key in keys]
-    try:
-        prior = np.asarray(class_prior, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"class_prior must hold numbers, one per class: {error}") from error
-    if prior.shape != (n_classes,):
-        raise ValueError(f"class_prior must have shape ({n_classes},), one probability per class; got {prior.shape}")
-    if not np.isfinite(prior).all() or prior.min() <= 0:
-        worst = int(np.argmin(np.where(np.isfinite(prior), prior, -np.inf)))
-        raise ValueError(
-            f"class_prior must be positive and finite; that of class {names[worst].item()!r} is {prior[worst]:g}. "
-            "Leave classes that cannot occur out of signatures"
-        )
-    if not np.isclose(prior.sum(), 1.0, rtol=1e-9, atol=0.0):
-        raise ValueError(f"class_prior must sum to 1, got {prior.sum():.6g}; divide counts by their sum")
-    return prior
-
-
-def _read_attributes(y: Any, signatures: Any, n_labels: int) -> Any:
-    """``y`` as the estimator gets it: an int64 indicator, sparse when it was sparse."""
-    if y is None:
-        raise ValueError(
-            "ZeroShotClassifier requires y to be passed, but the target y is None: give the attributes of every row"
-        )
-    refuse_label_sets(y, "y")
-    given = y if sp.issparse(y) else np.asarray(y)
-    if given.ndim != 2:
-        raise ValueError(
-            "y must be the attributes of every row, an indicator of shape (n_samples, n_labels), not their classes: "
-            f"look these up in the signatures of the training classes. Got shape {given.shape}"
-        )
-    # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
-    indicator = check_indicator(given, "y").astype(np.int64)
-    if indicator.shape[1] != n_labels:
-        raise ValueError(
-            f"y has {indicator.shape[1]} attributes (columns), signatures has {n_labels}: both need the same, in the "
-            "same order"
-        )
-    for k, (ours, theirs) in enumerate(zip(_column_names(signatures), _column_names(y), strict=False)):
-        if ours != theirs:
-            raise ValueError(
-                f"y and signatures need the same columns in the same order: column {k} is {theirs!r} in y and {ours!r} "
-                "in signatures"
-            )
-    if not sp.issparse(y):
-        return indicator.toarray()
-    return indicator if isinstance(y, sp.sparray) else sp.csr_matrix(indicator)
-
-
-def _column_names(table: Any) -> list[str]:
-    """Names of the columns of a DataFrame, when they are strings."""
-    names = list(getattr(table, "columns", ()))
-    return names if all(isinstance(name, str) for name in names) else []

@@ -38,7 +38,7 @@ _TWO = np.float32(2.0)
 
 
 class GramRows(NamedTuple):
-    """Rows of K that are in memory.
+    """Rows of K, divided by a common scale, that are in memory.
 
     rows (capacity, n), float32 or float64.  slot int32 (n,): where row i of K is, or -1.  cached float32 (n,): 1 where
     slot >= 0, else 0.  diagonal (n,): K_ii.  inverse_norm float32 (n,): K_ii^(-1/2), 0 where K_ii is 0.
@@ -258,14 +258,15 @@ def _visit(gram, clock, r, beta, edge, h, side, allowed, max_steps, reduction, p
 
 
 @kernel
-def m3l_pair_visits(gram, clock, R, diagonal, dual, max_steps, reduction, n_visits):
+def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction, n_visits):
     """Visits to the label of the worst variable, the others brought up to date after each; updates ``dual``.
 
     This is Algorithm 1 of Hariharan et al. (2012) with L = ``max_steps``, reduction 0 and allowed gaps of 0.
 
     Parameters
     ----------
-    gram : GramRows
+    gram : GramRows, of K / scale
+    scale : float, positive
     clock : int, written to the stamps of the rows of K that are used
     R : ndarray (m, m) or CSR
     diagonal : ndarray (m,), of R
@@ -295,8 +296,8 @@ def m3l_pair_visits(gram, clock, R, diagonal, dual, max_steps, reduction, n_visi
             return
         before[:] = h[label]
         done, waits = _visit(
-            gram, clock, diagonal[label], beta[label], edge[label], h[label], side[label], allowed[label], max_steps,
-            reduction, projected, gains, lanes,
+            gram, clock, scale * diagonal[label], beta[label], edge[label], h[label], side[label], allowed[label],
+            max_steps, reduction, projected, gains, lanes,
         )  # fmt: skip
         if waits:
             missed[label] = 1

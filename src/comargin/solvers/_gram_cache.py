@@ -15,10 +15,28 @@ import numpy as np
 from ..kernels._m3l_pairs import GramRows
 from ..problems.gram import Gram
 
-# Rows of K that are computed by one call: enough for matrix products to be efficient.
-ROWS_PER_BLOCK = 256
+# Entries of K that are computed by one call, and the most rows: enough for matrix products to be efficient.
+_BLOCK_SIZE = 2**22
+_ROWS_PER_BLOCK = 256
 # Rows that are always held, however little memory is allowed: labels that wait for a single row crawl.
 FEWEST_ROWS = 64
+
+
+def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+    """Rows of K in blocks of bounded size.
+
+    Parameters
+    ----------
+    n_rows, n_columns : int
+        What is to be computed.
+
+    Returns
+    -------
+    list of slice
+        Covering all rows.
+    """
+    size = min(max(_BLOCK_SIZE // n_columns, 1), _ROWS_PER_BLOCK)
+    return [slice(begin, begin + size) for begin in range(0, n_rows, size)]
 
 
 class GramCache:
@@ -32,16 +50,19 @@ class GramCache:
         n_samples = gram.n_samples
         capacity = int(megabytes * 2**20 / (4 * n_samples))
         capacity = min(max(capacity, FEWEST_ROWS), n_samples)
-        positive = np.maximum(gram.diagonal, 0.0)
+        largest = float(gram.diagonal.max())
+        # Rows are kept as K / scale, so that any kernel fits into float32.
+        self.scale = largest if largest > 0.0 else 1.0
+        diagonal = np.maximum(gram.diagonal, 0.0) / self.scale
         inverse_norm = np.zeros(n_samples)
-        np.divide(1.0, np.sqrt(positive), out=inverse_norm, where=positive > 0.0)
+        np.divide(1.0, np.sqrt(diagonal), out=inverse_norm, where=diagonal > 0.0)
         self.gram = gram
         self.clock = 0
         self.rows = GramRows(
             np.empty((capacity, n_samples), dtype=np.float32),
             np.full(n_samples, -1, dtype=np.int32),
             np.zeros(n_samples, dtype=np.float32),
-            gram.diagonal,
+            diagonal,
             inverse_norm.astype(np.float32),
             np.zeros(n_samples, dtype=np.int64),
         )
@@ -82,8 +103,7 @@ class GramCache:
             free = np.concatenate([free, slot[dropped]])
             slot[dropped], cached[dropped] = -1, 0.0
         slot[new], cached[new], stamp[new] = free, 1.0, self.clock
-        blocks = [new[i : i + ROWS_PER_BLOCK] for i in range(0, len(new), ROWS_PER_BLOCK)]
-        list(pool.map(self._compute, blocks))
+        list(pool.map(self._compute, [new[rows] for rows in row_blocks(len(new), self.gram.n_samples)]))
 
     def _compute(self, rows: np.ndarray) -> None:
-        self.rows.rows[self.rows.slot[rows]] = self.gram.block(rows)
+        self.rows.rows[self.rows.slot[rows]] = self.gram.block(rows) / self.scale

@@ -31,6 +31,7 @@ LABELS_PER_BLOCK = 64
 # Weights are in single precision when the tolerance is at least this: passes are bound by fetching them, and the
 # certificate is computed in double precision in any case. Their rows fill whole cache lines.
 _SINGLE_FROM = 1e-4
+_SINGLE_RANGE = (1e-8, 1e8)
 _CACHE_LINE = 64
 # Coordinate descent alone as long as it is young, or near its end.
 _FINISH_AFTER = 20
@@ -104,7 +105,7 @@ class Block:
         self.parts = np.empty((2, n_labels))
         n_features = problem.X.shape[1]
         self.matrix = kernel_matrix(part)
-        if tol >= _SINGLE_FROM and part.form in ("diagonal", "dense"):
+        if tol >= _SINGLE_FROM and part.form in ("diagonal", "dense") and self._fits_single(sqnorm):
             self.Z = _lined_up_zeros(n_features, n_labels)
             if part.form == "dense":
                 self.matrix = np.asarray(self.matrix, dtype=np.float32)
@@ -118,6 +119,13 @@ class Block:
         self.met = 0.0  # parts of the gap met in the pass before
         self.optimism = 1.0  # how many times larger the gap was than its estimate then
         self.activate_all()
+
+    def _fits_single(self, sqnorm: np.ndarray) -> bool:
+        """Whether weights and scores stay far from the ends of single precision."""
+        d = self.dual_state
+        sizes = [sqnorm, self.part.diagonal, d.row_upper, d.label_upper]  # R has no entry above its diagonal
+        positive = [size[size > 0.0] for size in sizes]
+        return all(p.size == 0 or (_SINGLE_RANGE[0] < p.min() and p.max() < _SINGLE_RANGE[1]) for p in positive)
 
     def upper(self, rows: slice = slice(None)) -> np.ndarray:
         """U of the given rows, shape (n_rows, n_labels)."""
@@ -160,7 +168,7 @@ class Block:
 
     def to_double(self) -> None:
         """Go on in double precision."""
-        self.Z = np.zeros((self.Z.shape[0], self.dual_state.A.shape[1]))
+        self.Z = self.W = np.zeros((self.Z.shape[0], self.dual_state.A.shape[1]))
         self.matrix = kernel_matrix(self.part)
         self._refresh()
 

@@ -12,7 +12,7 @@ from ..problems.gram import Gram
 from ..problems.label_prior import PriorPart, whole_prior
 from ..problems.m3l import M3LKernelProblem
 from ._box_newton import newton_on_box
-from ._gram_cache import ROWS_PER_BLOCK, GramCache
+from ._gram_cache import GramCache, row_blocks
 from ._loop import Control, run_loop, tolerance
 from ._m3l_finish import NEWTON_SIZE, with_violators
 from ._prior_matrix import kernel_matrix
@@ -26,6 +26,8 @@ _REDUCTION = 0.1
 # Pair steps per variable after which what is left is given to Newton steps too, and what these may cost.
 _FINISH_AFTER = 5.0
 _FINISH_FLOPS = 4e9
+# Rounds of one iteration when rows of K are missing: with few of them in memory a round is little work.
+_ROUNDS_PER_STEP = 10
 # Rows of K that a label asks for when the one it needs is not in memory.
 _ROWS_WANTED = 32
 
@@ -82,7 +84,17 @@ class Component:
 
     def visit(self, cache: GramCache, max_steps: int, reduction: float, n_visits: int) -> None:
         """Visits to the label of the worst variable, as ``m3l_pair_visits`` says."""
-        m3l_pair_visits(cache.rows, cache.clock, self.matrix, self.diagonal, self.state, max_steps, reduction, n_visits)
+        m3l_pair_visits(
+            cache.rows,
+            cache.scale,
+            cache.clock,
+            self.matrix,
+            self.diagonal,
+            self.state,
+            max_steps,
+            reduction,
+            n_visits,
+        )
         self.measure()
 
     def measure(self) -> None:
@@ -201,10 +213,12 @@ def solve_m3l_kernel(
                 part.visit(cache, _STEPS_PER_VISIT, _REDUCTION, n_labels)
 
         def step() -> float:
-            busy = [part for part in parts if not part.done]
-            list(pool.map(advance, busy))
-            wanted = [rows for part in busy for rows in part.wanted(cache)]
-            if wanted:
+            for _ in range(_ROUNDS_PER_STEP):
+                busy = [part for part in parts if not part.done]
+                list(pool.map(advance, busy))
+                wanted = [rows for part in busy for rows in part.wanted(cache)]
+                if not wanted:
+                    break
                 cache.fetch(wanted, pool)
             return sum(p.primal - p.dual for p in parts) if all(p.done for p in parts) else np.inf
 
@@ -242,12 +256,11 @@ def _exact_gradients(problem: M3LKernelProblem, parts: list[Component], pool: Th
     chosen = coefficients[support]
     F = np.zeros(problem.S.shape)
 
-    def block_scores(begin: int) -> None:
-        rows = slice(begin, begin + 2 * ROWS_PER_BLOCK)
+    def block_scores(rows: slice) -> None:
         F[rows] = problem.gram.block(rows, support) @ chosen
 
     if support.size:
-        list(pool.map(block_scores, range(0, problem.gram.n_samples, 2 * ROWS_PER_BLOCK)))
+        list(pool.map(block_scores, row_blocks(problem.gram.n_samples, support.size)))
     for part in parts:
         part.state.h[:] = F[:, part.part.labels].T - part.signed_target
         part.measure()
