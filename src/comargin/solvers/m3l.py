@@ -58,6 +58,7 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
             continue
         n_labels = len(part.labels)
         n_blocks = -(-n_labels // LABELS_PER_BLOCK)
+        n_blocks += n_blocks % 2 if n_blocks > 1 else 0  # an even number keeps two threads busy
         edges = [round(b * n_labels / n_blocks) for b in range(n_blocks + 1)]
         for a, b in itertools.pairwise(edges):
             blocks.append(PriorPart(part.labels[a:b], "diagonal", np.ascontiguousarray(part.matrix[a:b])))
