@@ -99,7 +99,7 @@ def test_certificate(rng, tol, prior):
         assert np.abs(problem.kkt_residual(A)[can_move]).max() < 1e-4
 
 
-@pytest.mark.parametrize("n_rows", [16, 60, 149, 150])
+@pytest.mark.parametrize("n_rows", [16, 60, 149, 150, 450])  # 450: room for double precision too
 @pytest.mark.parametrize("prior", ["identity", "dense", "components"])
 @pytest.mark.parametrize("scheme", ["pairs", "smo"])
 def test_any_number_of_rows_in_memory_reaches_the_optimum(rng, n_rows, prior, scheme, monkeypatch):
@@ -172,6 +172,19 @@ class TestGramCache:
         assert not GramCache(gram, 1e-9).holds_all
         assert GramCache(gram, 1e4).capacity == 50
         assert GramCache(gram, 1e4).holds_all
+
+    def test_all_rows_are_exact_when_they_fit(self, rng):
+        K = rng.normal(size=(20, 20))
+        K = K @ K.T
+        for megabytes, exact in ((12 * 400.1 / 2**20, True), (11 * 400.1 / 2**20, False)):
+            cache = GramCache(gram_of(K), megabytes)
+            assert cache.holds_all
+            assert cache.exact is None
+            with ThreadPoolExecutor(2) as pool:
+                cache.fetch([np.arange(20)], pool)
+            assert (cache.exact is not None) == exact
+            if exact:
+                assert_array_equal(cache.exact, K)
 
     @staticmethod
     def rows_of(cache, K):

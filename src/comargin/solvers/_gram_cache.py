@@ -42,14 +42,15 @@ def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
 class GramCache:
     """As many rows of K as fit, in float32; the least recently used ones make room for others.
 
-    Float32 is enough to choose and take steps. Objectives and gradients are computed from exact rows whenever the
-    solver certifies.
+    Float32 is enough to choose and take steps, and steps are bound by fetching rows. Objectives and gradients are
+    computed from exact rows whenever the solver certifies; these are kept too if there is room for all of them.
     """
 
     def __init__(self, gram: Gram, megabytes: float) -> None:
         n_samples = gram.n_samples
-        capacity = int(megabytes * 2**20 / (4 * n_samples))
-        capacity = min(max(capacity, FEWEST_ROWS), n_samples)
+        n_bytes = megabytes * 2**20
+        self._exact = np.empty((n_samples, n_samples)) if 12 * n_samples**2 <= n_bytes else None
+        capacity = min(max(int(n_bytes / (4 * n_samples)), FEWEST_ROWS), n_samples)
         largest = float(gram.diagonal.max())
         # Rows are kept as K / scale, so that any kernel fits into float32.
         self.scale = largest if largest > 0.0 else 1.0
@@ -76,6 +77,11 @@ class GramCache:
     def holds_all(self) -> bool:
         """Whether every row of K fits."""
         return self.capacity == self.gram.n_samples
+
+    @property
+    def exact(self) -> np.ndarray | None:
+        """K in float64, once all of it is in memory."""
+        return self._exact if bool(np.all(self.rows.slot >= 0)) else None
 
     def fetch(self, wanted: Sequence[np.ndarray], pool: ThreadPoolExecutor) -> None:
         """Bring rows into memory: the first wish of everyone, then the second ones, as far as there is room.
@@ -106,4 +112,7 @@ class GramCache:
         list(pool.map(self._compute, [new[rows] for rows in row_blocks(len(new), self.gram.n_samples)]))
 
     def _compute(self, rows: np.ndarray) -> None:
-        self.rows.rows[self.rows.slot[rows]] = self.gram.block(rows) / self.scale
+        block = self.gram.block(rows)
+        if self._exact is not None:
+            self._exact[rows] = block
+        self.rows.rows[self.rows.slot[rows]] = block / self.scale

@@ -223,10 +223,10 @@ def solve_m3l_kernel(
             return sum(p.primal - p.dual for p in parts) if all(p.done for p in parts) else np.inf
 
         def certify() -> tuple[float, float]:
-            _exact_gradients(problem, parts, pool)
+            _exact_gradients(problem, parts, cache, pool)
             late = [p for p in parts if not p.done and p.state.steps[0] >= _FINISH_AFTER * p.state.h.size]
             if sum(p.finish(problem.gram) for p in late):
-                _exact_gradients(problem, parts, pool)
+                _exact_gradients(problem, parts, cache, pool)
             return sum(p.primal for p in parts), sum(p.dual for p in parts)
 
         status, history, tol_abs = run_loop(step, certify, control)
@@ -249,15 +249,18 @@ def _dual_variables(problem: M3LKernelProblem, parts: list[Component]) -> np.nda
     return A
 
 
-def _exact_gradients(problem: M3LKernelProblem, parts: list[Component], pool: ThreadPoolExecutor) -> None:
+def _exact_gradients(
+    problem: M3LKernelProblem, parts: list[Component], cache: GramCache, pool: ThreadPoolExecutor
+) -> None:
     """Compute h and the objectives anew from exact rows of K."""
     coefficients = problem.coefficients(_dual_variables(problem, parts))
     support = np.flatnonzero(coefficients.any(axis=1))
     chosen = coefficients[support]
+    K = cache.exact
     F = np.zeros(problem.S.shape)
 
     def block_scores(rows: slice) -> None:
-        F[rows] = problem.gram.block(rows, support) @ chosen
+        F[rows] = problem.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
 
     if support.size:
         list(pool.map(block_scores, row_blocks(problem.gram.n_samples, support.size)))
