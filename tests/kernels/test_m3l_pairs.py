@@ -132,7 +132,7 @@ def test_visit_ends_when_the_gap_is_allowed(rng):
     m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
     assert state.steps[0] == 0
     state.allowed[:] = 0.0
-    for _ in range(30):
-        m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 1000, 0.0, 20)
+    for _ in range(6):
+        m3l_pair_visits(gram, 1.0, 1, R, np.diag(R).copy(), state, 20, 0.0, 20)
     beta, edge, h = state.beta, state.edge, gradient(K, R, S, T, state)
     assert 2 * np.maximum(beta * h, (beta - edge) * h).sum() < 1e-6

@@ -138,7 +138,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     half = 0.5 * (label_upper[1] - label_upper[0])
     scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
     gradient, upper, change = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
-    keep = np.empty(n_labels, dtype=np.uint8)
+    keep = np.empty(n_labels, dtype=np.int64)
     position = 0
     while position < count[-1]:
         i = rows[position]

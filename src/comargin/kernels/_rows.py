@@ -33,7 +33,7 @@ def _row(X, i):
     if isinstance(X, CSR):
         lo, hi = X.indptr[i], X.indptr[i + 1]
         return X.indices[lo:hi], X.data[lo:hi]
-    return slice(None), X[i]
+    return slice(X.shape[1]), X[i]
 
 
 def _is_csr(X):
