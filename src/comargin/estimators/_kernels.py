@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kerne
 
 from .._validation import Matrix
 from ..problems.gram import Gram
+from ..problems.rows import row_blocks, squared_lengths
 
 # Rounding allowed in a kernel matrix the user gives, relative to its largest diagonal entry.
 _ASYMMETRY = 1e-6  # float32 is enough
@@ -59,10 +60,10 @@ class KernelFunction:
     def diagonal(self, X: Matrix) -> np.ndarray:
         """k(x, x) of every row."""
         if callable(self.kernel):
-            return np.concatenate([np.diag(self.matrix(X[rows], X[rows])) for rows in _blocks(X.shape[0], 256)])
+            return np.concatenate([np.diag(self.matrix(X[rows], X[rows])) for rows in row_blocks(X.shape[0], 256)])
         if self.kernel == "rbf":
             return np.ones(X.shape[0])
-        squares = np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        squares = squared_lengths(X)
         return squares if self.kernel == "linear" else (self.gamma * squares + self.coef0) ** self.degree
 
     def gram(self, X: Matrix, *, constant: float) -> Gram:
@@ -120,7 +121,7 @@ class KernelFunction:
         if len(support) == 0:
             return np.zeros((X.shape[0], coef.shape[0]))
         scores = np.empty((X.shape[0], coef.shape[0]))
-        for rows in _blocks(X.shape[0], max(_BLOCK_SIZE // len(support), 1)):
+        for rows in row_blocks(X.shape[0], max(_BLOCK_SIZE // len(support), 1)):
             values = X[rows][:, support] if support_vectors is None else self.matrix(X[rows], support_vectors)
             scores[rows] = values @ coef.T
         return scores
@@ -170,10 +171,6 @@ def resolve_gamma(gamma: str | float, X: Matrix) -> float:
     return 1.0 / X.shape[1] if isinstance(gamma, str) else float(gamma)
 
 
-def _blocks(n_rows: int, size: int) -> Iterator[slice]:
-    return (slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size))
-
-
 def _checked(values: Any, shape: tuple[int, int]) -> np.ndarray:
     """What a user's kernel function returned, as a finite float64 matrix of the right shape."""
     values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
@@ -193,7 +190,7 @@ def _check_precomputed(K: Matrix) -> np.ndarray:
             f'kernel="precomputed": X must be the square kernel matrix of the training rows, got {n_rows} x {n_columns}'
         )
     largest = float(np.abs(np.diag(K)).max())
-    for rows in _blocks(n_rows, 1024):
+    for rows in row_blocks(n_rows, 1024):
         difference = np.abs(K[rows] - K[:, rows].T)
         if difference.max() > _ASYMMETRY * largest:
             i, j = np.unravel_index(int(np.argmax(difference)), difference.shape)

@@ -39,8 +39,9 @@ import scipy.sparse as sp
 
 from .gram import Gram
 from .label_prior import PriorPart
+from .rows import row_blocks
 
-# Rows whose margins are held at once: bounds the temporaries to this many rows x labels.
+# Rows whose margins are held at once: bounds the temporaries to this many rows x labels; and rows of K.
 _ROWS_AT_ONCE = 65536
 _GRAM_ROWS_AT_ONCE = 1024
 
@@ -69,10 +70,6 @@ class LabelTerms:
         for part in self.prior:
             VR[:, part.labels] = part.apply(V[:, part.labels])
         return VR
-
-    def _row_blocks(self, rows_at_once: int = _ROWS_AT_ONCE) -> list[slice]:
-        n_samples = self.S.shape[0]
-        return [slice(i, min(i + rows_at_once, n_samples)) for i in range(0, n_samples, rows_at_once)]
 
 
 @dataclass(frozen=True)
@@ -105,7 +102,7 @@ class M3LProblem(LabelTerms):
     def dual_average(self, A: np.ndarray) -> np.ndarray:
         """V = X^T (S o A), of shape (n_features, n_labels)."""
         V = np.zeros((self.X.shape[1], self.S.shape[1]))
-        for rows in self._row_blocks():
+        for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
             V += self.X[rows].T @ (self.S[rows] * A[rows])
         return V
 
@@ -117,7 +114,7 @@ class M3LProblem(LabelTerms):
         """P(Z) at Z = 2 V R."""
         Z = self.weights(V)
         hinge = 0.0
-        for rows in self._row_blocks():
+        for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
             loss = self.target(rows) - self.S[rows] * (self.X[rows] @ Z)
             hinge += float(np.sum(self.upper(rows) * np.maximum(loss, 0.0)))
         return float(np.sum(V * Z)) + 2.0 * hinge
@@ -165,7 +162,7 @@ class M3LKernelProblem(LabelTerms):
         coefficients = self.coefficients(A)
         support = np.flatnonzero(coefficients.any(axis=1))
         F = np.empty(A.shape)
-        for rows in self._row_blocks(_GRAM_ROWS_AT_ONCE):
+        for rows in row_blocks(self.S.shape[0], _GRAM_ROWS_AT_ONCE):
             F[rows] = self.gram.block(rows, support) @ coefficients[support]
         return F
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..kernels._m3l_pairs import GramRows
 from ..problems.gram import Gram
+from ..problems.rows import row_blocks
 
 # Entries of K that are computed by one call, and the most rows: enough for matrix products to be efficient.
 _BLOCK_SIZE = 2**22
@@ -22,7 +23,7 @@ _ROWS_PER_BLOCK = 256
 FEWEST_ROWS = 64
 
 
-def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
+def gram_blocks(n_rows: int, n_columns: int) -> list[slice]:
     """Rows of K in blocks of bounded size.
 
     Parameters
@@ -35,8 +36,7 @@ def row_blocks(n_rows: int, n_columns: int) -> list[slice]:
     list of slice
         Covering all rows.
     """
-    size = min(max(_BLOCK_SIZE // n_columns, 1), _ROWS_PER_BLOCK)
-    return [slice(begin, begin + size) for begin in range(0, n_rows, size)]
+    return row_blocks(n_rows, min(max(_BLOCK_SIZE // n_columns, 1), _ROWS_PER_BLOCK))
 
 
 class GramCache:
@@ -109,7 +109,7 @@ class GramCache:
             free = np.concatenate([free, slot[dropped]])
             slot[dropped], cached[dropped] = -1, 0.0
         slot[new], cached[new], stamp[new] = free, 1.0, self.clock
-        list(pool.map(self._compute, [new[rows] for rows in row_blocks(len(new), self.gram.n_samples)]))
+        list(pool.map(self._compute, [new[rows] for rows in gram_blocks(len(new), self.gram.n_samples)]))
 
     def _compute(self, rows: np.ndarray) -> None:
         block = self.gram.block(rows)

@@ -20,6 +20,7 @@ from ..kernels._random import random_state_array
 from ..kernels._rows import CSR
 from ..problems.label_prior import PriorPart
 from ..problems.m3l import M3LProblem
+from ..problems.rows import row_blocks, squared_lengths
 from ._loop import Control, run_loop, tolerance
 from ._m3l_finish import finish
 from ._prior_matrix import kernel_matrix
@@ -89,7 +90,7 @@ class Block:
         label_upper = np.ascontiguousarray(problem.label_upper[:, labels])
         A = np.zeros(S.shape)
         self.dual_state = Dual(A, S, targets, problem.row_upper, label_upper, sqnorm)
-        for rows in _row_blocks(n_samples):
+        for rows in row_blocks(n_samples):
             if start is not None:
                 np.clip(start[rows][:, labels], 0.0, self.upper(rows), out=A[rows])
             # Variables that no score depends on: the loss is paid in full.
@@ -194,7 +195,7 @@ class Block:
             self.dual = float(np.sum(2.0 * sums[1] - quadratic))
             self.label_gaps = 2.0 * (quadratic + sums[0] - sums[1])
         else:  # no product with X needed
-            blocks = _row_blocks(dual.A.shape[0])
+            blocks = row_blocks(dual.A.shape[0])
             targets = [dual.targets[rows] if dual.targets.size else 1.0 for rows in blocks]
             losses = [np.sum(self.upper(rows) * t) for rows, t in zip(blocks, targets, strict=True)]
             self.primal = 2.0 * float(np.sum(losses))
@@ -244,11 +245,6 @@ class Block:
         return min(2.0 * float(expected), most)
 
 
-def _row_blocks(n_rows: int, size: int = 65536) -> list[slice]:
-    """Rows in parts, so that no temporary array has the size of all dual variables."""
-    return [slice(begin, begin + size) for begin in range(0, n_rows, size)]
-
-
 def _lined_up_zeros(n_rows: int, n_columns: int) -> np.ndarray:
     """Zeros in single precision, (n_rows, at least n_columns): rows begin with a cache line and fill their last."""
     width = -(-4 * n_columns // _CACHE_LINE) * _CACHE_LINE
@@ -289,7 +285,7 @@ def solve_m3l(
         ``coef`` is Z^T, ``dual_coef`` is A.
     """
     X = problem.X
-    sqnorm = np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    sqnorm = squared_lengths(X)
     blocks = [
         Block(problem, part, view, sqnorm, seed, control.tol, start)
         for part, seed in zip(label_blocks(problem.prior), seeds, strict=True)

@@ -46,6 +46,7 @@ from ..kernels._random import random_state_array
 from ..kernels._rows import CSR
 from ..problems.label_prior import whole_prior
 from ..problems.m3l import M3LProblem
+from ..problems.rows import squared_lengths
 from ._loop import Control, run_loop, tolerance
 from ._result import Result
 from ._threads import worker_threads
@@ -127,7 +128,7 @@ class LabelAscent:
         n_samples, n_labels = problem.S.shape
         self.problem, self.view, self.tol = problem, view, tol
         self.coupling = LabelCoupling(problem)
-        sqnorm = np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()
+        sqnorm = squared_lengths(X)
         A = np.zeros((n_samples, n_labels)) if start is None else np.clip(start, 0.0, problem.upper(), order="C")
         S, targets = np.ascontiguousarray(problem.S), np.ascontiguousarray(problem.targets)
         label_upper = np.ascontiguousarray(problem.label_upper)

@@ -12,7 +12,7 @@ from ..problems.gram import Gram
 from ..problems.label_prior import PriorPart, whole_prior
 from ..problems.m3l import M3LKernelProblem
 from ._box_newton import newton_on_box
-from ._gram_cache import GramCache, row_blocks
+from ._gram_cache import GramCache, gram_blocks
 from ._loop import Control, run_loop, tolerance
 from ._m3l_finish import NEWTON_SIZE, with_violators
 from ._prior_matrix import kernel_matrix
@@ -263,7 +263,7 @@ def _exact_gradients(
         F[rows] = problem.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
 
     if support.size:
-        list(pool.map(block_scores, row_blocks(problem.gram.n_samples, support.size)))
+        list(pool.map(block_scores, gram_blocks(problem.gram.n_samples, support.size)))
     for part in parts:
         part.state.h[:] = F[:, part.part.labels].T - part.signed_target
         part.measure()
