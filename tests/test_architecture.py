@@ -23,7 +23,8 @@ LAYERS = {
     "problems": (set(), {"numpy", "scipy"}),
     "graphs": ({"_indicator"}, {"numpy", "scipy", "networkx"}),
     "data": ({"_indicator"}, {"numpy", "scipy", "sklearn", "pyarrow"}),
-    "solvers": ({"kernels", "problems", "graphs"}, {"numpy", "scipy", "threadpoolctl", "rich"}),
+    "inference": ({"kernels"}, {"numpy", "scipy"}),
+    "solvers": ({"kernels", "problems", "graphs", "inference"}, {"numpy", "scipy", "threadpoolctl", "rich"}),
     "_validation": ({"kernels", "_indicator"}, {"numpy", "scipy", "sklearn"}),
     "metrics": ({"_indicator"}, {"numpy", "scipy", "sklearn"}),
     "model_selection": ({"_indicator"}, {"numpy", "scipy", "sklearn"}),
@@ -35,6 +36,7 @@ LAYERS = {
             "kernels",
             "problems",
             "graphs",
+            "inference",
             "solvers",
             "metrics",
             "model_selection",
@@ -43,11 +45,11 @@ LAYERS = {
         {"numpy", "scipy", "sklearn", "joblib"},
     ),
     "cli": (
-        {"estimators", "data", "graphs", "metrics", "model_selection", "thresholds", "__init__"},
+        {"estimators", "data", "graphs", "inference", "metrics", "model_selection", "thresholds", "__init__"},
         {"numpy", "scipy", "sklearn", "typer", "rich"},
     ),
     "__main__": ({"cli"}, set()),
-    "__init__": ({"estimators", "data", "graphs", "metrics", "model_selection", "thresholds"}, set()),
+    "__init__": ({"estimators", "data", "graphs", "inference", "metrics", "model_selection", "thresholds"}, set()),
 }
 # Only these may be imported anywhere in a layer; the rest of these packages stay out at import time.
 LAZY_ONLY = {

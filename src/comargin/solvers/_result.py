@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -50,8 +50,8 @@ class Result:
     ----------
     coef : ndarray of shape (n_labels, n_features)
         Primal solution.
-    dual_coef : ndarray of shape (n_samples, n_labels)
-        Dual solution.
+    dual_coef : ndarray of shape (n_samples, n_labels), or another object with such a shape
+        Dual solution; a start for the next solve.
     history : tuple of Checkpoint
         Certified moments; the last one belongs to ``coef`` and ``dual_coef``.
     tol_abs : float
@@ -61,7 +61,7 @@ class Result:
     """
 
     coef: np.ndarray
-    dual_coef: np.ndarray
+    dual_coef: Any
     history: tuple[Checkpoint, ...]
     tol_abs: float
     status: Status

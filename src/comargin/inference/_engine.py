@@ -1,0 +1,369 @@
+"""Best labelings of many rows on one label graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..kernels._clique_scores import Cliques, Component, labeling_scores
+from ..kernels._elimination import EliminationPlan, eliminate, eliminate_both_ways
+from ..kernels._mplp import solve_rows
+from ._order import Order, best_order, components
+from ._plan import elimination_plan
+
+METHODS = ("auto", "exact", "mplp")
+# Widest elimination: its tables take about 140 MB per thread, 200 MB for max-marginals.
+LARGEST_WIDTH = 22
+# Entries of all tables of a plan times rows of a block: what stays in the cache of a core.
+_BLOCK_ENTRIES = 1 << 20
+_LARGEST_BLOCK = 64
+# Max-marginals take one elimination, but as many searches as there are labels: elimination pays up to this width.
+_MARGINAL_WIDTH = 16
+# Components are eliminated together as long as their tables are small.
+_SHARED_STATES = 1 << 12
+# Sweeps of MPLP end when one closes less than this part of the gap: a search closes the rest faster.
+_MIN_PROGRESS = 0.01
+# A node of the search costs as much as this many states of an elimination.
+_STATES_PER_NODE = 16
+
+
+class _Elimination(NamedTuple):
+    """A plan and the rows that are solved at a time."""
+
+    plan: EliminationPlan
+    block: int
+
+
+class _Search(NamedTuple):
+    """A component that is solved by MPLP and branching, and by elimination where that fails (None: too wide)."""
+
+    component: Component
+    width: int
+    max_nodes: int
+    fallback: _Elimination | None
+
+
+class Inference:
+    r"""Best labelings, their scores and upper bounds, for rows of potentials on one label graph.
+
+    The score of a labeling y is
+
+    .. math:: s(y) = \sum_k y_k p_k + \sum_c p_c(y_c)
+
+    over labels k and cliques c. Components of the graph are solved separately, by one of
+
+    - *elimination* of one label after the other in a good order: exact; the cost grows as 2 to the induced width;
+    - *MPLP*: descent on the dual of a linear relaxation, which gives an upper bound, and decoding, which gives a score;
+    - *branch and bound* with the bound of MPLP.
+
+    Labels without a clique are on where p_k > 0. Methods may be called from several threads at once.
+
+    Parameters
+    ----------
+    n_labels : int
+        Number of labels K.
+    cliques : sequence of tuple of int
+        Subsets of at least two different labels, none of them twice.
+    method : {"auto", "exact", "mplp"}, default="auto"
+        "exact" is elimination and refuses graphs wider than 22. "auto" is elimination up to ``max_width``; above, MPLP
+        with branching, and elimination for the rows whose search is given up, as long as the width is at most 22. So
+        only wider components (none with 23 labels or less) can end with a gap. "mplp" is MPLP without branching.
+    max_width : int, default=13
+        Width up to which "auto" eliminates outright, at most 22.
+    max_sweeps : int, default=1000
+        Most sweeps of MPLP over the cliques, at least 1.
+    max_nodes : int, default=100000
+        Most nodes of the search on a component of a row ("auto"), at least 0.
+
+    Attributes
+    ----------
+    n_labels : int
+        K.
+    cliques : tuple of tuple of int
+        As given.
+    n_columns : int
+        Columns of the potentials: K, and 2^|c| for every clique.
+    exact : bool
+        Whether every answer is exact by construction.
+    width : int
+        Induced width of the widest component, in the order that was found.
+
+    Examples
+    --------
+    Label 1 alone would be off; label 0 and the pair turn it on.
+
+    >>> import numpy as np
+    >>> engine = Inference(3, [(0, 1)])
+    >>> potentials = np.array([[1.0, -0.5, -2.0, 0.0, 0.0, 0.0, 3.0]])
+    >>> labels, score, bound = engine.map(potentials)
+    >>> labels
+    array([[1, 1, 0]], dtype=uint8)
+    >>> score, bound
+    (array([3.5]), array([3.5]))
+    >>> engine.max_marginals(potentials)
+    array([[ 3.5,  2.5, -2. ]])
+    """
+
+    def __init__(
+        self,
+        n_labels: int,
+        cliques: Sequence[tuple[int, ...]],
+        method: str = "auto",
+        *,
+        max_width: int = 13,
+        max_sweeps: int = 1000,
+        max_nodes: int = 100_000,
+    ) -> None:
+        if method not in METHODS:
+            raise ValueError(f"method must be one of {METHODS}, got {method!r}")
+        if n_labels < 1:
+            raise ValueError(f"n_labels must be at least 1, got {n_labels}")
+        if not 0 <= max_width <= LARGEST_WIDTH:
+            raise ValueError(f"max_width must be between 0 and {LARGEST_WIDTH}, got {max_width}")
+        if max_sweeps < 1:
+            raise ValueError(f"max_sweeps must be at least 1, got {max_sweeps}")
+        if max_nodes < 0:
+            raise ValueError(f"max_nodes must be at least 0, got {max_nodes}")
+        self.n_labels, self.method, self.max_sweeps = int(n_labels), method, int(max_sweeps)
+        self.cliques = _checked_cliques(self.n_labels, cliques)
+        column = _running_sum([1 << len(clique) for clique in self.cliques]) + self.n_labels
+        self.n_columns = int(column[-1])
+        self._cliques = Cliques(
+            _running_sum([len(clique) for clique in self.cliques]),
+            np.array([label for clique in self.cliques for label in clique], dtype=np.int64),
+            column[:-1].copy(),
+        )
+        self._eliminations: list[_Elimination] = []
+        self._searches: list[_Search] = []
+        self._min_progress = _MIN_PROGRESS if method == "auto" else 0.0
+        self.width = 0
+        self._make_plans(
+            {clique: int(c) for clique, c in zip(self.cliques, column[:-1], strict=True)}, max_width, max_nodes
+        )
+        self.exact = all(search.fallback is not None for search in self._searches)
+
+    def _make_plans(self, first_column: dict[tuple[int, ...], int], max_width: int, max_nodes: int) -> None:
+        """Decide how each component is solved."""
+        members = components(self.n_labels, self.cliques)
+        component_of = {label: m for m, labels in enumerate(members) for label in labels}
+        inside: list[list[tuple[int, ...]]] = [[] for _ in members]
+        for clique in self.cliques:
+            inside[component_of[clique[0]]].append(clique)
+        limit = LARGEST_WIDTH if self.method == "exact" else max_width
+        shared: list[Order] = []
+        for labels, own in zip(members, inside, strict=True):
+            order = best_order(labels, own)
+            self.width = max(self.width, order.width)
+            if self.method == "exact" and order.width > limit:
+                raise ValueError(
+                    f"method='exact' cannot eliminate a component of {len(labels)} labels and {len(own)} cliques: its "
+                    f"width is {order.width}, at most {limit} is possible. Use method='auto', or fewer cliques"
+                )
+            if self.method != "mplp" and order.width <= limit:
+                if order.n_states <= _SHARED_STATES:
+                    shared.append(order)
+                else:
+                    self._eliminations.append(_elimination([order], own, first_column))
+                continue
+            fallback, nodes = None, max_nodes if self.method == "auto" else 0
+            if self.method == "auto" and order.width <= LARGEST_WIDTH:
+                fallback = _elimination([order], own, first_column)
+                nodes = min(nodes, order.n_states // _STATES_PER_NODE)
+            self._searches.append(_Search(_component(labels, own, first_column), order.width, nodes, fallback))
+        groups: list[list[Order]] = []
+        filled = _SHARED_STATES
+        for order in shared:
+            if filled + order.n_states > _SHARED_STATES:
+                groups.append([])
+                filled = 0
+            groups[-1].append(order)
+            filled += order.n_states
+        for group in groups:
+            within = {component_of[order.labels[0]] for order in group}
+            own = [clique for clique in self.cliques if component_of[clique[0]] in within]
+            self._eliminations.append(_elimination(group, own, first_column))
+
+    def map(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Best labeling of every row.
+
+        Parameters
+        ----------
+        potentials : float64 ndarray of shape (n, n_columns), C-contiguous
+            Value of every label being on, then of every state of every clique. State 0 of a clique has all its labels
+            off; its first label is the most significant bit. Finite.
+
+        Returns
+        -------
+        labels : uint8 ndarray of shape (n, K)
+            The labelings. Of two equally good states of a label, elimination takes off.
+        score : ndarray of shape (n,)
+            Their scores.
+        bound : ndarray of shape (n,)
+            Upper bounds of all scores, up to rounding; equal to ``score`` where the labeling is certified to be best.
+        """
+        self._check(potentials)
+        labels, gap = self._best_labels(potentials)
+        score = self.score(potentials, labels)
+        return labels, score, score + gap
+
+    def score(self, potentials: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Score of one labeling per row.
+
+        Parameters
+        ----------
+        potentials : float64 ndarray of shape (n, n_columns), C-contiguous
+            As for ``map``.
+        labels : uint8 ndarray of shape (n, K)
+            Labelings.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        self._check(potentials)
+        if labels.shape != (len(potentials), self.n_labels) or labels.dtype != np.uint8:
+            raise ValueError(
+                f"labels must be uint8 of shape {(len(potentials), self.n_labels)}, got {labels.dtype} {labels.shape}"
+            )
+        score = np.empty(len(potentials))
+        labeling_scores(potentials, np.ascontiguousarray(labels), self._cliques, score)
+        return score
+
+    def max_marginals(self, potentials: np.ndarray) -> np.ndarray:
+        """Best score with a label on minus best score with it off, for every row and label.
+
+        Exact where elimination is used. On other components these are differences of the scores that are found with
+        the label fixed to either value: exact if these searches end, as they do where ``exact`` holds.
+
+        Parameters
+        ----------
+        potentials : float64 ndarray of shape (n, n_columns), C-contiguous
+            As for ``map``.
+
+        Returns
+        -------
+        ndarray of shape (n, K)
+        """
+        self._check(potentials)
+        rows = np.arange(len(potentials))
+        difference = potentials[:, : self.n_labels].copy()
+        for plan, block in self._eliminations:
+            eliminate_both_ways(potentials, rows, plan, block, difference)
+        for search in self._searches:
+            if search.fallback is not None and search.width <= _MARGINAL_WIDTH:
+                eliminate_both_ways(potentials, rows, *search.fallback, difference)
+            else:
+                self._fix_each_label(search, potentials, rows, difference)
+        return difference
+
+    def _best_labels(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Labels of every row and upper bound minus score."""
+        rows = np.arange(len(potentials))
+        labels = (potentials[:, : self.n_labels] > 0.0).view(np.uint8)
+        gap = np.zeros(len(potentials))
+        for plan, block in self._eliminations:
+            eliminate(potentials, rows, plan, block, labels)
+        for search in self._searches:
+            _, own_gap = self._search(search, potentials, rows, -1, labels)
+            if search.fallback is not None:
+                eliminate(potentials, np.flatnonzero(own_gap), *search.fallback, labels)
+            else:
+                gap += own_gap
+        return labels, gap
+
+    def _search(
+        self, search: _Search, potentials: np.ndarray, rows: np.ndarray, fixed: int, labels: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """MPLP and branching; writes ``labels``, returns scores on the component and gaps."""
+        score, gap = np.empty(len(potentials)), np.empty(len(potentials))
+        solve_rows(
+            potentials,
+            rows,
+            search.component,
+            fixed,
+            self.max_sweeps,
+            self._min_progress,
+            search.max_nodes,
+            labels,
+            score,
+            gap,
+        )
+        return score, gap
+
+    def _fix_each_label(
+        self, search: _Search, potentials: np.ndarray, rows: np.ndarray, difference: np.ndarray
+    ) -> None:
+        """Max-marginals of a component: the best labeling, and the best with each of its labels the other way."""
+        best_labels = np.empty((len(potentials), self.n_labels), dtype=np.uint8)
+        best, gap = self._search(search, potentials, rows, -1, best_labels)
+        for k, label in enumerate(search.component.label):
+            labels = best_labels.copy()
+            labels[:, label] ^= 1
+            other, other_gap = self._search(search, potentials, rows, k, labels)
+            difference[:, label] = np.where(best_labels[:, label] == 1, best - other, other - best)
+            gap = np.maximum(gap, other_gap)
+        if search.fallback is not None:
+            eliminate_both_ways(potentials, np.flatnonzero(gap), *search.fallback, difference)
+
+    def _check(self, potentials: Any) -> None:
+        if not (
+            isinstance(potentials, np.ndarray)
+            and potentials.dtype == np.float64
+            and potentials.ndim == 2
+            and potentials.shape[1] == self.n_columns
+            and potentials.flags.c_contiguous
+        ):
+            raise ValueError(
+                f"potentials must be a C-contiguous float64 array of shape (n, {self.n_columns}), got "
+                f"{getattr(potentials, 'dtype', type(potentials).__name__)} {np.shape(potentials)}"
+            )
+
+
+def _running_sum(sizes: Sequence[int]) -> np.ndarray:
+    return np.cumsum([0, *sizes], dtype=np.int64)
+
+
+def _checked_cliques(n_labels: int, cliques: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+    checked = tuple(tuple(int(label) for label in clique) for clique in cliques)
+    seen: set[frozenset[int]] = set()
+    for clique in checked:
+        if len(clique) < 2:
+            raise ValueError(f"cliques must have at least two labels, got {clique}")
+        if min(clique) < 0 or max(clique) >= n_labels:
+            raise ValueError(f"cliques must name labels from 0 to {n_labels - 1}, got {clique}")
+        if len(set(clique)) < len(clique):
+            raise ValueError(f"cliques must have different labels, got {clique}")
+        if frozenset(clique) in seen:
+            raise ValueError(f"cliques must be different label sets, got {clique} twice")
+        seen.add(frozenset(clique))
+    return checked
+
+
+def _elimination(
+    orders: Sequence[Order], cliques: Sequence[tuple[int, ...]], first_column: dict[tuple[int, ...], int]
+) -> _Elimination:
+    plan = elimination_plan(orders, cliques, first_column)
+    return _Elimination(plan, min(_LARGEST_BLOCK, max(1, _BLOCK_ENTRIES // int(plan.message[-1]))))
+
+
+def _component(
+    labels: Sequence[int], cliques: Sequence[tuple[int, ...]], first_column: dict[tuple[int, ...], int]
+) -> Component:
+    place = {label: k for k, label in enumerate(labels)}
+    cliques_of: list[list[tuple[int, int]]] = [[] for _ in labels]
+    for c, clique in enumerate(cliques):
+        for t, label in enumerate(clique):
+            cliques_of[place[label]].append((c, 1 << (len(clique) - 1 - t)))
+    flat = np.array([pair for own in cliques_of for pair in own], dtype=np.int64)
+    return Component(
+        label=np.array(labels, dtype=np.int64),
+        start=_running_sum([len(clique) for clique in cliques]),
+        member=np.array([place[label] for clique in cliques for label in clique], dtype=np.int64),
+        column=np.array([first_column[clique] for clique in cliques], dtype=np.int64),
+        table=_running_sum([1 << len(clique) for clique in cliques]),
+        clique_start=_running_sum([len(own) for own in cliques_of]),
+        clique=np.ascontiguousarray(flat[:, 0]),
+        bit=np.ascontiguousarray(flat[:, 1]),
+    )

@@ -1,0 +1,223 @@
+"""Variable elimination on a label graph, for blocks of rows that share one graph.
+
+Step s of a plan eliminates label v_s. Its bucket is the sum of the clique tables and of the messages of earlier steps
+that contain v_s and no label eliminated before; it depends on v_s and on the labels S_s of the step, |S_s| its width:
+
+    message_s(y_S) = max over y_v of bucket_s(y_v, y_S) .
+
+A message goes to the bucket of the first label of S_s that is eliminated later, so steps form a forest. Downward, with
+below_s(y_S) the best that the rest of the component can add for given y_S,
+
+    below_child(y_S) = max over the other labels of [bucket_s + below_s] - message_child ,
+
+and the max-marginals of v_s are the maxima of bucket_s + below_s with v_s on and off.
+
+All arrays keep the rows of a block in their last axis: one step is a few vector instructions for every state, and
+what is looked up from the plan is looked up once for the whole block.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import kernel
+
+# State j of S_s has label t of S_s in bit t. The index of a source is a sum over the bits of j: two short tables,
+# for the lowest bits and for the others, replace one as long as the bucket.
+LOW_BITS = 6
+_LOW_MASK = (1 << LOW_BITS) - 1
+
+
+class EliminationPlan(NamedTuple):
+    """Steps in the order of elimination, and the sources of each bucket. All int64.
+
+    Every table that enters a bucket lies in one array of values: first the potentials that the plan uses, then the
+    messages.  column (n_inputs,): column of each input in the potentials.  Per step: label; width; unary: position of
+    p_v in the values; message (n_steps + 1,): first position of message_s; scope_start (n_steps + 1,) and scope: S_s;
+    source_start (n_steps + 1,).  Per source, by level: first: position of its state 0; level: the highest bit of j
+    that it depends on, or -1; stride: what v_s adds to its index; child: the step that it is the message of, or -1;
+    index_start: where the index tables of its bucket's bits begin in index.
+    """
+
+    column: np.ndarray
+    label: np.ndarray
+    width: np.ndarray
+    unary: np.ndarray
+    message: np.ndarray
+    scope_start: np.ndarray
+    scope: np.ndarray
+    source_start: np.ndarray
+    first: np.ndarray
+    level: np.ndarray
+    stride: np.ndarray
+    child: np.ndarray
+    index_start: np.ndarray
+    index: np.ndarray
+
+
+@kernel
+def padded(block):
+    """Columns of an array for a block of rows: a power of two would put all its rows into few sets of the cache."""
+    return block + 8 if block > 8 else block
+
+
+@kernel
+def largest_bucket(plan):
+    """Most states of the S_s of any step."""
+    width = 0
+    for s in range(plan.width.shape[0]):
+        width = max(width, plan.width[s])
+    return 1 << width
+
+
+@kernel
+def load_block(potentials, rows, start, m, column, values):
+    """Inputs of m rows, the row index last: values[k, r] = potentials[rows[start + r], column[k]]."""
+    for r in range(m):
+        i = rows[start + r]
+        for k in range(column.shape[0]):
+            values[k, r] = potentials[i, column[k]]
+
+
+@kernel
+def bucket(plan, s, values, m, off, on):
+    """Sum of the sources of step s for every state of S_s, with v_s off and on.
+
+    A source is added as soon as the states it depends on are there: states grow by one bit per level, so that a pair
+    costs as much as its place in the scope and not as the whole bucket.
+    """
+    unary = plan.unary[s]
+    for r in range(m):
+        off[0, r] = 0.0
+        on[0, r] = values[unary, r]
+    size = 1
+    q = plan.source_start[s]
+    end = plan.source_start[s + 1]
+    for level in range(-1, plan.width[s]):
+        if level >= 0:
+            for j in range(size):
+                for r in range(m):
+                    off[size + j, r] = off[j, r]
+                    on[size + j, r] = on[j, r]
+            size *= 2
+        while q < end and plan.level[q] == level:
+            first, stride, low = plan.first[q], plan.stride[q], plan.index_start[q]
+            high = low + min(1 << plan.width[s], 1 << LOW_BITS)
+            for j in range(size):
+                k = first + plan.index[low + (j & _LOW_MASK)] + plan.index[high + (j >> LOW_BITS)]
+                for r in range(m):
+                    off[j, r] += values[k, r]
+                    on[j, r] += values[k + stride, r]
+            q += 1
+
+
+@kernel
+def eliminate(potentials, rows, plan, block, labels):
+    """Most probable labels of the plan's components; ties are broken in favour of off.
+
+    Parameters
+    ----------
+    potentials : float64 (n, n_columns)
+    rows : int64 (m,), rows to solve
+    plan : EliminationPlan
+    block : int, rows at a time
+    labels : uint8 (n, K), written in these rows, at the labels of the plan
+    """
+    n_steps = plan.label.shape[0]
+    largest = largest_bucket(plan)
+    n_inputs = plan.column.shape[0]
+    block = max(1, min(block, rows.shape[0]))
+    lanes = padded(block)
+    values = np.empty((plan.message[n_steps], lanes))
+    off = np.empty((largest, lanes))
+    on = np.empty((largest, lanes))
+    turned_on = np.empty((plan.message[n_steps] - n_inputs, block), dtype=np.uint8)
+    for start in range(0, rows.shape[0], block):
+        m = min(block, rows.shape[0] - start)
+        load_block(potentials, rows, start, m, plan.column, values)
+        for s in range(n_steps):
+            bucket(plan, s, values, m, off, on)
+            for j in range(1 << plan.width[s]):
+                k = plan.message[s] + j
+                for r in range(m):
+                    turned_on[k - n_inputs, r] = on[j, r] > off[j, r]
+                    values[k, r] = max(off[j, r], on[j, r])
+        for s in range(n_steps - 1, -1, -1):
+            first, last = plan.scope_start[s], plan.scope_start[s + 1]
+            for r in range(m):
+                i = rows[start + r]
+                j = 0
+                for t in range(last - 1, first - 1, -1):
+                    j = 2 * j + labels[i, plan.scope[t]]
+                labels[i, plan.label[s]] = turned_on[plan.message[s] - n_inputs + j, r]
+
+
+@kernel
+def eliminate_both_ways(potentials, rows, plan, block, difference):
+    """Max-marginal differences of the plan's labels.
+
+    Parameters
+    ----------
+    potentials : float64 (n, n_columns)
+    rows : int64 (m,), rows to solve
+    plan : EliminationPlan
+    block : int, rows at a time
+    difference : float64 (n, K), best score with the label on minus best with it off, written in these rows
+    """
+    n_steps = plan.label.shape[0]
+    largest = largest_bucket(plan)
+    block = max(1, min(block, rows.shape[0]))
+    lanes = padded(block)
+    values = np.empty((plan.message[n_steps], lanes))
+    off = np.empty((largest, lanes))
+    on = np.empty((largest, lanes))
+    best = np.empty((2 * largest, lanes))
+    for start in range(0, rows.shape[0], block):
+        m = min(block, rows.shape[0] - start)
+        load_block(potentials, rows, start, m, plan.column, values)
+        for s in range(n_steps):
+            bucket(plan, s, values, m, off, on)
+            for j in range(1 << plan.width[s]):
+                k = plan.message[s] + j
+                for r in range(m):
+                    values[k, r] = max(off[j, r], on[j, r])
+        # A message has been used when the bucket it enters is visited; then below_child takes its place.
+        for s in range(n_steps - 1, -1, -1):
+            size = 1 << plan.width[s]
+            bucket(plan, s, values, m, off, on)
+            for r in range(m):
+                best[0, r] = best[1, r] = -np.inf
+            for j in range(size):
+                k = plan.message[s] + j
+                for r in range(m):
+                    below = values[k, r] if size > 1 else 0.0
+                    off[j, r] += below
+                    on[j, r] += below
+                    best[0, r] = max(best[0, r], off[j, r])
+                    best[1, r] = max(best[1, r], on[j, r])
+            for r in range(m):
+                difference[rows[start + r], plan.label[s]] = best[1, r] - best[0, r]
+            for q in range(plan.source_start[s], plan.source_start[s + 1]):
+                if plan.child[q] >= 0:
+                    to_child(plan, s, q, values, m, off, on, best)
+
+
+@kernel
+def to_child(plan, s, q, values, m, off, on, best):
+    """Replace the message of the child that is source q of step s by what the rest can add to it."""
+    first, stride, low = plan.first[q], plan.stride[q], plan.index_start[q]
+    high = low + min(1 << plan.width[s], 1 << LOW_BITS)
+    n_states = plan.message[plan.child[q] + 1] - first
+    for k in range(n_states):
+        for r in range(m):
+            best[k, r] = -np.inf
+    for j in range(1 << plan.width[s]):
+        k = plan.index[low + (j & _LOW_MASK)] + plan.index[high + (j >> LOW_BITS)]
+        for r in range(m):
+            best[k, r] = max(best[k, r], off[j, r])
+            best[k + stride, r] = max(best[k + stride, r], on[j, r])
+    for k in range(n_states):
+        for r in range(m):
+            values[first + k, r] = best[k, r] - values[first + k, r]

@@ -1,0 +1,204 @@
+"""The restricted problem of a structured SVM: a few labelings (planes) for every row.
+
+With B_p = psi(y_p) - psi(y_i), theta_i = x_i^T W and s_p = Delta_p + B_p . theta_i, the loss of row i smoothed around
+the masses a0 is
+
+    h_i(s) = max_{a >= 0, sum a = m_i}  a . s - ||a - a0||^2 / (2 sigma),      its gradient a = P(a0 + sigma s),
+
+P the projection onto the simplex of size m_i. The derivative of P takes the mean over the positive entries away.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import kernel
+
+
+class Planes(NamedTuple):
+    """Labelings of some rows, as differences of joint features.
+
+    begin int64 (R + 1,): first plane of each row.  start int64 (N + 1,), columns int32, values: B in compressed rows.
+    """
+
+    begin: np.ndarray
+    start: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+
+
+@kernel
+def plane_sizes(rows, truth, layout, known, start):
+    """Non-zeros of every B_p, into start[1:]; returns nothing.
+
+    Parameters
+    ----------
+    rows : ndarray (R,), int64
+    truth : uint8 ndarray (n, K)
+    layout : Layout
+    known : Known
+    start : int64 ndarray (N + 1,), written: not yet summed up
+    """
+    members, begin, _ = layout
+    labels, count = known.labels, known.count
+    n_labels, n_cliques = truth.shape[1], begin.shape[0] - 1
+    plane = 0
+    start[0] = 0
+    for i in rows:
+        for p in range(count[i]):
+            size = 0
+            for k in range(n_labels):
+                size += labels[i, p, k] != truth[i, k]
+            for c in range(n_cliques):
+                for t in range(begin[c], begin[c + 1]):
+                    if labels[i, p, members[t]] != truth[i, members[t]]:
+                        size += 2
+                        break
+            plane += 1
+            start[plane] = size
+
+
+@kernel
+def plane_fill(rows, truth, cost, layout, known, start, columns, values, delta):
+    """Write B and Delta of every plane.
+
+    Parameters
+    ----------
+    rows : ndarray (R,), int64
+    truth : uint8 ndarray (n, K)
+    cost : ndarray (2, K)
+    layout : Layout
+    known : Known
+    start : int64 ndarray (N + 1,)
+    columns : int32 ndarray, written
+    values : ndarray, written
+    delta : ndarray (N,), written
+    """
+    members, begin, column = layout
+    labels, count = known.labels, known.count
+    n_labels, n_cliques = truth.shape[1], begin.shape[0] - 1
+    plane = 0
+    for i in rows:
+        for p in range(count[i]):
+            q = start[plane]
+            loss = 0.0
+            for k in range(n_labels):
+                if labels[i, p, k] != truth[i, k]:
+                    loss += cost[truth[i, k], k]
+                    columns[q] = k
+                    values[q] = 1.0 if labels[i, p, k] != 0 else -1.0
+                    q += 1
+            for c in range(n_cliques):
+                met, right = 0, 0
+                for t in range(begin[c], begin[c + 1]):
+                    met = 2 * met + int(labels[i, p, members[t]])
+                    right = 2 * right + int(truth[i, members[t]])
+                if met != right:
+                    columns[q], columns[q + 1] = column[c] + met, column[c] + right
+                    values[q], values[q + 1] = 1.0, -1.0
+                    q += 2
+            delta[plane] = loss
+            plane += 1
+
+
+@kernel
+def plane_scores(planes, theta, out):
+    """Write B_p . theta_i into ``out`` (N,).
+
+    Parameters
+    ----------
+    planes : Planes
+    theta : ndarray (R, M)
+    out : ndarray (N,), written
+    """
+    begin, start, columns, values = planes
+    for r in range(begin.shape[0] - 1):
+        for p in range(begin[r], begin[r + 1]):
+            score = 0.0
+            for q in range(start[p], start[p + 1]):
+                score += values[q] * theta[r, columns[q]]
+            out[p] = score
+
+
+@kernel
+def plane_sums(planes, a, out):
+    """Write sum_p a_p B_p of every row into ``out`` (R, M).
+
+    Parameters
+    ----------
+    planes : Planes
+    a : ndarray (N,)
+    out : ndarray (R, M), written
+    """
+    begin, start, columns, values = planes
+    out[:] = 0.0
+    for r in range(begin.shape[0] - 1):
+        for p in range(begin[r], begin[r + 1]):
+            if a[p] != 0.0:
+                for q in range(start[p], start[p + 1]):
+                    out[r, columns[q]] += values[q] * a[p]
+
+
+@kernel
+def smoothed_loss(begin, mass, centre, scores, sigma, a):
+    """Write a = P(centre + sigma scores), row by row; returns the sum of h_i.
+
+    Parameters
+    ----------
+    begin : int64 ndarray (R + 1,)
+    mass : ndarray (R,)
+    centre : ndarray (N,)
+    scores : ndarray (N,)
+    sigma : float
+    a : ndarray (N,), written
+    """
+    total = 0.0
+    largest = 0
+    for r in range(begin.shape[0] - 1):
+        largest = max(largest, begin[r + 1] - begin[r])
+    ordered = np.empty(largest)
+    for r in range(begin.shape[0] - 1):
+        first, last = begin[r], begin[r + 1]
+        n = last - first
+        for p in range(n):  # insertion sort, highest first: a row has few planes
+            value = centre[first + p] + sigma * scores[first + p]
+            q = p
+            while q > 0 and ordered[q - 1] < value:
+                ordered[q] = ordered[q - 1]
+                q -= 1
+            ordered[q] = value
+        # threshold: the largest k with ordered_k above the mean excess of the first k
+        excess, threshold = -mass[r], 0.0
+        for p in range(n):
+            excess += ordered[p]
+            if ordered[p] * (p + 1) > excess:
+                threshold = excess / (p + 1)
+        for p in range(first, last):
+            a[p] = max(centre[p] + sigma * scores[p] - threshold, 0.0)
+            moved = a[p] - centre[p]
+            total += a[p] * scores[p] - 0.5 * moved * moved / sigma
+    return total
+
+
+@kernel
+def projection_derivative(begin, a, change):
+    """Apply the derivative of the projection at a to ``change`` (N,), in place.
+
+    Parameters
+    ----------
+    begin : int64 ndarray (R + 1,)
+    a : ndarray (N,), projected
+    change : ndarray (N,), overwritten
+    """
+    for r in range(begin.shape[0] - 1):
+        mean, positive = 0.0, 0
+        for p in range(begin[r], begin[r + 1]):
+            if a[p] > 0.0:
+                mean += change[p]
+                positive += 1
+        if positive > 0:
+            mean /= positive
+        for p in range(begin[r], begin[r + 1]):
+            change[p] = change[p] - mean if a[p] > 0.0 else 0.0

@@ -1,0 +1,281 @@
+"""Pairwise Frank-Wolfe steps of a structured SVM, on the labelings that each row has met.
+
+    max  D(a) = sum_ip Delta_ip a_ip - 1/2 sum_col scale_col ||v_col||^2,   a_ip >= 0,  sum_p a_ip = m_i,
+    V = sum_i x_i q_i^T,   q_i = sum_p a_ip (psi(y_i) - psi(y_ip))
+
+A block of rows is optimised without X: with theta = (X V) scale at its rows and the inner products of its rows, a step
+in row r changes theta_j by <x_j, x_r> scale q. The step moves mass g from the known labeling of the lowest score to
+that of the highest, s = Delta + theta . psi:
+
+    g = min(a_low, (s_high - s_low) / (<x_r, x_r> sum_col scale_col (psi_high - psi_low)_col^2)),
+
+the exact maximiser along that direction (Lacoste-Julien and Jaggi, 2015, for the linear rate of pairwise steps).
+Columns as in ``problems/cliques.py``: node k, then the states of every clique.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import kernel
+
+
+class Layout(NamedTuple):
+    """Where the columns of the cliques are.
+
+    members int32: labels of the cliques, one clique after the other.  begin int32 (C + 1,): first place of each there.
+    column int32 (C + 1,): first column of each clique, and last their number.
+    """
+
+    members: np.ndarray
+    begin: np.ndarray
+    column: np.ndarray
+
+
+class Known(NamedTuple):
+    """The labelings that each row has met; slot 0 of a row is its true one.
+
+    labels uint8 (n, capacity, K).  mass (n, capacity): dual variables, with sum m_i.  age int32 (n, capacity): passes
+    since the mass was positive.  count int32 (n,): slots in use.
+    """
+
+    labels: np.ndarray
+    mass: np.ndarray
+    age: np.ndarray
+    count: np.ndarray
+
+
+@kernel
+def _meet(i, labeling, known, oldest):
+    """Forget labelings that were useless for more than ``oldest`` passes and add one; returns 1 if there is no room."""
+    labels, mass, age, count = known
+    n_labels = labels.shape[2]
+    p = 1
+    is_new = True
+    while p < count[i]:
+        age[i, p] = 0 if mass[i, p] > 0.0 else age[i, p] + 1
+        if age[i, p] > oldest:
+            last = count[i] - 1
+            labels[i, p] = labels[i, last]
+            mass[i, p] = mass[i, last]
+            age[i, p] = age[i, last]
+            mass[i, last] = 0.0  # slots that are not in use have no mass
+            count[i] = last
+            continue
+        p += 1
+    for p in range(count[i]):
+        same = True
+        for k in range(n_labels):
+            if labels[i, p, k] != labeling[k]:
+                same = False
+                break
+        if same:
+            is_new = False
+            break
+    if not is_new:
+        return 0
+    slot = count[i]
+    if slot == labels.shape[1]:
+        slot = 0
+        for p in range(1, count[i]):  # the one that has been useless for longest
+            if mass[i, p] <= 0.0 and (slot == 0 or age[i, p] > age[i, slot]):
+                slot = p
+        if slot == 0:
+            return 1
+    else:
+        count[i] += 1
+    labels[i, slot] = labeling
+    mass[i, slot] = 0.0
+    age[i, slot] = 0
+    return 0
+
+
+@kernel
+def meet_labelings(rows, found, known, oldest):
+    """Let rows meet labelings; returns how many found no room.
+
+    Parameters
+    ----------
+    rows : ndarray (b,), int64
+    found : uint8 ndarray (b, K)
+    known : Known
+    oldest : int, calls after which a useless labeling is forgotten
+    """
+    n_without_room = 0
+    for r in range(rows.shape[0]):
+        n_without_room += _meet(rows[r], found[r], known, oldest)
+    return n_without_room
+
+
+@kernel
+def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gram, scale, delta, parts):
+    """Optimise the masses of a block of rows; updates ``known``, ``theta`` and writes what V changes by.
+
+    Parameters
+    ----------
+    rows : ndarray (b,), int64
+    truth : uint8 ndarray (n, K)
+    cost : ndarray (2, K), of a wrong label whose truth is 0, 1
+    layout : Layout
+    known : Known
+    found : uint8 ndarray (b, K), labelings to meet
+    oldest : int, passes after which a useless labeling is forgotten
+    theta : ndarray (b, M), potentials of the rows
+    gram : ndarray (b, b), inner products of the rows
+    scale : ndarray (M,)
+    delta : ndarray (b, M), written: V changes by X_rows^T delta
+    parts : ndarray (3,), added to: the gap on known labelings as met, the raise of the dual, labelings without room
+    """
+    members, begin, column = layout
+    labels, mass, _, count = known
+    n_rows, n_columns = theta.shape
+    n_labels, n_cliques, capacity = truth.shape[1], begin.shape[0] - 1, labels.shape[1]
+    scores = np.empty(capacity)
+    state_column = np.empty((capacity, n_cliques), dtype=np.int64)
+    change = np.zeros(n_columns)
+    changed = np.empty(n_columns, dtype=np.int64)
+    delta[:] = 0.0
+    for r in range(n_rows):
+        i = rows[r]
+        parts[2] += _meet(i, found[r], known, oldest)
+        n_known = count[i]
+        if n_known == 1:
+            continue
+        total_mass, mean = 0.0, 0.0
+        for p in range(n_known):
+            score = 0.0
+            for k in range(n_labels):
+                y = labels[i, p, k]
+                if y != 0:
+                    score += theta[r, k]
+                if y != truth[i, k]:
+                    score += cost[truth[i, k], k]
+            for c in range(n_cliques):
+                state = 0
+                for t in range(begin[c], begin[c + 1]):
+                    state = 2 * state + int(labels[i, p, members[t]])
+                state_column[p, c] = column[c] + state
+                score += theta[r, column[c] + state]
+            scores[p] = score
+            total_mass += mass[i, p]
+            mean += mass[i, p] * score
+        if total_mass <= 0.0:
+            continue
+        n_changed = 0
+        for step in range(2 * n_known):
+            high, low = 0, -1
+            for p in range(n_known):
+                if scores[p] > scores[high]:
+                    high = p
+                if mass[i, p] > 0.0 and (low < 0 or scores[p] < scores[low]):
+                    low = p
+            if step == 0:
+                parts[0] += total_mass * scores[high] - mean
+            violation = scores[high] - scores[low]
+            if violation <= 0.0:
+                break
+            curvature = 0.0
+            for k in range(n_labels):
+                if labels[i, high, k] != labels[i, low, k]:
+                    curvature += scale[k]
+            for c in range(n_cliques):
+                a, b = state_column[low, c], state_column[high, c]
+                if a != b:
+                    curvature += scale[a] + scale[b]
+            curvature *= gram[r, r]
+            moved = mass[i, low]
+            whole = curvature <= 0.0 or violation >= curvature * moved
+            if not whole:
+                moved = violation / curvature
+            mass[i, high] += moved
+            mass[i, low] = 0.0 if whole else mass[i, low] - moved
+            parts[1] += moved * (violation - 0.5 * curvature * moved)
+            for k in range(n_labels):
+                if labels[i, high, k] != labels[i, low, k]:
+                    q = moved if labels[i, low, k] != 0 else -moved
+                    if change[k] == 0.0:
+                        changed[n_changed] = k
+                        n_changed += 1
+                    change[k] += q
+                    q *= gram[r, r] * scale[k]
+                    for p in range(n_known):
+                        if labels[i, p, k] != 0:
+                            scores[p] += q
+                    if change[k] == 0.0:  # back where it was: off the list, which must not name a column twice
+                        n_changed = _off(changed, n_changed, k)
+            for c in range(n_cliques):
+                a, b = state_column[low, c], state_column[high, c]
+                if a != b:
+                    for col, q in ((a, moved), (b, -moved)):
+                        if change[col] == 0.0:
+                            changed[n_changed] = col
+                            n_changed += 1
+                        change[col] += q
+                        q *= gram[r, r] * scale[col]
+                        for p in range(n_known):
+                            if state_column[p, c] == col:
+                                scores[p] += q
+                        if change[col] == 0.0:
+                            n_changed = _off(changed, n_changed, col)
+        if n_changed == 0:
+            continue
+        for m in range(n_changed):
+            delta[r, changed[m]] += change[changed[m]]
+            change[changed[m]] *= scale[changed[m]]
+        for j in range(n_rows):
+            similarity = gram[r, j]
+            for m in range(n_changed):
+                theta[j, changed[m]] += similarity * change[changed[m]]
+        for m in range(n_changed):
+            change[changed[m]] = 0.0
+
+
+@kernel
+def _off(changed, n_changed, col):
+    """Take ``col`` off a list; returns its new length."""
+    for m in range(n_changed):
+        if changed[m] == col:
+            changed[m] = changed[n_changed - 1]
+            return n_changed - 1
+    return n_changed
+
+
+@kernel
+def structured_coefficients(rows, truth, cost, layout, known, out):
+    """Write q_i of the given rows into ``out`` (b, M); returns their part of sum Delta a.
+
+    Parameters
+    ----------
+    rows : ndarray (b,), int64
+    truth : uint8 ndarray (n, K)
+    cost : ndarray (2, K)
+    layout : Layout
+    known : Known
+    out : ndarray (b, M), written
+    """
+    members, begin, column = layout
+    labels, mass, _, count = known
+    n_labels, n_cliques = truth.shape[1], begin.shape[0] - 1
+    out[:] = 0.0
+    linear = 0.0
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        for p in range(1, count[i]):
+            a = mass[i, p]
+            if a <= 0.0:
+                continue
+            for k in range(n_labels):
+                if labels[i, p, k] != truth[i, k]:
+                    linear += a * cost[truth[i, k], k]
+                    out[r, k] += a if truth[i, k] != 0 else -a
+            for c in range(n_cliques):
+                met, right = 0, 0
+                for t in range(begin[c], begin[c + 1]):
+                    met = 2 * met + int(labels[i, p, members[t]])
+                    right = 2 * right + int(truth[i, members[t]])
+                if met != right:
+                    out[r, column[c] + right] += a
+                    out[r, column[c] + met] -= a
+    return linear

@@ -1,0 +1,222 @@
+r"""Label cliques and the columns of the joint feature.
+
+The joint feature of a structured SVM is the one-hot state of every clique, tensor x. Its weights are a matrix with one
+column per node and one per state of a clique of order two and more:
+
+    columns 0 .. K-1      label k is on. The paper has two blocks per node, on and off; differences of joint features
+                          have opposite signs there, so u_on = -u_off at every dual point, and one column
+                          g_k = u_on - u_off = 2 u_on says both:  ||u_k||^2 = ||g_k||^2 / 2.
+    then 2^|c| a clique   its states in C order of a table (2,)*|c|: state = sum_t y_{c[t]} 2^(|c|-1-t).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+# Tables of 2^order states: 4096 weight vectors for one clique are more than anybody can learn.
+MAX_ORDER = 12
+
+
+@dataclass(frozen=True)
+class CliqueSet:
+    """Cliques of order two and more among ``n_labels`` labels, each in one group of the regulariser.
+
+    Parameters
+    ----------
+    n_labels : int
+        Labels K.
+    cliques : tuple of tuple of int
+        Different labels each, see :func:`check_cliques`.
+    groups : tuple of int
+        Group of every clique, 0 .. n_groups-1.
+    """
+
+    n_labels: int
+    cliques: tuple[tuple[int, ...], ...] = ()
+    groups: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.groups) != len(self.cliques):
+            raise ValueError(f"groups must have one int per clique, {len(self.cliques)}, got {len(self.groups)}")
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of cliques."""
+        return max(self.groups, default=-1) + 1
+
+    @cached_property
+    def column(self) -> np.ndarray:
+        """First column of every clique, and last the number of columns; int32 (n_cliques + 1,)."""
+        sizes = [self.n_labels] + [2 ** len(clique) for clique in self.cliques]
+        return np.cumsum(sizes, dtype=np.int32)
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the weights."""
+        return int(self.column[-1])
+
+    @cached_property
+    def begin(self) -> np.ndarray:
+        """First place of every clique in ``members``, and last its length; int32 (n_cliques + 1,)."""
+        return np.cumsum([0] + [len(clique) for clique in self.cliques], dtype=np.int32)
+
+    @cached_property
+    def members(self) -> np.ndarray:
+        """Labels of the cliques, one after the other; int32."""
+        return np.array([label for clique in self.cliques for label in clique], dtype=np.int32)
+
+    @cached_property
+    def group_of_column(self) -> np.ndarray:
+        """Group of every column, -1 for nodes; (n_columns,)."""
+        return np.repeat(np.array((-1, *self.groups)), np.diff(self.column, prepend=0))
+
+    def features(self, labelings: np.ndarray) -> np.ndarray:
+        """psi(y): which columns a labeling adds up.
+
+        Parameters
+        ----------
+        labelings : ndarray of shape (n, n_labels)
+            In {0, 1}.
+
+        Returns
+        -------
+        ndarray of shape (n, n_columns)
+            In {0, 1}, float64.
+        """
+        psi = np.zeros((len(labelings), self.n_columns))
+        psi[:, : self.n_labels] = labelings
+        rows = np.arange(len(labelings))
+        for clique, first in zip(self.cliques, self.column[:-1], strict=True):
+            psi[rows, first + states(labelings, clique)] = 1.0
+        return psi
+
+    def group_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
+        """Length of the weights of every group.
+
+        Parameters
+        ----------
+        sqnorms : ndarray of shape (n_columns,)
+            Squared lengths of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Not negative.
+        """
+        in_group = self.group_of_column >= 0
+        return np.sqrt(np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=self.n_groups))
+
+    def clique_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
+        """Length of the weights of every clique.
+
+        Parameters
+        ----------
+        sqnorms : ndarray of shape (n_columns,)
+            Squared lengths of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n_cliques,)
+            Not negative.
+        """
+        if not self.cliques:
+            return np.zeros(0)
+        return np.sqrt(np.add.reduceat(sqnorms, self.column[:-1]))
+
+
+def states(labelings: np.ndarray, clique: Sequence[int]) -> np.ndarray:
+    """State of one clique in every labeling.
+
+    Parameters
+    ----------
+    labelings : ndarray of shape (..., n_labels)
+        In {0, 1}.
+    clique : sequence of int
+        Labels, the first of the highest weight.
+
+    Returns
+    -------
+    ndarray of shape (...)
+        0 .. 2^|clique| - 1.
+    """
+    state = np.zeros(labelings.shape[:-1], dtype=np.int64)
+    for label in clique:
+        state = 2 * state + labelings[..., label]
+    return state
+
+
+def check_cliques(cliques: Iterable[Any], n_labels: int, name: str) -> tuple[tuple[int, ...], ...]:
+    """Cliques as given by a user.
+
+    Parameters
+    ----------
+    cliques : iterable of sequences of int
+        Label indices.
+    n_labels : int
+        Labels.
+    name : str
+        Name of the argument, for messages.
+
+    Returns
+    -------
+    tuple of tuple of int
+        In the order given, the labels of each clique sorted.
+
+    Raises
+    ------
+    ValueError
+        For a clique with one label, a repeated or unknown one, or one that comes twice.
+    """
+    checked: list[tuple[int, ...]] = []
+    seen: set[tuple[int, ...]] = set()
+    for given in cliques:
+        labels = tuple(np.asarray(given).tolist()) if np.ndim(given) == 1 else None
+        if labels is None or not all(isinstance(label, Integral) and not isinstance(label, bool) for label in labels):
+            raise ValueError(f"{name}: a clique is a sequence of label indices, got {given!r}")
+        clique = tuple(sorted(int(label) for label in labels))
+        if len(clique) < 2:
+            raise ValueError(f"{name}: a clique joins at least two labels, got {labels}; every label is a node anyway")
+        if clique[0] < 0 or clique[-1] >= n_labels:
+            raise ValueError(f"{name}: clique {labels} names a label outside 0..{n_labels - 1}")
+        if len(set(clique)) < len(clique):
+            raise ValueError(f"{name}: clique {labels} repeats a label")
+        if len(clique) > MAX_ORDER:
+            raise ValueError(
+                f"{name}: a clique of {len(clique)} labels has 2^{len(clique)} states; at most {MAX_ORDER}"
+            )
+        if clique in seen:
+            raise ValueError(f"{name}: clique {labels} comes twice")
+        seen.add(clique)
+        checked.append(clique)
+    return tuple(checked)
+
+
+def prox_squared_l21(lengths: np.ndarray, step: float) -> np.ndarray:
+    r"""Lengths of the minimiser of 1/2 ||w - z||^2 + step/2 (sum_k ||w_k||)^2: Algorithm 3 of Tan et al. (2015).
+
+    The longest groups are shortened by the same amount, the others vanish; directions do not change.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_groups,)
+        ||z_k||.
+    step : float
+        Not negative.
+
+    Returns
+    -------
+    ndarray of shape (n_groups,)
+        ||w_k||, exactly 0 for groups that are dropped.
+    """
+    if len(lengths) == 0:
+        return lengths.copy()
+    longest_first = np.sort(lengths)[::-1]
+    thresholds = step / (1.0 + np.arange(1, len(lengths) + 1) * step) * np.cumsum(longest_first)
+    kept = np.flatnonzero(longest_first > thresholds)
+    return np.maximum(lengths - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(lengths)

@@ -1,0 +1,197 @@
+"""Newton's method on the restricted problem of a structured SVM: all labelings met so far, and no others.
+
+    min_w  1/2 ||w||^2 + sum_i m_i max_p s_ip(w)          (columns of w scaled so that the norm is plain)
+
+Proximal point on its dual: with masses a0, minimise 1/2 ||w||^2 + sum_i h_i(s_i(w)), where h_i is the loss smoothed
+around a0 (``kernels/_planes.py``), then take its masses as the next a0. The smooth problem is solved by semismooth
+Newton steps; their systems I + sigma A^T J A live on the rows that divide their mass among several labelings, and
+conjugate gradients need products with these rows only. Where coordinate steps need thousands of passes (few features,
+small lambda), some ten of these steps do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..kernels._planes import (
+    Planes,
+    plane_fill,
+    plane_scores,
+    plane_sizes,
+    plane_sums,
+    projection_derivative,
+    smoothed_loss,
+)
+from ..kernels._structured import Known, Layout
+from ..problems.structured import StructuredProblem
+from ._row_products import RowProducts
+
+_CG_TOLERANCE = 0.05
+_MOST_PRODUCTS = 300
+_MOST_NEWTON_STEPS = 40
+_ARMIJO = 1e-4
+
+
+class PlaneProblem:
+    """The planes of all rows."""
+
+    def __init__(self, problem: StructuredProblem, layout: Layout, known: Known, products: RowProducts) -> None:
+        self.rows = np.flatnonzero(problem.mass > 0.0)
+        self.mass = problem.mass[self.rows]
+        self.products = products.take(self.rows)
+        n_planes = known.count[self.rows].astype(np.int64)
+        begin = np.concatenate([[0], np.cumsum(n_planes)])
+        start = np.empty(begin[-1] + 1, dtype=np.int64)
+        plane_sizes(self.rows, problem.Y, layout, known, start)
+        np.cumsum(start, out=start)
+        columns, values = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
+        self.delta = np.empty(begin[-1])
+        plane_fill(self.rows, problem.Y, problem.cost, layout, known, start, columns, values, self.delta)
+        self.planes = Planes(begin, start, columns, values)
+        self.row_of_plane = np.repeat(np.arange(len(self.rows)), n_planes)
+        self.slot_of_plane = np.arange(begin[-1]) - begin[self.row_of_plane]
+        self.n_columns = problem.cliques.n_columns
+
+    def masses(self, known: Known) -> np.ndarray:
+        """Dual variables of the planes."""
+        return known.mass[self.rows[self.row_of_plane], self.slot_of_plane]
+
+    def store(self, known: Known, a: np.ndarray) -> None:
+        """Write dual variables back."""
+        known.mass[self.rows[self.row_of_plane], self.slot_of_plane] = a
+
+    def free(self, a: np.ndarray) -> PlaneProblem:
+        """The rows that divide their mass among several labelings, with the planes that have some."""
+        positive = a > 0.0
+        per_row = np.add.reduceat(positive, self.planes.begin[:-1], dtype=np.int64)
+        rows = np.flatnonzero(per_row > 1)
+        chosen = np.flatnonzero(positive & (per_row > 1)[self.row_of_plane])
+        _, start, columns, values = self.planes
+        sizes = start[chosen + 1] - start[chosen]
+        new_start = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(start[chosen] - new_start[:-1], sizes) + np.arange(new_start[-1])
+        part = object.__new__(PlaneProblem)
+        part.planes = Planes(
+            np.concatenate([[0], np.cumsum(per_row[rows])]), new_start, columns[places], values[places]
+        )
+        part.products = self.products.take(rows)
+        part.n_columns = self.n_columns
+        return part
+
+    def scores(self, W: np.ndarray) -> np.ndarray:
+        """B_p . (x_i^T W) of every plane."""
+        out = np.empty(len(self.planes.start) - 1)
+        plane_scores(self.planes, self.products.forward(W), out)
+        return out
+
+    def average(self, a: np.ndarray) -> np.ndarray:
+        """sum_p a_p x_i B_p^T, shape (n_features, n_columns)."""
+        out = np.empty((len(self.planes.begin) - 1, self.n_columns))
+        plane_sums(self.planes, a, out)
+        return self.products.backward(out)
+
+
+def newton_planes(
+    planes: PlaneProblem,
+    a: np.ndarray,
+    W: np.ndarray,
+    scale: np.ndarray,
+    sigma: float,
+    goal: float,
+    work: float,
+    rescale: Callable[[np.ndarray, float], np.ndarray | None],
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Solve the restricted problem to a gap of ``goal``, or until ``work`` is spent.
+
+    Parameters
+    ----------
+    planes : PlaneProblem
+        Labelings.
+    a : ndarray (N,)
+        Start masses.
+    W : ndarray (n_features, n_columns)
+        Start weights.
+    scale : ndarray (n_columns,)
+        The norm is sum ||w_col||^2 / (2 scale_col); columns of scale 0 have no weights.
+    sigma : float
+        First proximal parameter.
+    goal : float
+        Gap between the restricted primal and dual to reach.
+    work : float
+        Most passes over all rows, in products.
+    rescale : callable
+        Given the dual average V of the masses and a tolerance: another scale, or None when this one will do.
+
+    Returns
+    -------
+    a, W, sigma : ndarray, ndarray, float
+        Masses, weights, and the proximal parameter that went well.
+    """
+    root = np.sqrt(scale)
+    U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)  # plain norm: w = root u
+    begin, mass, n_rows = planes.planes.begin, planes.mass, len(planes.rows)
+    scores = planes.scores(U * root) + planes.delta
+    spent = 1.0
+    new = np.empty_like(a)
+    while True:
+        centre = a
+        value = 0.5 * np.vdot(U, U) + smoothed_loss(begin, mass, centre, scores, sigma, new)
+        for n_steps in range(_MOST_NEWTON_STEPS + 1):
+            average = planes.average(new)
+            gradient = U + average * root
+            spent += 1.0
+            # 1/2 ||gradient||^2 bounds how far u is from the minimiser; the other part is what smoothing costs.
+            inner = 0.5 * float(np.vdot(gradient, gradient))
+            outer = float(mass @ np.maximum.reduceat(scores, begin[:-1]) - new @ scores)
+            if inner <= 0.1 * max(outer, goal) or n_steps == _MOST_NEWTON_STEPS or spent >= work:
+                other = rescale(average, 0.2 * max(outer, goal))
+                if other is None or spent >= work or n_steps == _MOST_NEWTON_STEPS:
+                    break
+                W, root = U * root, np.sqrt(other)
+                U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)
+                gradient = U + average * root
+                value = 0.5 * np.vdot(U, U) + smoothed_loss(begin, mass, centre, scores, sigma, new)
+            part = planes.free(new)
+            step, n_products = _newton_step(part, root, sigma, gradient)
+            spent += 2.0 * n_products * (len(part.planes.begin) - 1) / n_rows + 1.0
+            along = planes.scores(step * root)
+            slope, length = float(np.vdot(gradient, step)), 1.0
+            flat, linear, square = 0.5 * np.vdot(U, U), np.vdot(U, step), 0.5 * np.vdot(step, step)
+            while True:
+                norm = flat + length * linear + length**2 * square
+                trial = norm + smoothed_loss(begin, mass, centre, scores + length * along, sigma, new)
+                if trial <= value + _ARMIJO * length * slope or length < 1e-8:
+                    break
+                length *= 0.5
+            U = U + length * step
+            scores = scores + length * along
+            value = trial
+        a = new.copy()
+        if inner + outer <= goal or spent >= work:
+            return a, U * root, sigma
+        if n_steps <= 6:
+            sigma *= 5.0
+        elif n_steps >= 20:
+            sigma *= 0.5
+
+
+def _newton_step(part: PlaneProblem, root: np.ndarray, sigma: float, gradient: np.ndarray) -> tuple[np.ndarray, int]:
+    """Solve (I + sigma A^T J A) x = -gradient by conjugate gradients; returns x and the number of products."""
+    all_positive = np.ones(len(part.planes.start) - 1)
+    x, residual = np.zeros_like(gradient), -gradient
+    direction = residual
+    square = first = float(np.vdot(residual, residual))
+    n_products = 0
+    while square > _CG_TOLERANCE**2 * first and n_products < _MOST_PRODUCTS:
+        change = part.scores(direction * root)
+        projection_derivative(part.planes.begin, all_positive, change)
+        image = direction + sigma * root * part.average(change)
+        n_products += 1
+        length = square / float(np.vdot(direction, image))
+        x += length * direction
+        residual = residual - length * image
+        before, square = square, float(np.vdot(residual, residual))
+        direction = residual + (square / before) * direction
+    return x, n_products

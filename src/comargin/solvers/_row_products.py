@@ -1,0 +1,155 @@
+"""Products of many rows with a weight matrix, in threads; the same result for any number of them."""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..problems.rows import row_blocks
+
+# Parts of a product that a thread takes at once; fixed, so that the result does not depend on the threads. Products of
+# fewer operations than a thread costs to wake are done in one part.
+_ROWS, _FEATURES = 512, 1024
+_WORTH_A_THREAD = 4_000_000
+
+
+class RowProducts:
+    """X W and X^T Q for dense and CSR rows.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Rows.
+    pool : Executor
+        Threads.
+    """
+
+    def __init__(self, X: np.ndarray | sp.csr_array, pool: Executor) -> None:
+        self.X, self.pool = X, pool
+
+    @property
+    def n_rows(self) -> int:
+        """Rows."""
+        return int(self.X.shape[0])
+
+    def zeros(self, n_columns: int) -> np.ndarray:
+        """Weights without any.
+
+        Parameters
+        ----------
+        n_columns : int
+            Columns.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_columns)
+            In the order that products are fastest with.
+        """
+        return np.zeros((self.X.shape[1], n_columns), order="F" if isinstance(self.X, np.ndarray) else "C")
+
+    def take(self, rows: np.ndarray) -> RowProducts:
+        """The same for some rows.
+
+        Parameters
+        ----------
+        rows : int ndarray
+            Which, increasing.
+
+        Returns
+        -------
+        RowProducts
+            With copies of the rows, or itself when these are all.
+        """
+        return self if len(rows) == self.n_rows else RowProducts(self.X[rows], self.pool)
+
+    def part(self, rows: slice) -> np.ndarray | sp.csr_array:
+        """Consecutive rows, not copied.
+
+        Parameters
+        ----------
+        rows : slice
+            With start and stop.
+
+        Returns
+        -------
+        ndarray or csr_array of shape (n_rows, n_features)
+            A view.
+        """
+        if isinstance(self.X, np.ndarray):
+            return self.X[rows]
+        first, last = self.X.indptr[rows.start], self.X.indptr[rows.stop]
+        pointers = self.X.indptr[rows.start : rows.stop + 1] - first
+        shape = (rows.stop - rows.start, self.X.shape[1])
+        return sp.csr_array((self.X.data[first:last], self.X.indices[first:last], pointers), shape=shape)
+
+    def forward(self, W: np.ndarray, rows: slice | None = None) -> np.ndarray:
+        """X W.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_features, n_columns)
+            Weights.
+        rows : slice or None
+            Some rows; all if None.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_columns)
+            In C order.
+        """
+        X = self.X if rows is None else self.part(rows)
+        if self._operations(X, W.shape[1]) < _WORTH_A_THREAD:
+            return np.ascontiguousarray(X @ W)
+        out = np.empty((X.shape[0], W.shape[1]))
+        products = self if rows is None else RowProducts(X, self.pool)
+
+        def write(part: slice) -> None:
+            out[part] = products.part(part) @ W
+
+        list(self.pool.map(write, row_blocks(X.shape[0], max(min(_ROWS, X.shape[0] // 2), 1))))
+        return out
+
+    def backward(self, Q: np.ndarray) -> np.ndarray:
+        """X^T Q.
+
+        Parameters
+        ----------
+        Q : ndarray of shape (n_rows, n_columns)
+            Coefficients of the rows.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_columns)
+            Sums.
+        """
+        out = self.zeros(Q.shape[1])
+        self.add(slice(0, self.n_rows), Q, out)
+        return out
+
+    def add(self, rows: slice, Q: np.ndarray, V: np.ndarray) -> None:
+        """V += X_rows^T Q.
+
+        Parameters
+        ----------
+        rows : slice
+            With start and stop.
+        Q : ndarray of shape (n_rows, n_columns)
+            Coefficients of the rows.
+        V : ndarray of shape (n_features, n_columns)
+            Changed.
+        """
+        X = self.part(rows)
+        if not isinstance(X, np.ndarray) or self._operations(X, Q.shape[1]) < _WORTH_A_THREAD:
+            V += X.T @ Q
+            return
+
+        def write(features: slice) -> None:
+            V[features] += X[:, features].T @ Q
+
+        list(self.pool.map(write, row_blocks(V.shape[0], _FEATURES)))
+
+    @staticmethod
+    def _operations(X: np.ndarray | sp.csr_array, n_columns: int) -> int:
+        return int(X.size) * n_columns

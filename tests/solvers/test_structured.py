@@ -1,0 +1,204 @@
+"""The structured SVM against an independent optimum, and what its certificate promises."""
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from tests.reference_structured import (
+    all_labelings,
+    structured_dual,
+    structured_objective,
+    structured_optimum,
+)
+
+from comargin.inference import Inference
+from comargin.problems.cliques import CliqueSet
+from comargin.problems.structured import StructuredProblem
+from comargin.solvers import Control
+from comargin.solvers import structured as module
+from comargin.solvers._result import Status
+from comargin.solvers.structured import Labelings, solve_structured
+
+GRAPHS = {
+    "none": ((), ()),
+    "tree": (((0, 1), (1, 2), (1, 3)), (0, 0, 0)),
+    "loop": (((0, 1), (1, 2), (0, 2)), (0, 0, 0)),
+    "triple": (((0, 1, 2), (2, 3)), (0, 0)),
+    "three groups": (((0, 1), (1, 2), (2, 3), (0, 3)), (0, 1, 1, 2)),
+    "each its own": (((0, 1), (0, 2), (0, 3), (1, 2, 3)), (0, 1, 2, 3)),
+}
+
+
+def make(seed, n_samples=30, n_features=4, n_labels=4):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n_samples, n_features))
+    scores = X @ rng.standard_normal((n_features, n_labels)) + 0.5 * rng.standard_normal((n_samples, n_labels))
+    Y = (scores > 0.3).astype(np.uint8)
+    Y[:, 1] ^= (Y[:, 0] & (rng.random(n_samples) < 0.7)).astype(np.uint8)
+    return X, Y
+
+
+def problem_of(X, Y, graph, alpha, mass=None):
+    rows = np.column_stack([X.toarray() if sp.issparse(X) else X, np.ones(len(Y))])
+    rows = sp.csr_array(rows) if sp.issparse(X) else rows
+    cliques, groups = GRAPHS[graph]
+    mass = np.full(len(Y), 1.0 / len(Y)) if mass is None else mass
+    return StructuredProblem(rows, Y, mass, np.ones((2, Y.shape[1])), CliqueSet(Y.shape[1], cliques, groups), alpha)
+
+
+def solve(problem, tol=1e-6, max_iter=5000, **options):
+    engine = Inference(problem.cliques.n_labels, problem.cliques.cliques)
+    return solve_structured(problem, engine, Control(tol, max_iter), seed=options.pop("seed", 0), **options)
+
+
+def blocks(problem, coef):
+    """Weights as the reference writes them: u (K, 2, d) and one table per clique."""
+    n_labels, column = problem.cliques.n_labels, problem.cliques.column
+    half = 0.5 * coef[:n_labels]
+    tables = [coef[a:b] for a, b in itertools.pairwise(column)]
+    return np.stack([-half, half], axis=1), tables
+
+
+def explicit_dual(problem, result):
+    """Masses as an array over all labelings, the first label the most significant bit."""
+    known = result.dual_coef.known
+    n_labels = problem.cliques.n_labels
+    weights = 2 ** np.arange(n_labels)[::-1]
+    dual = np.zeros((len(problem.Y), 2**n_labels))
+    for i in range(len(problem.Y)):
+        for p in range(known.count[i]):
+            dual[i, known.labels[i, p] @ weights] += known.mass[i, p]
+    return dual
+
+
+@pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.parametrize("alpha", [0.3, 0.01, 1e-4])
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_agrees_with_the_independent_optimum(graph, alpha, storage, seed):
+    X, Y = make(seed)
+    cliques, groups = GRAPHS[graph]
+    optimum, _, _ = structured_optimum(X, Y, cliques, groups, alpha)
+    problem = problem_of(sp.csr_array(X) if storage == "csr" else X, Y, graph, alpha)
+    result = solve(problem)
+    assert result.status is Status.CONVERGED
+    assert np.linalg.norm(result.coef) > 1e-3
+    np.testing.assert_allclose(result.primal, optimum, rtol=3e-6, atol=1e-12)
+    assert result.dual <= optimum * (1 + 1e-7)
+    u, tables = blocks(problem, result.coef)
+    np.testing.assert_allclose(structured_objective(X, Y, cliques, groups, alpha, u, tables), result.primal, rtol=1e-9)
+    dual = structured_dual(X, Y, cliques, groups, alpha, explicit_dual(problem, result))
+    np.testing.assert_allclose(dual, result.dual, rtol=1e-9, atol=1e-12)
+
+
+def test_newton_steps_alone_agree(monkeypatch, seed):
+    monkeypatch.setattr(module, "_PASSES_FIRST", 1)
+    monkeypatch.setattr(module, "_TOO_MANY", -1)
+    X, Y = make(seed)
+    for graph in ("loop", "three groups"):
+        optimum, _, _ = structured_optimum(X, Y, *GRAPHS[graph], 1e-3)
+        result = solve(problem_of(X, Y, graph, 1e-3))
+        assert result.n_iter < 100
+        np.testing.assert_allclose(result.primal, optimum, rtol=3e-6)
+
+
+def test_passes_alone_agree(monkeypatch, seed):
+    monkeypatch.setattr(module, "_TOO_MANY", np.inf)
+    X, Y = make(seed)
+    for graph in ("loop", "triple"):
+        optimum, _, _ = structured_optimum(X, Y, *GRAPHS[graph], 0.1)
+        result = solve(problem_of(X, Y, graph, 0.1), tol=1e-5)
+        np.testing.assert_allclose(result.primal, optimum, rtol=3e-5)
+
+
+def test_weights_count_as_repeated_rows(seed):
+    X, Y = make(seed)
+    weight = np.random.default_rng(seed).integers(0, 3, len(X))
+    repeated = solve(problem_of(np.repeat(X, weight, axis=0), np.repeat(Y, weight, axis=0), "tree", 0.05))
+    weighted = solve(problem_of(X, Y, "tree", 0.05, mass=weight / weight.sum()))
+    np.testing.assert_allclose(weighted.primal, repeated.primal, rtol=5e-6)
+    np.testing.assert_allclose(weighted.coef, repeated.coef, atol=2e-2 * np.abs(repeated.coef).max())
+
+
+def test_costs_of_wrong_labels(seed):
+    """A cost of two for one label is the same as that label's loss counted twice in the explicit dual."""
+    X, Y = make(seed)
+    problem = problem_of(X, Y, "tree", 0.05)
+    cost = np.array([[1.0, 2.0, 1.0, 0.5], [3.0, 1.0, 1.0, 0.0]])
+    costly = StructuredProblem(problem.X, Y, problem.mass, cost, problem.cliques, problem.alpha)
+    result = solve(costly)
+    u, tables = blocks(costly, result.coef)
+    labelings = all_labelings(4)
+    rows = np.asarray(problem.X)
+    scores = np.zeros((len(rows), 16))
+    for k in range(4):
+        scores += (rows @ u[k].T)[:, labelings[:, k].astype(int)]
+    for (a, b), table in zip(problem.cliques.cliques, tables, strict=True):
+        scores += (rows @ table.T)[:, (2 * labelings[:, a] + labelings[:, b]).astype(int)]
+    wrong = labelings[None] != Y[:, None]
+    losses = np.sum(wrong * np.where(Y > 0, cost[1], cost[0])[:, None], axis=2)
+    true = scores[np.arange(len(rows)), Y @ (2 ** np.arange(4)[::-1])]
+    hinge = np.max(losses + scores - true[:, None], axis=1).mean()
+    squares = np.sum(u**2) + sum(np.sum(t**2) for t in tables)
+    np.testing.assert_allclose(result.primal, 0.5 * problem.alpha * squares + hinge, rtol=1e-9)
+    assert result.gap <= 1e-6 * result.primal
+
+
+def test_threads_do_not_change_the_result(seed, monkeypatch):
+    monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
+    monkeypatch.setattr(module, "_CHUNK", 8)
+    X, Y = make(seed)
+    one, two = (solve(problem_of(X, Y, "loop", 0.01), tol=1e-4, n_threads=n) for n in (1, 2))
+    np.testing.assert_array_equal(one.coef, two.coef)
+    assert one.history[-1].primal == two.history[-1].primal
+
+
+def test_warm_start_at_the_optimum_is_certified_at_once(seed):
+    X, Y = make(seed)
+    problem = problem_of(X, Y, "three groups", 0.1)
+    first = solve(problem, tol=1e-7)
+    again = solve(problem, tol=1e-3, start=first.dual_coef)
+    assert again.n_iter == 0
+    np.testing.assert_allclose(again.primal, first.primal, rtol=1e-3)
+
+
+def test_rows_that_know_more_labelings_than_there_is_room_for(monkeypatch, seed):
+    monkeypatch.setattr(module, "_FIRST_CAPACITY", 2)
+    X, Y = make(seed)
+    optimum, _, _ = structured_optimum(X, Y, *GRAPHS["tree"], 0.05)
+    result = solve(problem_of(X, Y, "tree", 0.05))
+    assert result.dual_coef.known.labels.shape[1] > 2
+    np.testing.assert_allclose(result.primal, optimum, rtol=3e-6)
+
+
+class Loose:
+    """Inference that finds the best labeling, but proves only a bound that is too high by ``slack``."""
+
+    def __init__(self, engine, slack):
+        self.engine, self.slack = engine, slack
+
+    def map(self, potentials):
+        labels, score, _ = self.engine.map(potentials)
+        return labels, score, score + self.slack
+
+
+def test_the_gap_counts_the_bound_of_inference(seed):
+    X, Y = make(seed)
+    problem = problem_of(X, Y, "loop", 0.1)
+    exact = solve(problem, tol=1e-5)
+    engine = Loose(Inference(4, problem.cliques.cliques), 0.01)
+    loose = solve_structured(problem, engine, Control(1e-5, 60), seed=0)
+    assert loose.status is Status.MAX_ITER
+    assert loose.gap >= 0.01
+    assert loose.dual <= exact.primal
+    np.testing.assert_allclose(loose.primal, exact.primal + 0.01, rtol=1e-2)
+
+
+def test_true_labelings_are_a_dual_point_of_value_zero():
+    X, Y = make(0)
+    problem = problem_of(X, Y, "tree", 0.1)
+    start = Labelings.true(problem.Y, problem.mass)
+    assert start.shape == Y.shape
+    result = solve_structured(problem, Inference(4, problem.cliques.cliques), Control(2.0, 1), seed=0, start=start)
+    assert result.history[0].dual == 0.0
+    np.testing.assert_allclose(result.history[0].primal, 4.0)  # all labels wrong at w = 0
