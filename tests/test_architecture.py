@@ -44,6 +44,10 @@ LAYERS = {
         },
         {"numpy", "scipy", "sklearn", "joblib"},
     ),
+    "report": (
+        {"graphs", "metrics", "estimators", "inference", "model_selection", "_indicator"},
+        {"numpy", "scipy", "plotly", "networkx"},
+    ),
     "cli": (
         {"estimators", "data", "graphs", "inference", "metrics", "model_selection", "thresholds", "__init__"},
         {"numpy", "scipy", "sklearn", "typer", "rich"},
@@ -56,6 +60,7 @@ LAZY_ONLY = {
     "data": {"sklearn", "pyarrow"},
     "graphs": {"networkx"},
     "solvers": {"rich"},
+    "report": {"plotly", "networkx"},
 }
 MAX_LINES = 450
 
@@ -216,7 +221,7 @@ def test_documented_arguments_are_the_signature(signature, docstring):
 
 
 def public_objects():
-    for module_name in ("", ".data", ".metrics", ".model_selection", ".thresholds", ".graphs"):
+    for module_name in ("", ".data", ".metrics", ".model_selection", ".thresholds", ".graphs", ".report"):
         module = importlib.import_module(f"comargin{module_name}")
         for name in module.__all__:
             thing = getattr(module, name)

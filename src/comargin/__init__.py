@@ -12,18 +12,38 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import data, graphs, metrics, model_selection, thresholds
-    from .estimators import M3LClassifier, M3LClassifierCV, ZeroShotClassifier, warmup
+    from . import data, graphs, inference, metrics, model_selection, thresholds
+    from .estimators import (
+        CGMClassifier,
+        M3LClassifier,
+        M3LClassifierCV,
+        StructuredSVMClassifier,
+        ZeroShotClassifier,
+        warmup,
+    )
 
-_SUBMODULES = ("data", "graphs", "metrics", "model_selection", "thresholds")
-_ATTRIBUTES = dict.fromkeys(("M3LClassifier", "M3LClassifierCV", "ZeroShotClassifier", "warmup"), "estimators")
+_SUBMODULES = ("data", "graphs", "inference", "metrics", "model_selection", "thresholds")
+_ATTRIBUTES = dict.fromkeys(
+    (
+        "CGMClassifier",
+        "M3LClassifier",
+        "M3LClassifierCV",
+        "StructuredSVMClassifier",
+        "ZeroShotClassifier",
+        "warmup",
+    ),
+    "estimators",
+)
 
 __all__ = [
+    "CGMClassifier",
     "M3LClassifier",
     "M3LClassifierCV",
+    "StructuredSVMClassifier",
     "ZeroShotClassifier",
     "data",
     "graphs",
+    "inference",
     "metrics",
     "model_selection",
     "thresholds",

@@ -4,7 +4,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import comargin
-from comargin import M3LClassifier, M3LClassifierCV
+from comargin import CGMClassifier, M3LClassifier, M3LClassifierCV, StructuredSVMClassifier
 
 # Each learner twice: as a user gets it, and solved so exactly that repeated rows and weights agree to 1e-7.
 LEARNERS = [
@@ -14,6 +14,11 @@ LEARNERS = [
     M3LClassifier(kernel="rbf", gamma=0.1, tol=1e-10),  # "scale" would depend on how often a row is there
     M3LClassifier(kernel="precomputed"),
     M3LClassifier(solver="smo", max_iter=10_000),
+    StructuredSVMClassifier(alpha=0.01),
+    StructuredSVMClassifier(alpha=0.1, tol=1e-11, max_iter=100_000),
+    CGMClassifier(alpha=0.01),
+    # all pairs at once: which of several optimal duals ranks them depends on how often a row is there
+    CGMClassifier(alpha=0.1, cliques_per_round=3, tol=1e-11, max_iter=100_000),
     M3LClassifierCV(Cs=[0.1, 1.0]),
     M3LClassifierCV(Cs=[0.1, 1.0], tol=1e-10, path_tol=1e-10, max_iter=100_000),
 ]
@@ -32,7 +37,7 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks(
-    LEARNERS, expected_failed_checks=lambda e: EXPECTED_FAILURES if e.kernel == "precomputed" else {}
+    LEARNERS, expected_failed_checks=lambda e: EXPECTED_FAILURES if getattr(e, "kernel", None) == "precomputed" else {}
 )
 def test_sklearn_checks(estimator, check):
     if check.func.__name__ in NEEDS_EXACT and estimator.tol > 1e-9:

@@ -12,13 +12,15 @@ from tests.reference_structured import (
     structured_optimum,
 )
 
+from comargin._validation import kernel_view
 from comargin.inference import Inference
 from comargin.problems.cliques import CliqueSet
 from comargin.problems.structured import StructuredProblem
-from comargin.solvers import Control
-from comargin.solvers import structured as module
+from comargin.solvers import Control, _labelings
+from comargin.solvers import _structured_part as module
+from comargin.solvers._labelings import StructuredDual, parts_of
 from comargin.solvers._result import Status
-from comargin.solvers.structured import Labelings, solve_structured
+from comargin.solvers.structured import solve_structured
 
 GRAPHS = {
     "none": ((), ()),
@@ -48,8 +50,13 @@ def problem_of(X, Y, graph, alpha, mass=None):
 
 
 def solve(problem, tol=1e-6, max_iter=5000, **options):
-    engine = Inference(problem.cliques.n_labels, problem.cliques.cliques)
-    return solve_structured(problem, engine, Control(tol, max_iter), seed=options.pop("seed", 0), **options)
+    return solve_structured(
+        problem, kernel_view(problem.X), engine_of, Control(tol, max_iter), seed=options.pop("seed", 0), **options
+    )
+
+
+def engine_of(cliques):
+    return Inference(cliques.n_labels, cliques.cliques)
 
 
 def blocks(problem, coef):
@@ -62,13 +69,14 @@ def blocks(problem, coef):
 
 def explicit_dual(problem, result):
     """Masses as an array over all labelings, the first label the most significant bit."""
-    known = result.dual_coef.known
-    n_labels = problem.cliques.n_labels
-    weights = 2 ** np.arange(n_labels)[::-1]
-    dual = np.zeros((len(problem.Y), 2**n_labels))
-    for i in range(len(problem.Y)):
-        for p in range(known.count[i]):
-            dual[i, known.labels[i, p] @ weights] += known.mass[i, p]
+    labelings = all_labelings(problem.cliques.n_labels)
+    dual = np.repeat(problem.mass[:, None], len(labelings), axis=1)
+    for labels, known in zip(result.dual_coef.parts, result.dual_coef.known, strict=True):
+        for i in range(len(problem.Y)):  # independent between parts: products of the shares of the mass
+            share = np.zeros(len(labelings))
+            for p in range(known.count[i]):
+                share[np.all(labelings[:, labels] == known.labels[i, p], axis=1)] += known.mass[i, p]
+            dual[i] *= share / problem.mass[i]
     return dual
 
 
@@ -163,11 +171,11 @@ def test_warm_start_at_the_optimum_is_certified_at_once(seed):
 
 
 def test_rows_that_know_more_labelings_than_there_is_room_for(monkeypatch, seed):
-    monkeypatch.setattr(module, "_FIRST_CAPACITY", 2)
+    monkeypatch.setattr(_labelings, "FIRST_CAPACITY", 2)
     X, Y = make(seed)
     optimum, _, _ = structured_optimum(X, Y, *GRAPHS["tree"], 0.05)
     result = solve(problem_of(X, Y, "tree", 0.05))
-    assert result.dual_coef.known.labels.shape[1] > 2
+    assert result.dual_coef.known[0].labels.shape[1] > 2
     np.testing.assert_allclose(result.primal, optimum, rtol=3e-6)
 
 
@@ -186,8 +194,11 @@ def test_the_gap_counts_the_bound_of_inference(seed):
     X, Y = make(seed)
     problem = problem_of(X, Y, "loop", 0.1)
     exact = solve(problem, tol=1e-5)
-    engine = Loose(Inference(4, problem.cliques.cliques), 0.01)
-    loose = solve_structured(problem, engine, Control(1e-5, 60), seed=0)
+
+    def loose_engine_of(cliques):
+        return Loose(engine_of(cliques), 0.01)
+
+    loose = solve_structured(problem, kernel_view(problem.X), loose_engine_of, Control(1e-5, 60), seed=0)
     assert loose.status is Status.MAX_ITER
     assert loose.gap >= 0.01
     assert loose.dual <= exact.primal
@@ -197,8 +208,33 @@ def test_the_gap_counts_the_bound_of_inference(seed):
 def test_true_labelings_are_a_dual_point_of_value_zero():
     X, Y = make(0)
     problem = problem_of(X, Y, "tree", 0.1)
-    start = Labelings.true(problem.Y, problem.mass)
+    start = StructuredDual.true(problem)
     assert start.shape == Y.shape
-    result = solve_structured(problem, Inference(4, problem.cliques.cliques), Control(2.0, 1), seed=0, start=start)
+    result = solve(problem, tol=2.0, max_iter=1, start=start)
     assert result.history[0].dual == 0.0
     np.testing.assert_allclose(result.history[0].primal, 4.0)  # all labels wrong at w = 0
+
+
+def test_parts_of_a_graph():
+    cliques = CliqueSet(7, ((1, 3), (3, 5), (0, 2, 6)), (0, 0, 0))
+    assert parts_of(cliques) == [(0, 2, 6), (1, 3, 5), (4,)]
+    assert parts_of(CliqueSet(2)) == [(0,), (1,)]
+
+
+def test_start_from_another_graph_keeps_the_dual_of_what_stays(seed):
+    """More cliques, fewer cliques: masses of the labels are kept, and the optimum is found from there."""
+    X, Y = make(seed)
+    first = solve(problem_of(X, Y, "none", 0.05), tol=1e-7)
+    more = problem_of(X, Y, "loop", 0.05)
+    start = first.dual_coef.start_of(more)
+    assert start.parts == ((0, 1, 2), (3,))
+    for k in range(3):
+        single, known = first.dual_coef.known[k], start.known[0]
+        on = np.sum(single.mass * single.labels[:, :, 0], axis=1)
+        np.testing.assert_allclose(np.sum(known.mass * known.labels[:, :, k], axis=1), on, atol=1e-15)
+    np.testing.assert_array_equal(start.known[0].labels[:, 0], Y[:, :3])
+    optimum, _, _ = structured_optimum(X, Y, *GRAPHS["loop"], 0.05)
+    result = solve(more, start=first.dual_coef)
+    np.testing.assert_allclose(result.primal, optimum, rtol=3e-6)
+    back = solve(problem_of(X, Y, "none", 0.05), start=result.dual_coef)
+    np.testing.assert_allclose(back.primal, first.primal, rtol=3e-6)

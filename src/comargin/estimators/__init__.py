@@ -5,17 +5,22 @@ The base classes are public for learners of your own: see ``docs/own_learner.md`
 
 from ._base import Interval, LinearMultilabelClassifier, MultilabelClassifier, StrOptions
 from ._warmup import warmup
+from .cgm import CGMClassifier
 from .m3l import M3LClassifier
 from .m3l_cv import M3LClassifierCV
+from .structured import StructuredClassifier, StructuredSVMClassifier
 from .zero_shot import ZeroShotClassifier
 
 __all__ = [
+    "CGMClassifier",
     "Interval",
     "LinearMultilabelClassifier",
     "M3LClassifier",
     "M3LClassifierCV",
     "MultilabelClassifier",
     "StrOptions",
+    "StructuredClassifier",
+    "StructuredSVMClassifier",
     "ZeroShotClassifier",
     "warmup",
 ]

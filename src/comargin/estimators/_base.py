@@ -23,9 +23,10 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import TrainingData, validate_features, validate_training
+from .._validation import TrainingData, label_weights, validate_features, validate_training
 from ..solvers import Control, Result, Status
 
 __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"]
@@ -165,6 +166,16 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _n_threads(self) -> int:
         return effective_n_jobs(self.n_jobs)
+
+    def _weights(self, data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
+        """Weights of the rows, and of a negative and a positive of every label, for learners with ``class_weight``."""
+        if data.targets.kind == "indicator":
+            return data.sample_weight, label_weights(self.class_weight, data.Y, data.sample_weight)
+        one_sided = np.ones((2, data.Y.shape[1]))
+        if self.class_weight is None:
+            return data.sample_weight, one_sided
+        y = data.targets.decode(data.Y - 0.5)
+        return data.sample_weight * compute_sample_weight(self.class_weight, y), one_sided
 
     def _seeds(self, count: int) -> list[int]:
         """One seed per independent block, drawn before any work, so that threads do not change them."""

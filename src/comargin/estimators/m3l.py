@@ -8,9 +8,8 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 
-from .._validation import Matrix, TrainingData, kernel_view, label_weights, validate_features
+from .._validation import Matrix, TrainingData, kernel_view, validate_features
 from ..graphs import LabelGraph, smoothed_correlation
 from ..problems.label_prior import PriorPart, identity_prior, split_prior
 from ..problems.m3l import M3LKernelProblem, M3LProblem
@@ -300,13 +299,3 @@ class M3LClassifier(LinearMultilabelClassifier):
             signs = S[:, part.labels]
             targets[:, part.labels] = signs * part.apply(signs.astype(np.float64))
         return np.maximum(targets, 0.0)
-
-    def _weights(self, data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the rows, and of a negative and a positive of every label."""
-        if data.targets.kind == "indicator":
-            return data.sample_weight, label_weights(self.class_weight, data.Y, data.sample_weight)
-        one_sided = np.ones((2, data.Y.shape[1]))
-        if self.class_weight is None:
-            return data.sample_weight, one_sided
-        y = data.targets.decode(data.Y - 0.5)
-        return data.sample_weight * compute_sample_weight(self.class_weight, y), one_sided

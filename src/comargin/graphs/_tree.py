@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import xlog1py
 
-from ._affinity import _as_indicator, _check_smoothing, _counts
+from ._affinity import _as_indicator, _check_smoothing
 from ._label_graph import LabelGraph
 
 
-def chow_liu_tree(Y: Any, smoothing: float = 0.0, *, label_names: Sequence[str] | None = None) -> LabelGraph:
+def chow_liu_tree(
+    Y: Any,
+    smoothing: float = 0.0,
+    *,
+    sample_weight: ArrayLike | None = None,
+    label_names: Sequence[str] | None = None,
+) -> LabelGraph:
     r"""Spanning tree of the labels with the largest total mutual information.
 
     .. math:: I_{ij} = \sum_{a, b \in \{0, 1\}} p_{ij}(a, b) \log \frac{p_{ij}(a, b)}{p_i(a)\, p_j(b)}
@@ -28,6 +35,8 @@ def chow_liu_tree(Y: Any, smoothing: float = 0.0, *, label_names: Sequence[str] 
         ``(n p_ij(a, b) + smoothing p_i(a) p_j(b)) / (n + smoothing)``. It lowers every I_ij and invents no
         dependence where there is none (as adding a constant to the four cells would do for rare labels).
         Non-negative.
+    sample_weight : array-like of shape (n_samples,) or None, default=None
+        Non-negative weights of the rows, not all zero: a row of weight 2 counts as two. One for every row if None.
     label_names : sequence of str or None, default=None
         One name per label.
 
@@ -50,7 +59,14 @@ def chow_liu_tree(Y: Any, smoothing: float = 0.0, *, label_names: Sequence[str] 
     LabelGraph(3 labels, 1 edge; strongest: label_0 - label_1 0.693)
     """
     _check_smoothing(smoothing)
-    information = _mutual_information(_as_indicator(Y), smoothing)
+    indicator = _as_indicator(Y)
+    weight = np.ones(indicator.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (indicator.shape[0],) or not np.all(weight >= 0.0) or not 0.0 < weight.sum() < np.inf:
+        raise ValueError(
+            f"sample_weight must have one non-negative finite number per row, not all zero, shape "
+            f"({indicator.shape[0]},); got shape {weight.shape}"
+        )
+    information = _mutual_information(indicator, smoothing, weight)
     n_labels = information.shape[0]
     rows, columns = np.nonzero(np.triu(information, k=1))
     weights = information[rows, columns]
@@ -63,18 +79,19 @@ def chow_liu_tree(Y: Any, smoothing: float = 0.0, *, label_names: Sequence[str] 
     return LabelGraph.from_edges(edges, information[tree.row, tree.col], n_labels=n_labels, label_names=label_names)
 
 
-def _mutual_information(indicator: sp.csr_array, smoothing: float) -> np.ndarray:
+def _mutual_information(indicator: sp.csr_array, smoothing: float, weight: np.ndarray) -> np.ndarray:
     """I_ij of all pairs of labels; exactly 0 where they are independent in the data, and on the diagonal.
 
     For binary labels p_ij(a, b) = p_i(a) p_j(b) (1 + t_ab), t_ab = shrink (n n_ab - c_a c_b) / (c_a c_b), and
     I = sum_ab p_i p_j (1 + t) log(1 + t): written with log1p of the exact t, weak dependence is not lost in
     the rounding of a ratio near 1.
     """
-    n_samples = indicator.shape[0]
-    together = _counts(indicator).toarray()
+    n_samples = weight.sum()
+    together = np.asarray((indicator.T @ sp.diags_array(weight) @ indicator).toarray())
     positives = together.diagonal()
-    # n n_11 - c_i c_j, an exact integer; the other cells have the same with alternating sign.
+    # n n_11 - c_i c_j, exact for whole weights; the other cells have the same with alternating sign.
     excess = n_samples * together - np.outer(positives, positives)
+    excess[np.abs(excess) <= 1e-14 * n_samples**2] = 0.0  # rounding of other weights
     shrink = n_samples / (n_samples + smoothing)
     information = np.zeros_like(together)
     dependent = excess != 0

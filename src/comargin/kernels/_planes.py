@@ -162,8 +162,11 @@ def smoothed_loss(begin, mass, centre, scores, sigma, a):
     for r in range(begin.shape[0] - 1):
         first, last = begin[r], begin[r + 1]
         n = last - first
+        best = scores[first]
+        for p in range(first + 1, last):
+            best = max(best, scores[p])
         for p in range(n):  # insertion sort, highest first: a row has few planes
-            value = centre[first + p] + sigma * scores[first + p]
+            value = centre[first + p] + sigma * (scores[first + p] - best)
             q = p
             while q > 0 and ordered[q - 1] < value:
                 ordered[q] = ordered[q - 1]
@@ -176,7 +179,7 @@ def smoothed_loss(begin, mass, centre, scores, sigma, a):
             if ordered[p] * (p + 1) > excess:
                 threshold = excess / (p + 1)
         for p in range(first, last):
-            a[p] = max(centre[p] + sigma * scores[p] - threshold, 0.0)
+            a[p] = max(centre[p] + sigma * (scores[p] - best) - threshold, 0.0)
             moved = a[p] - centre[p]
             total += a[p] * scores[p] - 0.5 * moved * moved / sigma
     return total

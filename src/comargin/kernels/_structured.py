@@ -279,3 +279,45 @@ def structured_coefficients(rows, truth, cost, layout, known, out):
                     out[r, column[c] + right] += a
                     out[r, column[c] + met] -= a
     return linear
+
+
+@kernel
+def couple_labelings(first, second, first_place, second_place, out):
+    """Labelings of two sets of labels as labelings of both, with the same masses on either side.
+
+    Masses are matched from the true labelings on (the northwest corner rule), so that a row with p and q labelings gets
+    at most p + q.
+
+    Parameters
+    ----------
+    first, second : Known, of the same rows
+    first_place, second_place : int64 ndarray, where a label goes in ``out``; -1 drops it
+    out : Known, empty, with room for as many labelings as both have together; written
+    """
+    n_samples = first.labels.shape[0]
+    for i in range(n_samples):
+        p, q, slot = 0, 0, 0
+        left, right = first.mass[i, 0], second.mass[i, 0]
+        while True:
+            moved = min(left, right)
+            if slot == 0 or moved > 0.0:
+                for k in range(first_place.shape[0]):
+                    if first_place[k] >= 0:
+                        out.labels[i, slot, first_place[k]] = first.labels[i, p, k]
+                for k in range(second_place.shape[0]):
+                    if second_place[k] >= 0:
+                        out.labels[i, slot, second_place[k]] = second.labels[i, q, k]
+                out.mass[i, slot] = moved
+                slot += 1
+            left -= moved
+            right -= moved
+            while left <= 0.0 and p + 1 < first.count[i]:
+                p += 1
+                left = first.mass[i, p]
+            while right <= 0.0 and q + 1 < second.count[i]:
+                q += 1
+                right = second.mass[i, q]
+            if left <= 0.0 or right <= 0.0:
+                break
+        out.mass[i, 0] += max(left, 0.0) + max(right, 0.0)  # rounding
+        out.count[i] = slot

@@ -173,11 +173,13 @@ def check_cliques(cliques: Iterable[Any], n_labels: int, name: str) -> tuple[tup
     ValueError
         For a clique with one label, a repeated or unknown one, or one that comes twice.
     """
+    if not isinstance(cliques, Iterable):
+        raise ValueError(f"{name}: cliques are a sequence of sequences of label indices, got {cliques!r}")
     checked: list[tuple[int, ...]] = []
     seen: set[tuple[int, ...]] = set()
     for given in cliques:
-        labels = tuple(np.asarray(given).tolist()) if np.ndim(given) == 1 else None
-        if labels is None or not all(isinstance(label, Integral) and not isinstance(label, bool) for label in labels):
+        labels = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
+        if labels is None or not all(isinstance(k, Integral) and not isinstance(k, bool | np.bool_) for k in labels):
             raise ValueError(f"{name}: a clique is a sequence of label indices, got {given!r}")
         clique = tuple(sorted(int(label) for label in labels))
         if len(clique) < 2:

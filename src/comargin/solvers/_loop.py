@@ -37,6 +37,12 @@ class Control:
         Called with every ``Checkpoint``; a true return value stops the solver with what it has.
     title : str
         Name shown at the progress bar.
+    unit : float
+        Objectives are shown and kept times this, when the solver is given a problem in other units.
+    n_before : int
+        Iterations done before, by other solvers of the same fit; they are counted in ``Checkpoint.n_iter``.
+    started : float or None
+        When the fit began, in seconds of ``time.perf_counter``; now if None.
     """
 
     tol: float
@@ -44,6 +50,9 @@ class Control:
     verbose: int = 0
     callback: Callable[[Checkpoint], object] | None = None
     title: str = "fit"
+    unit: float = 1.0
+    n_before: int = 0
+    started: float | None = None
 
 
 def tolerance(tol: float, primal: float) -> float:
@@ -98,14 +107,14 @@ def run_loop(
     -----
     An exception (KeyboardInterrupt included) closes the progress bar and goes on to the caller.
     """
-    start = time.perf_counter()
+    start = time.perf_counter() if control.started is None else control.started
     history: list[Checkpoint] = []
     interval, next_check = float(check_every), check_every
     n_iter = 0
     with _progress(control) as show:
         while True:
-            primal, dual = certify()
-            point = Checkpoint(n_iter, time.perf_counter() - start, primal, dual)
+            primal, dual = (control.unit * objective for objective in certify())
+            point = Checkpoint(control.n_before + n_iter, time.perf_counter() - start, primal, dual)
             stalled = bool(history) and (point.primal, point.dual) == (history[-1].primal, history[-1].dual)
             history.append(point)
             tol_abs = tolerance(control.tol, primal)
@@ -127,7 +136,7 @@ def run_loop(
                 while n_iter < control.max_iter:
                     estimate = step()
                     n_iter += 1
-                    if (estimate is not None and estimate <= tol_abs) or n_iter >= next_check:
+                    if (estimate is not None and control.unit * estimate <= tol_abs) or n_iter >= next_check:
                         break
                 if n_iter >= next_check:
                     interval *= 1.5

@@ -32,6 +32,8 @@ _CG_TOLERANCE = 0.05
 _MOST_PRODUCTS = 300
 _MOST_NEWTON_STEPS = 40
 _ARMIJO = 1e-4
+# Times the mean mass of a row: beyond it masses would be differences of much larger numbers.
+_LARGEST_SIGMA = 1e5
 
 
 class PlaneProblem:
@@ -127,7 +129,7 @@ def newton_planes(
     Returns
     -------
     a, W, sigma : ndarray, ndarray, float
-        Masses, weights, and the proximal parameter that went well.
+        Masses (of the last smooth problem that was solved), weights, and the proximal parameter to go on with.
     """
     root = np.sqrt(scale)
     U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)  # plain norm: w = root u
@@ -135,6 +137,8 @@ def newton_planes(
     scores = planes.scores(U * root) + planes.delta
     spent = 1.0
     new = np.empty_like(a)
+    first = planes.average(a) * root
+    reached = a @ planes.delta - 0.5 * np.vdot(first, first)
     while True:
         centre = a
         value = 0.5 * np.vdot(U, U) + smoothed_loss(begin, mass, centre, scores, sigma, new)
@@ -145,14 +149,20 @@ def newton_planes(
             # 1/2 ||gradient||^2 bounds how far u is from the minimiser; the other part is what smoothing costs.
             inner = 0.5 * float(np.vdot(gradient, gradient))
             outer = float(mass @ np.maximum.reduceat(scores, begin[:-1]) - new @ scores)
-            if inner <= 0.1 * max(outer, goal) or n_steps == _MOST_NEWTON_STEPS or spent >= work:
+            if n_steps == _MOST_NEWTON_STEPS or spent >= work:
+                break
+            if inner <= 0.1 * max(outer, goal):
                 other = rescale(average, 0.2 * max(outer, goal))
-                if other is None or spent >= work or n_steps == _MOST_NEWTON_STEPS:
+                if other is None:
                     break
                 W, root = U * root, np.sqrt(other)
+                reached = -np.inf  # D was of another scale
                 U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)
-                gradient = U + average * root
+                scores = planes.scores(U * root) + planes.delta
                 value = 0.5 * np.vdot(U, U) + smoothed_loss(begin, mass, centre, scores, sigma, new)
+                average = planes.average(new)
+                spent += 2.0
+                gradient = U + average * root
             part = planes.free(new)
             step, n_products = _newton_step(part, root, sigma, gradient)
             spent += 2.0 * n_products * (len(part.planes.begin) - 1) / n_rows + 1.0
@@ -168,11 +178,14 @@ def newton_planes(
             U = U + length * step
             scores = scores + length * along
             value = trial
-        a = new.copy()
+        # P - D = inner + outer exactly, so that D of the new masses costs nothing.
+        dual = 0.5 * np.vdot(U, U) + mass @ np.maximum.reduceat(scores, begin[:-1]) - inner - outer
+        if dual >= reached:
+            a, reached = new.copy(), dual
         if inner + outer <= goal or spent >= work:
             return a, U * root, sigma
         if n_steps <= 6:
-            sigma *= 5.0
+            sigma = min(5.0 * sigma, _LARGEST_SIGMA * float(np.mean(mass)))
         elif n_steps >= 20:
             sigma *= 0.5
 

@@ -1,0 +1,11 @@
+"""Pictures of label graphs and of fits, as plotly figures.
+
+Needs the extra ``comargin[report]`` (plotly, networkx); neither is imported before a figure is made. All text
+that a caller gives (label names, names of fits, titles) is shown as it is, never read as markup.
+"""
+
+from ._curves import objective_figure, rounds_figure
+from ._label_graph import label_graph_figure
+from ._save import save_figure
+
+__all__ = ["label_graph_figure", "objective_figure", "rounds_figure", "save_figure"]

@@ -1,0 +1,265 @@
+"""Curves of a fit: objectives against epochs or seconds, measures against the number of cliques."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._theme import COLORS, SYMBOLS, axis_ids, base_layout, graph_objects, measured_axis, named, number, plain
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+_TIME_TITLES = {"n_iter": "Epochs", "seconds": "Seconds"}
+_SHOWN = ("objective", "gap")
+_PANELS_PER_ROW = 4
+_MARGINS = {"l": 64, "r": 24, "t": 84, "b": 56}
+_ROW_HEIGHT = 300
+
+
+def objective_figure(
+    fits: Mapping[str, Any], *, x: str = "n_iter", show: str = "objective", title: str | None = None
+) -> Figure:
+    """Draw how fits came to their optimum: primal and dual objectives, or the gaps between them.
+
+    Parameters
+    ----------
+    fits : mapping of str to estimator or sequence of Checkpoint
+        Fitted estimators with a ``history_``, or such histories (records with ``n_iter``, ``seconds``, ``primal``
+        and ``dual``), with their names.
+    x : {"n_iter", "seconds"}, default="n_iter"
+        What the objectives are drawn against.
+    show : {"objective", "gap"}, default="objective"
+        The primal as a solid and the dual as a dotted line of the same colour, or the duality gap relative to
+        the absolute primal on a logarithmic axis, where equal steps mean a linear rate of convergence. A gap
+        below rounding (2.2e-16) is drawn there. Duals far below all primals (the first ones of a fit, or of a
+        round of clique generation) are outside the range shown at first.
+    title : str or None, default=None
+        Title of the figure.
+
+    Returns
+    -------
+    figure : plotly.graph_objects.Figure
+        The figure; clicking on a name in its legend hides a fit.
+
+    Examples
+    --------
+    >>> from comargin import M3LClassifier
+    >>> X, Y = [[1.0, 0.2], [-1.0, 0.4], [0.3, -1.0]], [[1, 0], [0, 1], [1, 1]]
+    >>> fits = {f"C = {C}": M3LClassifier(C=C).fit(X, Y) for C in (0.1, 1.0)}
+    >>> figure = objective_figure(fits)
+    >>> [trace.name for trace in figure.data]
+    ['C = 0.1', 'C = 0.1, dual', 'C = 1.0', 'C = 1.0, dual']
+    """
+    if x not in _TIME_TITLES:
+        raise ValueError(f"x must be one of {', '.join(map(repr, _TIME_TITLES))}, got {x!r}")
+    if show not in _SHOWN:
+        raise ValueError(f"show must be one of {', '.join(map(repr, _SHOWN))}, got {show!r}")
+    checked = named(fits, "fits", "fitted estimators or histories")
+    histories = {name: _history(fit, f"fits[{name!r}]") for name, fit in checked.items()}
+    go = graph_objects()
+    figure = go.Figure()
+    for k, (name, history) in enumerate(histories.items()):
+        color, symbol = COLORS[k % len(COLORS)], SYMBOLS[k // len(COLORS) % len(SYMBOLS)]
+        common = {
+            "x": _finite(history[x]),
+            "mode": "lines+markers",
+            "legendgroup": str(k),
+            "hovertext": _history_texts(name, history),
+            "hoverinfo": "text",
+        }
+        primal, dual = history["primal"], history["dual"]
+        if show == "gap":
+            curves = [(plain(name), _relative_gap(primal, dual), "solid")]
+        else:
+            curves = [(plain(name), primal, "solid"), (f"{plain(name)}, dual", dual, "dot")]
+        for label, values, dash in curves:
+            line = {"color": color, "width": 2, "dash": dash}
+            marker = {"color": color, "symbol": symbol, "size": 5 if dash == "solid" else 4}
+            legend = dash == "solid"
+            figure.add_scatter(y=_finite(values), name=label, line=line, marker=marker, showlegend=legend, **common)
+    if show == "gap":
+        caption = "Primal minus dual, relative to the primal: how far a fit can be from its optimum."
+        default, y_axis = "Duality gap", {**measured_axis("Relative gap"), "type": "log", "exponentformat": "power"}
+        drawn = np.log10([value for trace in figure.data for value in trace.y if value is not None])
+        if drawn.size and np.ptp(drawn) > 2:  # enough powers of ten for a tick at each and none between
+            y_axis["dtick"] = 1
+    else:
+        caption = "Solid: primal. Dotted: dual, a lower bound of the optimum."
+        default, y_axis = "Objective", {**measured_axis("Objective"), "range": _objective_range(histories)}
+    by = _TIME_TITLES[x].lower()
+    figure.update_layout(**base_layout(f"{default} against {by}" if title is None else title, caption))
+    legend_beside = {"orientation": "v", "x": 1.01, "y": 1, "xanchor": "left", "yanchor": "top"}
+    figure.update_layout(
+        height=460, margin=_MARGINS, hovermode="closest", showlegend=True, legend=legend_beside, yaxis=y_axis
+    )
+    figure.update_layout(xaxis={**measured_axis(_TIME_TITLES[x]), "rangemode": "tozero"})
+    return figure
+
+
+def rounds_figure(
+    rounds: Sequence[Any], measures: Mapping[str, Any] | None = None, *, title: str | None = None
+) -> Figure:
+    """Draw what each round of clique generation brought: measures against the number of cliques.
+
+    Parameters
+    ----------
+    rounds : sequence of records
+        One record per round with ``n_cliques``, ``objective``, ``gap``, ``hamming`` and ``seconds``: ``rounds_`` of
+        a fitted ``CGMClassifier``. The objective, with its certified lower bound (objective minus gap) as a dotted
+        line, and the Hamming loss on the training rows are the first two panels.
+    measures : mapping of str to sequence of float or None, default=None
+        More panels: names and values, one per round, e.g. micro-F1 on test rows. A value of nan is left out.
+    title : str or None, default=None
+        Title of the figure.
+
+    Returns
+    -------
+    figure : plotly.graph_objects.Figure
+        The figure, its panels side by side, at most four in a row.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Round(NamedTuple):
+    ...     n_cliques: int
+    ...     objective: float
+    ...     gap: float
+    ...     hamming: float
+    ...     seconds: float
+    >>> rounds = [Round(0, 0.9, 0.01, 0.10, 0.2), Round(2, 0.5, 0.01, 0.04, 0.5), Round(4, 0.4, 0.01, 0.02, 0.9)]
+    >>> figure = rounds_figure(rounds, {"test micro-F1": [0.81, 0.90, 0.93]})
+    >>> [note.text for note in figure.layout.annotations]
+    ['Objective', 'Hamming loss, training', 'test micro-F1']
+    """
+    fields = _columns(rounds, ("n_cliques", "objective", "gap", "hamming", "seconds"), "rounds")
+    panels = {"Objective": fields["objective"], "Hamming loss, training": fields["hamming"]}
+    more = {} if measures is None else named(measures, "measures", "sequences of one number per round")
+    for name, values in more.items():
+        if name in panels:
+            raise ValueError(f"measures must not be named {name!r}: a panel has that name already")
+        panels[name] = _one_per_round(values, name, len(fields["objective"]))
+    go = graph_objects()
+    figure = go.Figure()
+    n_rows = -(-len(panels) // _PANELS_PER_ROW)
+    columns = -(-len(panels) // n_rows)
+    caption = "Each point is one round of clique generation. Dotted: lower bound of the round's optimum."
+    default = "Measures against the number of cliques"
+    figure.update_layout(**base_layout(default if title is None else title, caption))
+    margins = {**_MARGINS, "t": _MARGINS["t"] + 24}  # room for the names of the panels
+    figure.update_layout(height=n_rows * _ROW_HEIGHT + 120, margin=margins, hovermode="closest", showlegend=False)
+    x_values = _finite(fields["n_cliques"])
+    for k, (name, values) in enumerate(panels.items(), start=1):
+        x_id, y_id = axis_ids(k)
+        look = {"mode": "lines+markers", "xaxis": x_id, "yaxis": y_id, "hoverinfo": "text"}
+        color = COLORS[(k - 1) % len(COLORS)]
+        texts = _round_texts(name, values, fields)
+        line, marker = {"color": color, "width": 2}, {"color": color, "size": 6}
+        figure.add_scatter(
+            x=x_values, y=_finite(values), name=plain(name), line=line, marker=marker, text=texts, **look
+        )
+        if k == 1:
+            bound = fields["objective"] - fields["gap"]
+            look |= {"mode": "lines", "hoverinfo": "skip"}
+            dotted = {"color": color, "width": 2, "dash": "dot"}
+            figure.add_scatter(x=x_values, y=_finite(bound), name="lower bound", line=dotted, **look)
+        row, column = divmod(k - 1, columns)
+        x_domain, y_domain = _domain(column, columns, 0.25), _domain(n_rows - 1 - row, n_rows, 0.35)
+        few = float(np.ptp(fields["n_cliques"])) <= 10
+        x_axis = {**measured_axis("Cliques"), "domain": x_domain, "anchor": y_id, "dtick": 1 if few else None}
+        y_axis = {**measured_axis(""), "domain": y_domain, "anchor": x_id}
+        figure.update_layout({f"xaxis{k}": x_axis, f"yaxis{k}": y_axis})
+        place = {
+            "xref": f"{x_id} domain",
+            "yref": f"{y_id} domain",
+            "x": 0,
+            "xanchor": "left",
+            "y": 1,
+            "yanchor": "bottom",
+        }
+        figure.add_annotation(text=plain(name), showarrow=False, font={"size": 13}, yshift=6, **place)
+    return figure
+
+
+def _history(fit: Any, argument: str) -> dict[str, np.ndarray]:
+    """The columns of a history, taken from an estimator or given directly."""
+    if hasattr(fit, "fit") and not hasattr(fit, "history_"):
+        raise ValueError(f"{argument} has no history_: it must be a fitted estimator or a history")
+    return _columns(getattr(fit, "history_", fit), ("n_iter", "seconds", "primal", "dual"), argument)
+
+
+def _columns(records: Any, fields: tuple[str, ...], argument: str) -> dict[str, np.ndarray]:
+    """Columns of a non-empty sequence of records."""
+    expected = f"{argument} must be a non-empty sequence of records with {', '.join(fields)}"
+    if not isinstance(records, Sequence) or isinstance(records, str):
+        raise ValueError(f"{expected}, got a {type(records).__name__}")
+    if not records:
+        raise ValueError(f"{expected}, got an empty one")
+    for k, record in enumerate(records):
+        missing = [field for field in fields if not hasattr(record, field)]
+        if missing:
+            raise ValueError(f"{expected}, but record {k}, a {type(record).__name__}, has no {', '.join(missing)}")
+    return {field: np.array([getattr(record, field) for record in records], dtype=np.float64) for field in fields}
+
+
+def _one_per_round(values: Any, name: str, n_rounds: int) -> np.ndarray:
+    numbers = np.asarray(values)
+    if numbers.shape != (n_rounds,) or numbers.dtype.kind not in "biuf":
+        raise ValueError(
+            f"measures[{name!r}] must be {n_rounds} numbers, one per round, "
+            f"got shape {numbers.shape}, dtype {numbers.dtype}"
+        )
+    return np.asarray(numbers, dtype=np.float64)
+
+
+def _objective_range(histories: dict[str, dict[str, np.ndarray]]) -> list[float] | None:
+    """Range of all primals and last duals, and as much again below it for the duals on their way up."""
+    primals = np.concatenate([history["primal"] for history in histories.values()])
+    duals = np.concatenate([history["dual"] for history in histories.values()])
+    ends = np.array([history["dual"][-1] for history in histories.values()])
+    primals, duals, ends = (values[np.isfinite(values)] for values in (primals, duals, ends))
+    if not primals.size:
+        return None  # plotly's own choice
+    high, low = primals.max(), np.concatenate([primals, ends]).min()
+    span = (high - low) or abs(high) or 1.0
+    low = max(min(low, duals.min(initial=low)), low - span)
+    margin = 0.05 * (high - low or span)
+    return [float(low - margin), float(high + margin)]
+
+
+def _relative_gap(primal: np.ndarray, dual: np.ndarray) -> np.ndarray:
+    """(P - D) / |P|, never below rounding; nan where it is not defined."""
+    scale = np.where(primal != 0, np.abs(primal), np.nan)
+    gap = (primal - dual) / scale
+    return np.asarray(np.where(np.isfinite(gap), np.maximum(gap, np.finfo(np.float64).eps), np.nan))
+
+
+def _finite(values: np.ndarray) -> list[float | None]:
+    """Values for plotly, which leaves out None."""
+    return [float(value) if np.isfinite(value) else None for value in values]
+
+
+def _history_texts(name: str, history: dict[str, np.ndarray]) -> list[str]:
+    rows = zip(history["n_iter"], history["seconds"], history["primal"], history["dual"], strict=True)
+    return [
+        f"<b>{plain(name)}</b><br>epoch {n_iter:.0f}, {number(seconds)} s<br>primal {primal:.6g}<br>dual {dual:.6g}"
+        f"<br>gap {primal - dual:.2g}"
+        for n_iter, seconds, primal, dual in rows
+    ]
+
+
+def _round_texts(name: str, values: np.ndarray, fields: dict[str, np.ndarray]) -> list[str]:
+    rows = zip(values, fields["n_cliques"], fields["seconds"], strict=True)
+    return [
+        f"<b>round {k}</b><br>{plain(name)} {value:.6g}<br>{n_cliques:.0f} cliques, {number(seconds)} s"
+        for k, (value, n_cliques, seconds) in enumerate(rows)
+    ]
+
+
+def _domain(k: int, n: int, gap: float) -> list[float]:
+    """The k-th of n equal parts of [0, 1], with gaps of `gap` parts between them."""
+    part = 1.0 / (n + gap * (n - 1))
+    low = k * (1.0 + gap) * part
+    return [low, min(low + part, 1.0)]

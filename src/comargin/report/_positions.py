@@ -1,0 +1,263 @@
+"""Where the labels of a graph stand: one unit of the plane is one pixel of the picture.
+
+Labels with edges stand in a core, drawn by the distances in the graph; labels without any stand in rows below it.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, shortest_path
+
+# Stress is minimised from several starts, and the clearest result kept; the cost grows with the square of the labels.
+_MANY_STARTS, _FEW_STARTS = 4, 2
+_MAX_LABELS_WITH_MANY_STARTS = 60
+_MAX_LABELS_BY_STRESS = 300
+_TOUCHING = 0.03  # a node so near to an edge, as a fraction of the width, looks like a part of it
+# Up to so many labels every name is shown, beyond it those in the core that have room.
+MAX_NAMES = 40
+_LONGEST_NAME = 20
+_SIDES = ("top center", "bottom center", "middle right", "middle left")
+_CORNERS = ("top right", "bottom right", "top left", "bottom left")  # farther from the node
+_MARGIN = 48.0
+_ROW_HEADING = 30.0
+_OVERHANG = 16.0  # a name may reach so far into the margin around the panel
+
+
+class Plane(NamedTuple):
+    """Positions of all labels, shared by all panels of a figure.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_labels, 2)
+        Positions, from (0, 0) at the lower left to (width, height).
+    width, height : float
+        Size of a panel.
+    in_core : bool ndarray of shape (n_labels,)
+        Whether a label has an edge in any of the graphs.
+    rows_top : float
+        Height below which the rows of labels without edges stand; 0 without such labels.
+    """
+
+    points: np.ndarray
+    width: float
+    height: float
+    in_core: np.ndarray
+    rows_top: float
+
+
+def place_labels(edges: np.ndarray, names: list[str], widest: float, font_size: float, seed: int) -> Plane:
+    """Place all labels, given the edges of all graphs together.
+
+    Parameters
+    ----------
+    edges : int ndarray of shape (n_edges, 2)
+        Pairs of different labels, without repetitions.
+    names : list of str
+        Names as they are shown (see `short_name`).
+    widest : float
+        Largest width of a panel.
+    font_size : float
+        Size of the names.
+    seed : int
+        Where the search for positions starts.
+    """
+    n_labels = len(names)
+    in_core = np.zeros(n_labels, dtype=bool)
+    in_core[edges.ravel()] = True
+    core, alone = np.flatnonzero(in_core), np.flatnonzero(~in_core)
+    width = min(max(125.0 * np.sqrt(n_labels), 540.0), widest)
+
+    points = np.zeros((n_labels, 2))
+    core_height = 0.0
+    if core.size:
+        number_in_core = np.cumsum(in_core) - 1
+        shape = _upright(_core_shape(number_in_core[edges], core.size, seed))
+        extent = np.ptp(shape, axis=0)
+        scale = (width - 2 * _MARGIN) / extent[0]
+        # A graph that is nearly a line still gets some height for the names; a square one does not get too tall.
+        inner_height = min(max(extent[1] * scale, 60.0), 0.85 * width)
+        scale_y = min(scale, inner_height / extent[1]) if extent[1] > 0 else scale
+        core_height = inner_height + 2 * _MARGIN
+        points[core] = (shape - (shape.min(axis=0) + shape.max(axis=0)) / 2) * [scale, scale_y]
+    rows, rows_height = _rows([names[k] for k in alone], width, font_size)
+    points[alone] = rows
+    points[core] += [width / 2, rows_height + core_height / 2]
+    return Plane(points, width, rows_height + core_height, in_core, rows_height)
+
+
+def short_name(name: str) -> str:
+    """The name as it stands in the picture; the whole one is in the hover text."""
+    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+
+
+def text_width(text: str, font_size: float) -> float:
+    """Estimated width of a text in pixels; wide (East Asian) characters are square."""
+    ems = sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
+    return ems * font_size
+
+
+def place_names(plane: Plane, names: list[str], edges: np.ndarray, sizes: np.ndarray, font_size: float) -> list[str]:
+    """Choose the side of its node on which each name stands.
+
+    One name after the other, labels with many edges first, takes the side where it covers the fewest names and
+    nodes, then the fewest edges.
+
+    Parameters
+    ----------
+    plane : Plane
+        Positions of the labels.
+    names : list of str
+        Names as they are shown.
+    edges : int ndarray of shape (n_edges, 2)
+        Edges of all graphs together.
+    sizes : ndarray of shape (n_labels,)
+        Diameters of the nodes.
+    font_size : float
+        Size of the names.
+
+    Returns
+    -------
+    list of str
+        A ``textposition`` of plotly for each label; "" for a name that is not shown: with more than `MAX_NAMES`
+        labels in the core those that would cover something, and with more than `MAX_NAMES` labels in the rows
+        below all of these.
+    """
+    points = plane.points
+    chosen = [""] * len(names)
+    if np.count_nonzero(~plane.in_core) <= MAX_NAMES:
+        for k in np.flatnonzero(~plane.in_core):
+            chosen[k] = "bottom center"
+    core = np.flatnonzero(plane.in_core)
+    must_fit = core.size > MAX_NAMES
+    radii = sizes / 2
+    n_steps = int(np.clip(15000 // max(len(edges), 1), 12, 30))
+    steps = np.linspace(0.0, 1.0, n_steps)[1:-1, None, None]
+    on_edges = (points[edges[:, 0]] * (1 - steps) + points[edges[:, 1]] * steps).reshape(-1, 2)
+    degree = np.bincount(edges.ravel(), minlength=len(names))
+    taken: list[tuple[float, float, float, float]] = []
+    for k in core[np.argsort(-degree[core], kind="stable")]:
+        best: tuple[float, str, tuple[float, float, float, float]] | None = None
+        for position, box in _sides(points[k], radii[k], text_width(names[k], font_size), font_size):
+            left, right, low, high = box
+            outside = max(-left, 0.0) + max(right - plane.width, 0.0) + max(high - plane.height, 0.0)
+            nearest = np.clip(points[core], [left, low], [right, high])
+            covered = np.hypot(*(points[core] - nearest).T) < radii[core]
+            covered[core == k] = False
+            names_hit = sum(left < b[1] and b[0] < right and low < b[3] and b[2] < high for b in taken)
+            pad = 4.0  # edges are wide
+            inside = (on_edges > [left - pad, low - pad]) & (on_edges < [right + pad, high + pad])
+            hits = names_hit + np.count_nonzero(covered) + (outside > _OVERHANG)
+            far = 4.0 if position in _CORNERS else 0.0
+            cost = 1000.0 * hits + outside + far + np.count_nonzero(inside.all(axis=1))
+            if best is None or cost < best[0]:
+                best = (cost, position, box)
+        assert best is not None
+        if not (must_fit and best[0] >= 1000.0):
+            chosen[k] = best[1]
+            taken.append(best[2])
+    return chosen
+
+
+def _sides(
+    point: np.ndarray, radius: float, width: float, height: float
+) -> list[tuple[str, tuple[float, float, float, float]]]:
+    """The eight places of a name, the best first, and the boxes (left, right, low, high) it takes there."""
+    x, y = point
+    gap = radius / 0.8 + 1.0  # plotly's own distance of a text from its marker
+    line = 1.25 * height
+    columns = {"center": (x - width / 2, x + width / 2), "right": (x + gap, x + gap + width)}
+    columns["left"] = (x - gap - width, x - gap)
+    rows = {
+        "top": (y + gap, y + gap + line),
+        "bottom": (y - gap - line, y - gap),
+        "middle": (y - line / 2, y + line / 2),
+    }
+    places = [side.split() for side in _SIDES + _CORNERS]
+    return [(f"{row} {column}", columns[column] + rows[row]) for row, column in places]
+
+
+def _core_shape(edges: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
+    """Positions without scale, distances in the plane like distances in the graph (Kamada and Kawai, 1989)."""
+    try:
+        import networkx
+    except ImportError as error:
+        raise ImportError("figures of label graphs need networkx: pip install 'comargin[report]'") from error
+    graph = networkx.Graph()
+    graph.add_nodes_from(range(n_labels))
+    graph.add_edges_from(edges.tolist())
+    if n_labels > _MAX_LABELS_BY_STRESS:
+        return _as_array(networkx.spring_layout(graph, seed=seed))
+    distances = _distances(edges, n_labels)
+    by_label = {k: dict(enumerate(row.tolist())) for k, row in enumerate(distances)}
+    found = []
+    for k in range(_MANY_STARTS if n_labels <= _MAX_LABELS_WITH_MANY_STARTS else _FEW_STARTS):
+        start = networkx.spring_layout(graph, seed=seed + k)
+        found.append(_as_array(networkx.kamada_kawai_layout(graph, dist=by_label, pos=start)))
+    return min(found, key=lambda shape: (_nodes_on_edges(shape, edges), _stress(shape, distances)))
+
+
+def _as_array(positions: dict[int, Any]) -> np.ndarray:
+    return np.array([positions[k] for k in range(len(positions))])
+
+
+def _distances(edges: np.ndarray, n_labels: int) -> np.ndarray:
+    """Numbers of edges between labels; parts that are not connected stand side by side without overlap."""
+    ones = np.ones(len(edges))
+    graph = sp.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_labels, n_labels))
+    distances = np.asarray(shortest_path(graph, directed=False, unweighted=True))
+    _, part = connected_components(graph, directed=False)
+    radius = np.array([distances[np.ix_(part == p, part == p)].max() / 2 for p in part])
+    return np.where(np.isfinite(distances), distances, 1.0 + 0.8 * (radius[:, None] + radius))
+
+
+def _nodes_on_edges(shape: np.ndarray, edges: np.ndarray) -> int:
+    """How often a label lies on an edge between two others, which then looks like two edges."""
+    start, along = shape[edges[:, 0]], shape[edges[:, 1]] - shape[edges[:, 0]]
+    square_length = np.maximum(np.sum(along**2, axis=1), np.finfo(np.float64).tiny)
+    total = 0
+    for k, point in enumerate(shape):
+        where = np.clip(np.sum((point - start) * along, axis=1) / square_length, 0.0, 1.0)
+        distance = np.linalg.norm(start + where[:, None] * along - point, axis=1)
+        near = distance < _TOUCHING * np.ptp(shape, axis=0).max()
+        total += int(np.count_nonzero(near & np.all(edges != k, axis=1)))
+    return total
+
+
+def _stress(shape: np.ndarray, distances: np.ndarray) -> float:
+    """Relative errors of all distances, squared and summed, at the best scale."""
+    upper = np.triu_indices(len(shape), k=1)
+    ratio = np.linalg.norm(shape[upper[0]] - shape[upper[1]], axis=1) / distances[upper]
+    return float(np.sum((ratio * (ratio.sum() / np.sum(ratio**2)) - 1.0) ** 2))
+
+
+def _upright(shape: np.ndarray) -> np.ndarray:
+    """Turn the long side to the horizontal, the first label to the upper left."""
+    centered = shape - shape.mean(axis=0)
+    _, _, axes = np.linalg.svd(centered, full_matrices=False)
+    turned = centered @ axes.T
+    turned[:, 0] *= -1.0 if turned[0, 0] > 0 else 1.0
+    turned[:, 1] *= -1.0 if turned[0, 1] < 0 else 1.0
+    return np.asarray(turned)
+
+
+def _rows(names: list[str], width: float, font_size: float) -> tuple[np.ndarray, float]:
+    """Positions of labels without edges, in rows from the top, and the height of all rows with their heading."""
+    if not names:
+        return np.empty((0, 2)), 0.0
+    if len(names) <= MAX_NAMES:
+        pitch_x = max(max(text_width(name, font_size) for name in names) + 12.0, 48.0)
+        pitch_y = 56.0
+    else:
+        pitch_x = pitch_y = 30.0
+    per_row = max(min(int((width - 16.0) // pitch_x), len(names)), 1)
+    n_rows = -(-len(names) // per_row)
+    per_row = -(-len(names) // n_rows)  # rows of equal length
+    k = np.arange(len(names))
+    height = n_rows * pitch_y + _ROW_HEADING
+    x = 8.0 + (width - 16.0) * (k % per_row + 0.5) / per_row
+    y = height - _ROW_HEADING - pitch_y * (k // per_row + 0.4)
+    return np.column_stack([x, y]), height

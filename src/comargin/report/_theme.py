@@ -1,0 +1,98 @@
+"""The common look of all figures, and the one place that imports plotly."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from typing import Any
+
+# Okabe and Ito's colours, told apart with every common kind of colour vision; the dark ones first, and without
+# yellow, which is lost on white paper.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
+BLUE, VERMILLION = COLORS[:2]
+INK, FAINT_INK, GRID = "#222222", "#666666", "#E6E6E6"
+FONT_FAMILY = "Helvetica, Arial, sans-serif"
+
+
+def graph_objects() -> Any:
+    """Return the module ``plotly.graph_objects``, or say how to install it."""
+    try:
+        import plotly.graph_objects
+    except ImportError as error:
+        raise ImportError("figures need plotly: pip install 'comargin[report]'") from error
+    return plotly.graph_objects
+
+
+def plain(text: object) -> str:
+    """Escape a text so that plotly shows it as it is.
+
+    Plotly reads a subset of HTML, and text between dollar signs as a formula. It knows only a few named
+    entities (quotes are not among them), so quotes stay.
+    """
+    return html.escape(str(text), quote=False).replace("$", "&#36;").replace("\n", " ")
+
+
+def number(value: float) -> str:
+    """Four significant digits, for titles and hover texts."""
+    return f"{value:.4g}"
+
+
+def count(value: int, noun: str) -> str:
+    """A number and its noun, e.g. ``1 edge`` or ``2 edges``."""
+    return f"{value} {noun}" if value == 1 else f"{value} {noun}s"
+
+
+def base_layout(title: str, caption: str) -> dict[str, Any]:
+    """Layout shared by all figures: white background, thin grid, a title with a line below that explains it."""
+    return {
+        "template": None,
+        "title": {
+            "text": plain(title),
+            "font": {"size": 18, "color": INK},
+            "subtitle": {"text": plain(caption), "font": {"size": 12, "color": FAINT_INK}},
+            "x": 0,
+            "xref": "paper",
+            "xanchor": "left",
+            "y": 1,
+            "yref": "container",
+            "yanchor": "top",
+            "pad": {"t": 18},
+        },
+        "font": {"family": FONT_FAMILY, "size": 12, "color": INK},
+        "paper_bgcolor": "white",
+        "plot_bgcolor": "white",
+        "hoverlabel": {"bgcolor": "white", "bordercolor": FAINT_INK, "font": {"color": INK}, "align": "left"},
+        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
+    }
+
+
+def measured_axis(title: str) -> dict[str, Any]:
+    """Axis of a curve: a line, outside ticks, a light grid."""
+    return {
+        "title": {"text": plain(title), "standoff": 8},
+        "showline": True,
+        "linecolor": FAINT_INK,
+        "ticks": "outside",
+        "tickcolor": FAINT_INK,
+        "gridcolor": GRID,
+        "zeroline": False,
+        "automargin": True,
+    }
+
+
+def axis_ids(panel: int) -> tuple[str, str]:
+    """Plotly's names of the axes of a panel, counted from 1: x and y, x2 and y2, ..."""
+    suffix = "" if panel == 1 else str(panel)
+    return f"x{suffix}", f"y{suffix}"
+
+
+def named(things: Any, argument: str, what: str) -> dict[str, Any]:
+    """Check a non-empty mapping from names to things, and return it as a dict."""
+    if not isinstance(things, Mapping) or not things:
+        raise ValueError(f"{argument} must be a non-empty mapping from names to {what}, got {_shown(things)}")
+    return {str(name): thing for name, thing in things.items()}
+
+
+def _shown(thing: Any) -> str:
+    return "an empty mapping" if isinstance(thing, Mapping) else f"a {type(thing).__name__}"

@@ -1,0 +1,219 @@
+r"""Dual solutions of structured SVMs: for every row and connected part of the graph, labelings and their masses.
+
+Losses and scores add up over connected parts, so the worst labeling of a row is the worst of every part, and the dual
+has one simplex per row and part: :math:`\sum_p a_{ip} = m_i` over labelings p of the part.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from ..kernels._structured import Known, couple_labelings
+from ..problems.cliques import CliqueSet
+from ..problems.structured import StructuredProblem
+
+FIRST_CAPACITY = 8
+
+
+def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
+    """Connected parts of a graph.
+
+    Parameters
+    ----------
+    cliques : CliqueSet
+        The graph.
+
+    Returns
+    -------
+    list of tuple of int
+        Labels of every part, in order; a label without cliques is a part of its own.
+    """
+    pairs = [(clique[0], label) for clique in cliques.cliques for label in clique[1:]]
+    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    shape = (cliques.n_labels, cliques.n_labels)
+    number = connected_components(sp.coo_array((np.ones(len(pairs)), (rows, columns)), shape=shape), directed=False)[1]
+    return [tuple(np.flatnonzero(number == part).tolist()) for part in dict.fromkeys(number.tolist())]
+
+
+@dataclass(frozen=True)
+class StructuredDual:
+    """Masses of labelings, and the weights that go with them: what a solve ends with and another can start from.
+
+    Attributes
+    ----------
+    cliques : CliqueSet
+        The graph.
+    parts : tuple of tuple of int
+        Labels of its connected parts.
+    known : tuple of Known
+        Labelings of every part.
+    weights : ndarray of shape (n_features, n_columns) or None
+        W.
+    group_weights : ndarray of shape (n_groups,)
+        t.
+    by_newton : bool
+        Whether Newton steps came last: passes would have been too slow, and the next solve need not try them first.
+    """
+
+    cliques: CliqueSet
+    parts: tuple[tuple[int, ...], ...]
+    known: tuple[Known, ...]
+    weights: np.ndarray | None
+    group_weights: np.ndarray
+    by_newton: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and labels."""
+        return self.known[0].labels.shape[0], self.cliques.n_labels
+
+    @classmethod
+    def true(cls, problem: StructuredProblem) -> StructuredDual:
+        """All mass on the true labelings: a dual point of value 0.
+
+        Parameters
+        ----------
+        problem : StructuredProblem
+            What is to be solved.
+
+        Returns
+        -------
+        StructuredDual
+            Without weights.
+        """
+        parts = tuple(parts_of(problem.cliques))
+        known = tuple(_true(problem.Y[:, labels], problem.mass) for labels in parts)
+        return cls(problem.cliques, parts, known, None, _equal_weights(problem.cliques))
+
+    def start_of(self, problem: StructuredProblem) -> StructuredDual:
+        """A start for another problem on the same rows: with other masses of the rows, or another graph.
+
+        Parameters
+        ----------
+        problem : StructuredProblem
+            What is to be solved.
+
+        Returns
+        -------
+        StructuredDual
+            A copy. Masses keep their proportions; labelings of parts that are joined now are coupled. The weights are
+            kept where the new cliques begin with the old ones; new groups get an equal share.
+        """
+        parts = tuple(parts_of(problem.cliques))
+        known = tuple(self._restricted(labels, problem) for labels in parts)
+        weights, group_weights = None, _equal_weights(problem.cliques)
+        old, new = self.cliques, problem.cliques
+        begins_with_old = new.cliques[: len(old.cliques)] == old.cliques and new.groups[: len(old.groups)] == old.groups
+        if begins_with_old and self.weights is not None:
+            weights = np.zeros((self.weights.shape[0], new.n_columns), order="F")
+            weights[:, : old.n_columns] = self.weights
+            group_weights[: old.n_groups] = self.group_weights * old.n_groups / max(new.n_groups, 1)
+        return StructuredDual(new, parts, known, weights, group_weights, self.by_newton)
+
+    def _restricted(self, labels: tuple[int, ...], problem: StructuredProblem) -> Known:
+        """Labelings of some labels, with the masses of the rows of the problem."""
+        truth, place = problem.Y[:, labels], {label: k for k, label in enumerate(labels)}
+        known = None
+        for part, met in zip(self.parts, self.known, strict=True):
+            if place.keys().isdisjoint(part):
+                continue
+            places = np.array([place.get(label, -1) for label in part], dtype=np.int64)
+            if known is None:
+                nothing = _empty((len(truth), 0), 1)
+                nothing.mass[:, 0] = met.mass.sum(axis=1)
+                known = _coupled(nothing, met, places[:0], places, truth)
+            else:
+                known = _coupled(known, met, np.arange(len(labels)), places, truth)
+        assert known is not None  # every label is in some part
+        return _with_masses(known, truth, problem.mass)
+
+
+def _equal_weights(cliques: CliqueSet) -> np.ndarray:
+    return np.full(cliques.n_groups, 1.0 / max(cliques.n_groups, 1))
+
+
+def _empty(shape: tuple[int, ...], capacity: int) -> Known:
+    """No labelings yet, of ``shape`` rows and labels."""
+    n_samples, n_labels = shape
+    labels = np.zeros((n_samples, capacity, n_labels), dtype=np.uint8)
+    mass, age = np.zeros((n_samples, capacity)), np.zeros((n_samples, capacity), dtype=np.int32)
+    return Known(labels, mass, age, np.ones(n_samples, dtype=np.int32))
+
+
+def _true(truth: np.ndarray, mass: np.ndarray) -> Known:
+    known = _empty(truth.shape, FIRST_CAPACITY)
+    known.labels[:, 0], known.mass[:, 0] = truth, mass
+    return known
+
+
+def flips(truth: np.ndarray, mass: np.ndarray, flipped: np.ndarray) -> Known:
+    """Labelings of one label: the true one and the other.
+
+    Parameters
+    ----------
+    truth : uint8 ndarray of shape (n_samples, 1)
+        True label.
+    mass : ndarray of shape (n_samples,)
+        Mass of the rows.
+    flipped : ndarray of shape (n_samples,)
+        Mass of the wrong label.
+
+    Returns
+    -------
+    Known
+        With two slots.
+    """
+    known = _empty(truth.shape, 2)
+    known.labels[:, 0], known.labels[:, 1] = truth, 1 - truth
+    known.mass[:, 0], known.mass[:, 1] = mass - flipped, flipped
+    known.count[:] = 2
+    return known
+
+
+def _coupled(
+    first: Known, second: Known, first_place: np.ndarray, second_place: np.ndarray, truth: np.ndarray
+) -> Known:
+    """Two sets of labels together; room for labelings to come."""
+    out = _empty(truth.shape, first.mass.shape[1] + second.mass.shape[1])
+    couple_labelings(first, second, first_place, second_place, out)
+    capacity = max(FIRST_CAPACITY, int(out.count.max()) + 2)
+    return with_room(out, capacity)
+
+
+def with_room(known: Known, capacity: int) -> Known:
+    """The same labelings with room for so many.
+
+    Parameters
+    ----------
+    known : Known
+        Labelings.
+    capacity : int
+        At least the slots in use.
+
+    Returns
+    -------
+    Known
+        A copy.
+    """
+    n_samples, now, n_labels = known.labels.shape
+    out = _empty((n_samples, n_labels), capacity)
+    kept = min(now, capacity)
+    out.labels[:, :kept], out.mass[:, :kept] = known.labels[:, :kept], known.mass[:, :kept]
+    out.age[:, :kept], out.count[:] = known.age[:, :kept], known.count
+    return out
+
+
+def _with_masses(known: Known, truth: np.ndarray, mass: np.ndarray) -> Known:
+    """Scale to the masses of the rows; rows without mass, or with another truth than before, begin anew."""
+    total = known.mass.sum(axis=1)
+    kept = (total > 0.0) & np.all(known.labels[:, 0] == truth, axis=1)
+    known.mass[kept] *= (mass[kept] / total[kept])[:, None]
+    known.labels[~kept, 0] = truth[~kept]
+    known.mass[~kept] = 0.0
+    known.mass[~kept, 0] = mass[~kept]
+    known.count[~kept] = 1
+    return known

@@ -1,0 +1,276 @@
+"""One connected part of the graph of a structured SVM, with fixed weights t of the groups.
+
+A pass visits the rows in blocks. Each row of a block meets the labeling that violates its margin most at the current
+weights, then the masses of the labelings it knows are optimised (``kernels/_structured.py``); the weights follow. This
+is block-coordinate Frank-Wolfe (Lacoste-Julien et al., 2013) with its labelings kept and pairwise steps.
+
+With few features or a small lambda passes converge slowly. Then the restricted problem, with the labelings known so
+far, is solved by Newton's method (``_planes.py``), all rows meet their worst labelings at its solution, and so on: a
+cutting plane method with one slack per row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import numpy as np
+
+from ..kernels._structured import Known, Layout, meet_labelings, structured_block, structured_coefficients
+from ..problems.rows import row_blocks
+from ..problems.structured import StructuredProblem
+from ._labelings import with_room
+from ._loop import tolerance
+from ._planes import PlaneProblem, newton_planes
+from ._row_products import RowProducts
+
+# Rows whose inner products are at hand together: their worst labelings are found at the same weights, so that fewer is
+# better, but each block costs a few calls.
+_BLOCK = 32
+# Rows of a part of a whole pass.
+_CHUNK = 1024
+# Inner products of the rows of the blocks are kept up to this many bytes.
+_GRAM_BYTES = 2**28
+# A labeling without mass is forgotten after so many passes. Room for labelings grows up to so many per row.
+_OLDEST = 10
+_LAST_CAPACITY = 64
+# Newton's method is tried after so many passes, when more than so many are expected, for as many products as so many
+# passes take.
+_PASSES_FIRST, _TOO_MANY, _NEWTON_WORK = 20, 200, 3000.0
+# First proximal parameter, times the mean mass of a row.
+_FIRST_SIGMA = 0.1
+
+
+class MapEngine(Protocol):
+    """What finds the best labeling of every row, see ``comargin.inference.Inference``."""
+
+    def map(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+
+
+class Part:
+    """State of one part: masses, their average V and the weights W.
+
+    ``primal`` and ``dual`` are its share of F and D with the norm sum_col ||w_col||^2 / (2 scale_col), that is for
+    given t.
+    """
+
+    def __init__(
+        self,
+        problem: StructuredProblem,
+        engine: MapEngine,
+        products: RowProducts,
+        seed: int,
+        tol: float,
+        known: Known,
+        weights: np.ndarray | None,
+        scale: np.ndarray,
+        *,
+        newton_first: bool = False,
+    ) -> None:
+        self.problem, self.engine, self.products, self.tol = problem, engine, products, tol
+        self.known, self.scale = known, scale
+        cliques = problem.cliques
+        self.layout = Layout(cliques.members, cliques.begin, cliques.column)
+        self.rng = np.random.default_rng(seed)
+        self.blocks = row_blocks(len(problem.Y), _BLOCK)
+        self.grams: dict[int, np.ndarray] = {}
+        self.V, self.linear = products.zeros(cliques.n_columns), 0.0
+        self.W = weights  # of the start, or of the last Newton steps; V * scale if None
+        self.sigma = _FIRST_SIGMA * float(np.mean(problem.mass))
+        self.n_passes, self.n_certified, self.newton_from = 0, 0, 0 if newton_first else _PASSES_FIRST
+        self.primal, self.dual, self.loss, self.passes_to_go = np.inf, -np.inf, np.inf, np.inf
+        self.estimate, self.certified = np.inf, False
+        self._refresh()
+
+    @property
+    def weights(self) -> np.ndarray:
+        """W, the primal solution."""
+        return self.V * self.scale if self.W is None else self.W
+
+    @property
+    def gap(self) -> float:
+        """Duality gap for given t."""
+        return self.primal - self.dual
+
+    @property
+    def done(self) -> bool:
+        """Whether nothing needs to be done for given t."""
+        return self.certified and self.gap <= 0.5 * tolerance(self.tol, self.primal)
+
+    def group_squares(self, W: np.ndarray, n_groups: int) -> np.ndarray:
+        """Squared lengths of the groups in weights, or dual averages, of this part.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_features, n_columns)
+            Weights.
+        n_groups : int
+            Groups of the whole problem.
+
+        Returns
+        -------
+        ndarray of shape (n_groups,)
+            Not negative.
+        """
+        group = self.problem.cliques.group_of_column
+        squares = np.einsum("ij,ij->j", W, W)
+        return np.bincount(group[group >= 0], squares[group >= 0], minlength=n_groups)
+
+    def node_square(self, W: np.ndarray) -> float:
+        """Squared length of the columns of the nodes in weights, or dual averages, of this part.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_features, n_columns)
+            Weights.
+
+        Returns
+        -------
+        float
+            Not negative.
+        """
+        nodes = W[:, : self.problem.cliques.n_labels]
+        return float(np.vdot(nodes, nodes))
+
+    def rescale(self, scale: np.ndarray) -> None:
+        """Go on with other weights of the groups.
+
+        Parameters
+        ----------
+        scale : ndarray of shape (n_columns,)
+            Of the new weights.
+        """
+        self.scale = scale
+        self.certified = False
+        if self.W is not None:
+            self.W[:, scale <= 0.0] = 0.0  # dropped groups
+
+    def step(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
+        """One pass, or Newton steps, to be certified afterwards.
+
+        Parameters
+        ----------
+        regroup : callable
+            Given this part, a dual average and a tolerance: the scale of better weights of the groups, or None.
+        """
+        if self.passes_to_go > _TOO_MANY and self.n_passes >= self.newton_from:
+            self._newton(regroup)
+            self.estimate = 0.0
+        else:
+            self.estimate = self._pass()
+        self.certified = False
+        self.n_passes += 1
+
+    def _pass(self) -> float:
+        """Coordinate steps on all blocks; returns the gap on known labelings as met on the way."""
+        problem = self.problem
+        if self.W is not None:
+            self._refresh()
+            self.W = None
+        parts = np.zeros(3)
+        for k in self.rng.permutation(len(self.blocks)):
+            rows = self.blocks[k]
+            theta = self.products.forward(self.V, rows)
+            theta *= self.scale
+            augmented = theta.copy()
+            problem.augment(augmented, rows)
+            found = self.engine.map(augmented)[0]
+            delta, gram = np.empty_like(theta), self._gram(k)
+            indices = np.arange(rows.start, rows.stop)
+            structured_block(
+                indices, problem.Y, problem.cost, self.layout, self.known, found, _OLDEST, theta, gram, self.scale,
+                delta, parts,
+            )  # fmt: skip
+            self.products.add(rows, delta, self.V)
+        self._make_room(parts[2])
+        return float(parts[0])
+
+    def _gram(self, block: int) -> np.ndarray:
+        """Inner products of the rows of a block."""
+        gram = self.grams.get(block)
+        if gram is None:
+            X = self.products.part(self.blocks[block])
+            gram = X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray()
+            if 8 * _BLOCK * len(self.problem.Y) <= _GRAM_BYTES:
+                self.grams[block] = gram
+        return gram
+
+    def _make_room(self, n_without: float) -> None:
+        """Let rows know more labelings, when more than a few found no room."""
+        capacity = self.known.mass.shape[1]
+        if n_without > 0.01 * len(self.problem.Y) and capacity < _LAST_CAPACITY:
+            self.known = with_room(self.known, min(2 * capacity, _LAST_CAPACITY))
+
+    def _newton(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
+        """Solve the restricted problem to a tenth of the gap."""
+        planes = PlaneProblem(self.problem, self.layout, self.known, self.products)
+
+        def rescale(V: np.ndarray, allowed: float) -> np.ndarray | None:
+            scale = regroup(self, V, allowed)
+            if scale is not None:
+                self.scale = scale
+            return scale
+
+        start = planes.masses(self.known), self.weights
+        masses, self.W, sigma = newton_planes(
+            planes, *start, self.scale, self.sigma, 0.1 * self.gap, _NEWTON_WORK, rescale
+        )
+        # The next one begins farther from its solution.
+        self.sigma = max(sigma / 25.0, _FIRST_SIGMA * float(np.mean(self.problem.mass)))
+        planes.store(self.known, masses)
+
+    def _refresh(self) -> None:
+        """Compute V and sum Delta a anew from the masses, so that rounding of the updates does not add up.
+
+        Masses are brought back to the simplex first: a certificate is one only for a feasible dual point.
+        """
+        problem = self.problem
+        total = self.known.mass.sum(axis=1)
+        self.known.mass[:] *= np.divide(problem.mass, total, out=np.zeros_like(total), where=total > 0.0)[:, None]
+        self.V[:], self.linear = 0.0, 0.0
+        for rows in row_blocks(len(problem.Y), _CHUNK):
+            coefficients = np.empty((rows.stop - rows.start, problem.cliques.n_columns))
+            self.linear += structured_coefficients(
+                np.arange(rows.start, rows.stop), problem.Y, problem.cost, self.layout, self.known, coefficients
+            )
+            self.products.add(rows, coefficients, self.V)
+
+    def certify(self) -> None:
+        """Exact objectives; the loss is taken from the bounds of inference, and the rows meet what it found."""
+        problem = self.problem
+        self._refresh()
+        weights = self.weights
+
+        def worst(rows: slice) -> tuple[float, int]:
+            potentials = np.ascontiguousarray(self.products.part(rows) @ weights)
+            true = problem.true_scores(potentials, rows)
+            constant = problem.augment(potentials, rows)
+            found, _, bound = self.engine.map(potentials)
+            loss = float(problem.mass[rows] @ np.maximum(bound + constant - true, 0.0))
+            return loss, meet_labelings(np.arange(rows.start, rows.stop), found, self.known, _OLDEST)
+
+        losses, without_room = zip(*self.products.pool.map(worst, row_blocks(len(problem.Y), _CHUNK)), strict=True)
+        self._make_room(sum(without_room))
+        self.loss = sum(losses)
+        squares = np.einsum("ij,ij->j", weights, weights)
+        norm = 0.5 * float(np.sum(np.divide(squares, self.scale, out=np.zeros_like(squares), where=squares > 0.0)))
+        before, self.certified = self.gap, True
+        self.primal = norm + self.loss
+        self.dual = self.linear - 0.5 * float(self.scale @ np.einsum("ij,ij->j", self.V, self.V))
+        self._plan(before)
+
+    def _plan(self, before: float) -> None:
+        """Passes that are still needed if the gap goes on shrinking as it did since the last certificate."""
+        gap, n_passes = self.gap, self.n_passes - self.n_certified
+        self.n_certified = self.n_passes
+        if not self.problem.cliques.cliques or n_passes == 0:
+            return
+        if self.W is not None and gap > 0.5 * before:
+            self.newton_from = 2 * self.n_passes  # Newton steps did not help: passes first
+        allowed = 0.5 * tolerance(self.tol, self.primal)
+        if not 0.0 < allowed < gap:
+            return
+        shrinkage = np.log(before / gap) if gap < before < np.inf else 0.0
+        # Going on with Newton steps as long as they help.
+        slow = self.W is not None or shrinkage <= 0.0
+        self.passes_to_go = np.inf if slow else n_passes * np.log(gap / allowed) / shrinkage
