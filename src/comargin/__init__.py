@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import data, graphs, inference, metrics, model_selection, thresholds
+    from . import data, graphs, inference, metrics, model_selection, report, thresholds
     from .estimators import (
         CGMClassifier,
         M3LClassifier,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         warmup,
     )
 
-_SUBMODULES = ("data", "graphs", "inference", "metrics", "model_selection", "thresholds")
+_SUBMODULES = ("data", "graphs", "inference", "metrics", "model_selection", "report", "thresholds")
 _ATTRIBUTES = dict.fromkeys(
     (
         "CGMClassifier",
@@ -46,6 +46,7 @@ __all__ = [
     "inference",
     "metrics",
     "model_selection",
+    "report",
     "thresholds",
     "warmup",
     "__version__",

@@ -24,8 +24,8 @@ class CGMClassifier(StructuredClassifier):
     The model is that of :class:`StructuredSVMClassifier`. Learning starts without cliques; every round scores all
     cliques by how much the current dual solution asks for them, activates the best and solves again, to a certified
     optimum. The cliques of a round are one group of the regulariser
-    :math:`\tfrac\alpha2 (\sum_k \|\omega_k\|)^2`, which drops useless rounds exactly. Labels that depend on no other
-    stay isolated.
+    :math:`\tfrac\alpha2 (\sum_k \|\omega_k\|)^2`, which makes the weights of useless rounds zero at the optimum.
+    Labels that depend on no other stay isolated.
 
     Parameters
     ----------

@@ -6,13 +6,16 @@ from concurrent.futures import Executor
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg.blas import dgemm
 
 from ..problems.rows import row_blocks
 
 # Parts of a product that a thread takes at once; fixed, so that the result does not depend on the threads. Products of
 # fewer operations than a thread costs to wake are done in one part.
-_ROWS, _FEATURES = 512, 1024
+_ROWS, _COLUMNS = 512, 64
 _WORTH_A_THREAD = 4_000_000
+# Inner products of blocks of rows are kept up to this many bytes.
+_GRAM_BYTES = 2**28
 
 
 class RowProducts:
@@ -28,6 +31,8 @@ class RowProducts:
 
     def __init__(self, X: np.ndarray | sp.csr_array, pool: Executor) -> None:
         self.X, self.pool = X, pool
+        self._parts: dict[tuple[int, int], sp.csr_array] = {}
+        self._grams: dict[tuple[int, int], np.ndarray] = {}
 
     @property
     def n_rows(self) -> int:
@@ -79,10 +84,36 @@ class RowProducts:
         """
         if isinstance(self.X, np.ndarray):
             return self.X[rows]
+        known = self._parts.get((rows.start, rows.stop))  # to make one takes longer than many products with it
+        if known is not None:
+            return known
         first, last = self.X.indptr[rows.start], self.X.indptr[rows.stop]
         pointers = self.X.indptr[rows.start : rows.stop + 1] - first
         shape = (rows.stop - rows.start, self.X.shape[1])
-        return sp.csr_array((self.X.data[first:last], self.X.indices[first:last], pointers), shape=shape)
+        part = sp.csr_array((self.X.data[first:last], self.X.indices[first:last], pointers), shape=shape)
+        self._parts[rows.start, rows.stop] = part
+        return part
+
+    def gram(self, rows: slice) -> np.ndarray:
+        """Inner products of consecutive rows, kept for the next time as long as all take little memory.
+
+        Parameters
+        ----------
+        rows : slice
+            With start and stop.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_rows)
+            Not to be changed.
+        """
+        gram = self._grams.get((rows.start, rows.stop))
+        if gram is None:
+            X = self.part(rows)
+            gram = X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray()
+            if 8 * (rows.stop - rows.start) * self.n_rows <= _GRAM_BYTES:
+                self._grams[rows.start, rows.stop] = gram
+        return gram
 
     def forward(self, W: np.ndarray, rows: slice | None = None) -> np.ndarray:
         """X W.
@@ -138,17 +169,20 @@ class RowProducts:
         Q : ndarray of shape (n_rows, n_columns)
             Coefficients of the rows.
         V : ndarray of shape (n_features, n_columns)
-            Changed.
+            Of ``zeros``; changed.
         """
         X = self.part(rows)
-        if not isinstance(X, np.ndarray) or self._operations(X, Q.shape[1]) < _WORTH_A_THREAD:
+        large = self._operations(X, Q.shape[1]) >= _WORTH_A_THREAD
+        if not (isinstance(X, np.ndarray) and large and V.flags.f_contiguous):
             V += X.T @ Q
             return
 
-        def write(features: slice) -> None:
-            V[features] += X[:, features].T @ Q
+        def write(columns: slice) -> None:
+            # In place: V is as large as the rows, and would else be written and read once more.
+            dgemm(1.0, X.T, Q[:, columns], beta=1.0, c=V[:, columns], overwrite_c=True)
 
-        list(self.pool.map(write, row_blocks(V.shape[0], _FEATURES)))
+        n_parts = 2 * -(-Q.shape[1] // (2 * _COLUMNS))
+        list(self.pool.map(write, row_blocks(Q.shape[1], -(-Q.shape[1] // n_parts))))
 
     @staticmethod
     def _operations(X: np.ndarray | sp.csr_array, n_columns: int) -> int:

@@ -24,19 +24,19 @@ from ._loop import tolerance
 from ._planes import PlaneProblem, newton_planes
 from ._row_products import RowProducts
 
-# Rows whose inner products are at hand together: their worst labelings are found at the same weights, so that fewer is
-# better, but each block costs a few calls.
-_BLOCK = 32
+# Rows of a block: their worst labelings are found at the same weights, so that fewer is better, but each block costs a
+# few calls, and reads and writes all weights. Those of more than so many bytes are not fetched from a near cache.
+_BLOCK, _LARGE_BLOCK, _NEAR_BYTES = 32, 128, 2**20
 # Rows of a part of a whole pass.
 _CHUNK = 1024
-# Inner products of the rows of the blocks are kept up to this many bytes.
-_GRAM_BYTES = 2**28
 # A labeling without mass is forgotten after so many passes. Room for labelings grows up to so many per row.
 _OLDEST = 10
 _LAST_CAPACITY = 64
 # Newton's method is tried after so many passes, when more than so many are expected, for as many products as so many
 # passes take.
 _PASSES_FIRST, _TOO_MANY, _NEWTON_WORK = 20, 200, 3000.0
+# The rate of passes is taken over at least so many.
+_RATE_PASSES = 10
 # First proximal parameter, times the mean mass of a row.
 _FIRST_SIGMA = 0.1
 
@@ -72,12 +72,14 @@ class Part:
         cliques = problem.cliques
         self.layout = Layout(cliques.members, cliques.begin, cliques.column)
         self.rng = np.random.default_rng(seed)
-        self.blocks = row_blocks(len(problem.Y), _BLOCK)
-        self.grams: dict[int, np.ndarray] = {}
+        near = 8 * problem.X.shape[1] * cliques.n_columns <= _NEAR_BYTES
+        self.blocks = row_blocks(len(problem.Y), _BLOCK if near else _LARGE_BLOCK)
         self.V, self.linear = products.zeros(cliques.n_columns), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.sigma = _FIRST_SIGMA * float(np.mean(problem.mass))
-        self.n_passes, self.n_certified, self.newton_from = 0, 0, 0 if newton_first else _PASSES_FIRST
+        self.n_passes, self.newton_from = 0, 0 if newton_first else _PASSES_FIRST
+        self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
+        self.optimism = 1.0  # how many times larger the gap was than its estimate
         self.primal, self.dual, self.loss, self.passes_to_go = np.inf, -np.inf, np.inf, np.inf
         self.estimate, self.certified = np.inf, False
         self._refresh()
@@ -157,7 +159,7 @@ class Part:
             self._newton(regroup)
             self.estimate = 0.0
         else:
-            self.estimate = self._pass()
+            self.estimate = self.optimism * self._pass()
         self.certified = False
         self.n_passes += 1
 
@@ -175,7 +177,7 @@ class Part:
             augmented = theta.copy()
             problem.augment(augmented, rows)
             found = self.engine.map(augmented)[0]
-            delta, gram = np.empty_like(theta), self._gram(k)
+            delta, gram = np.empty_like(theta), self.products.gram(rows)
             indices = np.arange(rows.start, rows.stop)
             structured_block(
                 indices, problem.Y, problem.cost, self.layout, self.known, found, _OLDEST, theta, gram, self.scale,
@@ -184,16 +186,6 @@ class Part:
             self.products.add(rows, delta, self.V)
         self._make_room(parts[2])
         return float(parts[0])
-
-    def _gram(self, block: int) -> np.ndarray:
-        """Inner products of the rows of a block."""
-        gram = self.grams.get(block)
-        if gram is None:
-            X = self.products.part(self.blocks[block])
-            gram = X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray()
-            if 8 * _BLOCK * len(self.problem.Y) <= _GRAM_BYTES:
-                self.grams[block] = gram
-        return gram
 
     def _make_room(self, n_without: float) -> None:
         """Let rows know more labelings, when more than a few found no room."""
@@ -260,17 +252,18 @@ class Part:
         self._plan(before)
 
     def _plan(self, before: float) -> None:
-        """Passes that are still needed if the gap goes on shrinking as it did since the last certificate."""
-        gap, n_passes = self.gap, self.n_passes - self.n_certified
-        self.n_certified = self.n_passes
-        if not self.problem.cliques.cliques or n_passes == 0:
-            return
-        if self.W is not None and gap > 0.5 * before:
-            self.newton_from = 2 * self.n_passes  # Newton steps did not help: passes first
+        """Passes that are still needed if the gap goes on shrinking as it did; ``before`` is the gap certified last."""
+        gap, n_passes = self.gap, self.n_passes - self.anchor[0]
         allowed = 0.5 * tolerance(self.tol, self.primal)
-        if not 0.0 < allowed < gap:
+        if self.W is not None:  # going on with Newton steps as long as they help
+            if gap > 0.5 * before:
+                self.newton_from = 2 * self.n_passes
+            self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
             return
-        shrinkage = np.log(before / gap) if gap < before < np.inf else 0.0
-        # Going on with Newton steps as long as they help.
-        slow = self.W is not None or shrinkage <= 0.0
-        self.passes_to_go = np.inf if slow else n_passes * np.log(gap / allowed) / shrinkage
+        if 0.0 < self.estimate <= allowed < gap:  # looked solved, and was not
+            self.optimism = min(self.optimism * gap / self.estimate, 100.0)
+        if n_passes >= _RATE_PASSES:  # over fewer passes the gap may well rise
+            shrinkage = np.log(self.anchor[1] / gap) if 0.0 < gap < self.anchor[1] < np.inf else 0.0
+            ahead = np.log(gap / allowed) if 0.0 < allowed < gap else 0.0
+            self.passes_to_go = n_passes * ahead / shrinkage if shrinkage > 0.0 else np.inf
+            self.anchor = (self.n_passes, gap)

@@ -11,8 +11,9 @@ any active set
 
     D_all(a) = sum Delta a - (||u(a)||^2 + the r largest scores of all cliques) / (2 lambda)
 
-is a lower bound of its optimum, and F of the active set an upper one: when F - D_all(a) <= tol F no further clique can
-lower the objective of (6) by more than that.
+is a lower bound of its optimum, and so is D_all(s a) with the rest of the mass on the true labelings, 0 <= s <= 1; F of
+the active set is an upper one. Their difference bounds what further cliques can gain. Generation ends when
+D(a) - D_all(a) <= tol F: to add the best cliques would not change the dual solution by more.
 """
 
 from __future__ import annotations
@@ -274,7 +275,8 @@ def solve_cgm(
             candidates, scores = score_cliques(current, result.dual_coef, rules.order, pool)
             best = np.argsort(-scores, kind="stable")
             score_of = dict(zip(candidates, scores.tolist(), strict=True))
-            improvement = result.gap + _violation(current, score_of, float(scores[best[: rules.per_round]].sum()))
+            violation = _violation(current, score_of, float(scores[best[: rules.per_round]].sum()))
+            lower = _lower_bound(_expected_loss(current, start), result.dual - violation)
             hamming = _hamming(current, result.coef, engine_of(active), pool)
             rounds.append(
                 Round(
@@ -282,7 +284,7 @@ def solve_cgm(
                     n_cliques=len(active.cliques),
                     objective=result.primal,
                     gap=result.gap,
-                    improvement=improvement,
+                    improvement=result.primal - lower,
                     hamming=hamming,
                     n_iter=result.n_iter - n_before,
                     seconds=time.perf_counter() - begin,
@@ -293,7 +295,7 @@ def solve_cgm(
             if (
                 len(active.cliques) >= most
                 or len(rounds) > rules.max_rounds
-                or improvement - result.gap <= control.tol * result.primal
+                or violation <= control.tol * result.primal
                 or (len(rounds) > 3 and _fell(rounds[-3].objective, rounds[-1].objective) <= rules.round_tol)
             ):
                 if tol == control.tol:
@@ -319,6 +321,24 @@ def _violation(problem: StructuredProblem, score_of: dict[tuple[int, ...], float
     for clique, group in zip(problem.cliques.cliques, problem.cliques.groups, strict=True):
         groups[group] += score_of[clique]
     return 0.5 * max(best - float(groups.max(initial=0.0)), 0.0) / problem.alpha
+
+
+def _expected_loss(problem: StructuredProblem, dual: StructuredDual) -> float:
+    """Sum Delta a, the linear part of the dual."""
+    total = 0.0
+    for labels, known in zip(dual.parts, dual.known, strict=True):
+        truth = problem.Y[:, labels]
+        costs = np.where(truth > 0, problem.cost[1, labels], problem.cost[0, labels])
+        wrong = known.labels != truth[:, None]
+        total += float(np.einsum("ip,ipk,ik->", known.mass, wrong, costs))
+    return total
+
+
+def _lower_bound(linear: float, dual: float) -> float:
+    """The best of D_all(s a) = s linear - s^2 quadratic, 0 <= s <= 1: mass may be moved to the true labelings."""
+    quadratic = linear - dual
+    s = min(1.0, 0.5 * linear / quadratic) if quadratic > 0.0 else 1.0
+    return s * linear - s**2 * quadratic
 
 
 def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: MapEngine, pool: Executor) -> float:
