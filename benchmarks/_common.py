@@ -13,8 +13,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 from rich.table import Table
+
+from comargin.problems.cliques import CliqueSet
+from comargin.problems.structured import StructuredProblem
 
 Row = dict[str, Any]
 
@@ -46,6 +50,15 @@ def cold_seconds(code: str) -> float:
 def compared(work: str, ours_s: float, peer: str, peer_s: float, **more: Any) -> Row:
     """One comparison; ratio > 1 means that we are faster."""
     return {"work": work, "ours_s": ours_s, "peer": peer, "peer_s": peer_s, "ratio": peer_s / ours_s, **more}
+
+
+def structured_problem(X: np.ndarray, Y: np.ndarray, edges: list[Any], alpha: float) -> StructuredProblem:
+    """A structured SVM with one group of edges, a constant feature appended."""
+    n_samples, n_labels = Y.shape
+    cliques = CliqueSet(n_labels, tuple(tuple(edge) for edge in edges), (0,) * len(edges))
+    rows = np.ascontiguousarray(np.column_stack([X, np.ones(n_samples)]))
+    mass = np.full(n_samples, 1.0 / n_samples)
+    return StructuredProblem(rows, Y.astype(np.uint8), mass, np.ones((2, n_labels)), cliques, alpha)
 
 
 def show(title: str, rows: list[Row]) -> None:

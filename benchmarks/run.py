@@ -1,6 +1,6 @@
 """Run every benchmark of this folder, or those named, and print the tables.
 
-The rows go to benchmarks/results.json, and from there into the README and docs/thresholds.md. Nothing else should run
+The rows go to benchmarks/results.json, and from there into the README and the guides. Nothing else should run
 on the machine. Run: make bench, or python benchmarks/run.py bench_reading bench_splits
 """
 

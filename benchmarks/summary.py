@@ -25,9 +25,9 @@ def speed() -> str:
     return "\n".join(lines) + "\n"
 
 
-def thresholds() -> str:
-    """Micro- and macro-F1 of the threshold rules."""
-    rows = results()["bench_thresholds"]
+def table(name: str) -> str:
+    """A benchmark's rows as they are."""
+    rows = results()[name]
     lines = ["| " + " | ".join(rows[0]) + " |", "|---" * len(rows[0]) + "|"]
     lines += ["| " + " | ".join(row.values()) + " |" for row in rows]
     return "\n".join(lines) + "\n"
@@ -35,10 +35,15 @@ def thresholds() -> str:
 
 def update_pages() -> None:
     """Replace what stands between the markers of the pages."""
-    for page, name, table in (("README.md", "speed", speed()), ("docs/thresholds.md", "thresholds", thresholds())):
+    for page, name, text in (
+        ("README.md", "speed", speed()),
+        ("docs/thresholds.md", "thresholds", table("bench_thresholds")),
+        ("docs/structured.md", "scene", table("bench_scene")),
+        ("docs/structured.md", "passes", table("bench_cgm_passes")),
+    ):
         path = ROOT / page
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)
-        path.write_text(marked.sub(lambda m, table=table: m[1] + table + m[2], path.read_text()))
+        path.write_text(marked.sub(lambda m, text=text: m[1] + text + m[2], path.read_text()))
 
 
 if __name__ == "__main__":

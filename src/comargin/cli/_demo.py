@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from .. import M3LClassifier, __version__
+from .. import CGMClassifier, M3LClassifier, __version__
 from ..data import Dataset, load
 from ..graphs import smoothed_correlation
 from ..metrics import evaluate, scores_of
@@ -43,11 +43,13 @@ def run_demo() -> None:
     console.print("\nThe first run compiles its loops and takes some seconds longer.", style="dim")
 
     m3l = M3LClassifier(C=1.0, tol=1e-6, random_state=0)
+    cgm = CGMClassifier(alpha=0.01, random_state=0)
     models = {
         "the usual segments": DummyClassifier(strategy="prior"),
         "scikit-learn *": OneVsRestClassifier(LogisticRegression(max_iter=1000)),
         "M3L": m3l,
         "M3L + thresholds": ThresholdClassifierCV(M3LClassifier(C=1.0, tol=1e-6, random_state=0)),
+        "CGM, its own graph": cgm,
         "SVC, rbf **": OneVsRestClassifier(SVC()),
         "M3L, rbf kernel": M3LClassifier(C=1.0, kernel="rbf", label_correlation="train"),
     }
@@ -65,6 +67,7 @@ def run_demo() -> None:
     predicted: Any = None
     for kernel in ("linear", "rbf"):  # compile before the clock runs
         M3LClassifier(kernel=kernel, tol=1e-6, random_state=0).fit(X_train[:20], train.Y[:20])
+    CGMClassifier(alpha=0.01, max_cliques=2, tol=1e-6, random_state=0).fit(X_train[:40], train.Y[:40])
     for name, model in models.items():
         start = time.perf_counter()
         model.fit(X_train, train.Y)
@@ -75,6 +78,9 @@ def run_demo() -> None:
 
     console.print(f"\n[bold]Certified.[/] {_certificate(m3l)}")
     console.print(f"\n[bold]Labels that go together[/] (correlation in the training labels): {_pairs(train)}")
+    names = train.label_names
+    edges = ",  ".join("-".join(names[label] for label in clique) for clique in cgm.cliques_)
+    console.print(f"Edges that CGM learned, in order: {edges}")
     plain = console.options.ascii_only
     console.print("\n[bold]Three new images[/] and the segments predicted for them:")
     console.print(Columns([_picture(test, predicted, row, plain) for row in (0, 1, 4)], padding=(0, 1)))

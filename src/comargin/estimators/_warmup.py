@@ -17,7 +17,9 @@ def warmup() -> None:
     >>> import comargin
     >>> comargin.warmup()
     """
+    from .cgm import CGMClassifier
     from .m3l import M3LClassifier
+    from .structured import StructuredSVMClassifier
 
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, size=(40, 30))
@@ -29,3 +31,6 @@ def warmup() -> None:
                 M3LClassifier(label_correlation=prior, tol=tol, random_state=0).fit(features, Y)
     for prior in (None, chain):
         M3LClassifier(kernel="rbf", label_correlation=prior, tol=0.1).fit(X, Y)
+    # A small alpha needs Newton steps too; all pairs of 15 labels need search instead of elimination.
+    CGMClassifier(alpha=1e-4, max_cliques=2, random_state=0).fit(X, Y[:, :3]).decision_function(X)
+    StructuredSVMClassifier(alpha=1.0, graph="full", tol=0.5, random_state=0).fit(X, Y[:, :15]).decision_function(X)

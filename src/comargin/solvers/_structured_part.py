@@ -32,8 +32,8 @@ _CHUNK = 1024
 # A labeling without mass is forgotten after so many passes. Room for labelings grows up to so many per row.
 _OLDEST = 10
 _LAST_CAPACITY = 64
-# Newton's method is tried after so many passes, when more than so many are expected, for as many products as so many
-# passes take.
+# Newton's method is tried after so many passes, when more than so many are expected, for at most so many products with
+# all rows; when these are too few, with more after some passes.
 _PASSES_FIRST, _TOO_MANY, _NEWTON_WORK = 20, 200, 3000.0
 # The rate of passes is taken over at least so many.
 _RATE_PASSES = 10
@@ -78,6 +78,7 @@ class Part:
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.sigma = _FIRST_SIGMA * float(np.mean(problem.mass))
         self.n_passes, self.newton_from = 0, 0 if newton_first else _PASSES_FIRST
+        self.newton_work = _NEWTON_WORK
         self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
         self.optimism = 1.0  # how many times larger the gap was than its estimate
         self.primal, self.dual, self.loss, self.passes_to_go = np.inf, -np.inf, np.inf, np.inf
@@ -187,11 +188,13 @@ class Part:
         self._make_room(parts[2])
         return float(parts[0])
 
-    def _make_room(self, n_without: float) -> None:
-        """Let rows know more labelings, when more than a few found no room."""
+    def _make_room(self, n_without: float) -> bool:
+        """Let rows know more labelings, when some found no room since all that the row knows have mass."""
         capacity = self.known.mass.shape[1]
-        if n_without > 0.01 * len(self.problem.Y) and capacity < _LAST_CAPACITY:
+        grows = n_without > 0 and capacity < _LAST_CAPACITY
+        if grows:
             self.known = with_room(self.known, min(2 * capacity, _LAST_CAPACITY))
+        return grows
 
     def _newton(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
         """Solve the restricted problem to a tenth of the gap."""
@@ -205,7 +208,7 @@ class Part:
 
         start = planes.masses(self.known), self.weights
         masses, self.W, sigma = newton_planes(
-            planes, *start, self.scale, self.sigma, 0.1 * self.gap, _NEWTON_WORK, rescale
+            planes, *start, self.scale, self.sigma, 0.1 * self.gap, self.newton_work, rescale
         )
         # The next one begins farther from its solution.
         self.sigma = max(sigma / 25.0, _FIRST_SIGMA * float(np.mean(self.problem.mass)))
@@ -233,16 +236,19 @@ class Part:
         self._refresh()
         weights = self.weights
 
-        def worst(rows: slice) -> tuple[float, int]:
+        def worst(rows: slice) -> tuple[float, np.ndarray, int]:
             potentials = np.ascontiguousarray(self.products.part(rows) @ weights)
             true = problem.true_scores(potentials, rows)
             constant = problem.augment(potentials, rows)
             found, _, bound = self.engine.map(potentials)
             loss = float(problem.mass[rows] @ np.maximum(bound + constant - true, 0.0))
-            return loss, meet_labelings(np.arange(rows.start, rows.stop), found, self.known, _OLDEST)
+            return loss, found, meet_labelings(np.arange(rows.start, rows.stop), found, self.known, _OLDEST)
 
-        losses, without_room = zip(*self.products.pool.map(worst, row_blocks(len(problem.Y), _CHUNK)), strict=True)
-        self._make_room(sum(without_room))
+        chunks = row_blocks(len(problem.Y), _CHUNK)
+        losses, all_found, without_room = zip(*self.products.pool.map(worst, chunks), strict=True)
+        if self._make_room(sum(without_room)):
+            for rows, found in zip(chunks, all_found, strict=True):
+                meet_labelings(np.arange(rows.start, rows.stop), found, self.known, _OLDEST)
         self.loss = sum(losses)
         squares = np.einsum("ij,ij->j", weights, weights)
         norm = 0.5 * float(np.sum(np.divide(squares, self.scale, out=np.zeros_like(squares), where=squares > 0.0)))
@@ -257,7 +263,8 @@ class Part:
         allowed = 0.5 * tolerance(self.tol, self.primal)
         if self.W is not None:  # going on with Newton steps as long as they help
             if gap > 0.5 * before:
-                self.newton_from = 2 * self.n_passes
+                self.newton_from = self.n_passes + _PASSES_FIRST
+                self.newton_work *= 2.0
             self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
             return
         if 0.0 < self.estimate <= allowed < gap:  # looked solved, and was not
