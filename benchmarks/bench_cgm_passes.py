@@ -1,8 +1,8 @@
 """Passes of structured SVMs until a gap, against plain block-coordinate Frank-Wolfe.
 
 The plain method (Lacoste-Julien et al., 2013) meets one labeling per row and visit, steps towards it by exact line
-search, and keeps none. It is counted in passes and not timed: it is a Python loop here. Our passes count Newton steps on
-the labelings met as one, so our seconds stand beside them.
+search, and keeps none. It is counted in passes and not timed: it is a Python loop here. Our passes count Newton steps
+on the labelings met as one, so our seconds stand beside them.
 Run: python benchmarks/bench_cgm_passes.py
 """
 

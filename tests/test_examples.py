@@ -1,6 +1,7 @@
 """The examples run, and the learner they build keeps the whole estimator contract."""
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,14 @@ _spec.loader.exec_module(own_learner)
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_example_runs(script):
+def test_example_runs(script, tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-W", "error", str(script)],
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout

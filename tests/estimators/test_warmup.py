@@ -9,7 +9,7 @@ import pytest
 CODE = """
 import numpy as np, scipy.sparse as sp
 import comargin
-from comargin.kernels import _m3l, _m3l_pairs
+from comargin.kernels import _elimination, _m3l, _m3l_pairs, _moments, _planes, _structured
 
 comargin.warmup()
 epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_factor_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
@@ -21,6 +21,14 @@ for features in (X, sp.csr_array(X)):
         comargin.M3LClassifier(label_correlation=prior, random_state=0).fit(features, Y)
         comargin.M3LClassifier(label_correlation=prior, random_state=0, tol=1e-7).fit(features, Y)
         comargin.M3LClassifier(kernel="rbf", label_correlation=prior).fit(features, Y)
+structured = [f for m in (_structured, _planes, _moments, _elimination) for f in vars(m).values()]
+structured = {f for f in structured if hasattr(f, "signatures")}
+assert [len(f.signatures) for f in structured if not f.__name__.startswith("_")].count(1) >= 12
+compiled = {f: len(f.signatures) for f in structured}
+for features in (X, sp.csr_array(X)):
+    comargin.CGMClassifier(alpha=1e-3, max_cliques=3, random_state=0).fit(features, Y).decision_function(features)
+    comargin.StructuredSVMClassifier(alpha=0.1, graph=[(0, 1, 2), (3, 4)], random_state=0).fit(features, Y)
+assert {f: len(f.signatures) for f in structured} == compiled, compiled
 assert [len(kernel.signatures) for kernel in epochs] == before, before
 print(before)
 """

@@ -119,22 +119,6 @@ class Part:
         squares = np.einsum("ij,ij->j", W, W)
         return np.bincount(group[group >= 0], squares[group >= 0], minlength=n_groups)
 
-    def node_square(self, W: np.ndarray) -> float:
-        """Squared length of the columns of the nodes in weights, or dual averages, of this part.
-
-        Parameters
-        ----------
-        W : ndarray of shape (n_features, n_columns)
-            Weights.
-
-        Returns
-        -------
-        float
-            Not negative.
-        """
-        nodes = W[:, : self.problem.cliques.n_labels]
-        return float(np.vdot(nodes, nodes))
-
     def rescale(self, scale: np.ndarray) -> None:
         """Go on with other weights of the groups.
 

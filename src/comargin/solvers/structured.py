@@ -155,7 +155,7 @@ def solve_structured(
                     newton_first=start.by_newton,
                 )
             )
-        status, history, tol_abs = _loop(problem, groups, control, alone)
+        status, history, tol_abs = _loop(problem, groups, columns, control, alone)
         for labels, places, part in zip(joined, columns, groups.parts, strict=True):
             weights[:, places] = part.weights
             known[labels] = part.known
@@ -236,11 +236,15 @@ def _flipped(known: Known, truth: np.ndarray) -> np.ndarray:
 
 
 def _loop(
-    problem: StructuredProblem, groups: Groups, control: Control, alone: Result | None
+    problem: StructuredProblem,
+    groups: Groups,
+    columns: list[np.ndarray],
+    control: Control,
+    alone: Result | None,
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
-    """Steps of all parts until the gap of the whole is within the tolerance."""
+    """Steps of all parts, which have the given columns, until the gap of the whole is within the tolerance."""
     base_primal, base_dual = (0.0, 0.0) if alone is None else (alone.primal, alone.dual)
-    parts, n_groups = groups.parts, len(groups.t)
+    parts = groups.parts
 
     def step() -> float:
         if all(part.done for part in parts):  # for these t
@@ -259,16 +263,12 @@ def _loop(
         for part in parts:
             if not part.done:
                 part.certify()
-        squares, dual_squares, nodes, dual_nodes = np.zeros(n_groups), np.zeros(n_groups), 0.0, 0.0
-        for part in parts:
+        squares, dual_squares = np.zeros(problem.cliques.n_columns), np.zeros(problem.cliques.n_columns)
+        for part, places in zip(parts, columns, strict=True):
             weights = part.weights
-            squares += part.group_squares(weights, n_groups)
-            dual_squares += part.group_squares(part.V, n_groups)
-            nodes += part.node_square(weights)
-            dual_nodes += part.node_square(part.V)
-        norm = 0.5 * problem.alpha * (0.5 * nodes + float(np.sum(np.sqrt(squares))) ** 2)
-        dual_norm = 0.5 * (2.0 * dual_nodes + float(dual_squares.max())) / problem.alpha
-        primal = base_primal + norm + sum(part.loss for part in parts)
-        return primal, base_dual + sum(part.linear for part in parts) - dual_norm
+            squares[places] = np.einsum("ij,ij->j", weights, weights)
+            dual_squares[places] = np.einsum("ij,ij->j", part.V, part.V)
+        primal = base_primal + problem.regulariser(squares) + sum(part.loss for part in parts)
+        return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares)
 
     return run_loop(step, certify, control)
