@@ -40,7 +40,8 @@ class CGMClassifier(StructuredClassifier):
     max_rounds : int, default=50
         Most rounds after the first, which learns labels on their own.
     round_tol : float, default=0.05
-        Stop when the objective fell by no more than this fraction in two rounds. 0 goes on until another rule stops.
+        Stop when the objective fell by no more than this fraction in two rounds, and take these two back. 0 goes on
+        until another rule stops.
     inference : {"auto", "exact", "mplp"}, default="auto"
         How the best labeling is found, as in :class:`StructuredSVMClassifier`.
     fit_intercept : bool, default=True

@@ -80,7 +80,10 @@ class StructuredClassifier(MultilabelClassifier):
 
     def _engine(self, cliques: CliqueSet) -> Inference:
         """Inference on given cliques."""
-        return Inference(cliques.n_labels, cliques.cliques, self.inference)
+        try:
+            return Inference(cliques.n_labels, cliques.cliques, self.inference)
+        except ValueError as error:  # the argument has another name here
+            raise ValueError(str(error).replace("method=", "inference=")) from error
 
     def _split(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the features and of the constant, where there is one."""
@@ -318,7 +321,10 @@ class StructuredSVMClassifier(StructuredClassifier):
             cliques = check_cliques(self.graph, n_labels, "graph")
         if self.groups is None:
             return CliqueSet(n_labels, cliques, (0,) * len(cliques))
-        groups = np.asarray(self.groups)
+        try:
+            groups = np.asarray(self.groups)
+        except ValueError as error:
+            raise ValueError(f"groups must have one int per clique, got {self.groups!r}") from error
         if groups.shape != (len(cliques),) or (groups.size and groups.dtype.kind not in "iu"):
             raise ValueError(
                 f"groups must have one int per clique, shape ({len(cliques)},), got shape {groups.shape} of dtype "

@@ -181,7 +181,8 @@ def check_cliques(cliques: Iterable[Any], n_labels: int, name: str) -> tuple[tup
         labels = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
         if labels is None or not all(isinstance(k, Integral) and not isinstance(k, bool | np.bool_) for k in labels):
             raise ValueError(f"{name}: a clique is a sequence of label indices, got {given!r}")
-        clique = tuple(sorted(int(label) for label in labels))
+        labels = tuple(int(label) for label in labels)
+        clique = tuple(sorted(labels))
         if len(clique) < 2:
             raise ValueError(f"{name}: a clique joins at least two labels, got {labels}; every label is a node anyway")
         if clique[0] < 0 or clique[-1] >= n_labels:

@@ -20,7 +20,10 @@ FIRST_CAPACITY = 8
 
 
 def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
-    """Connected parts of a graph.
+    """Parts of a graph that are solved on their own: its connected components.
+
+    With several groups all labels that have cliques are one part: they share the weights t of the groups, which Newton
+    steps find together with everything else.
 
     Parameters
     ----------
@@ -36,6 +39,8 @@ def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     shape = (cliques.n_labels, cliques.n_labels)
     number = connected_components(sp.coo_array((np.ones(len(pairs)), (rows, columns)), shape=shape), directed=False)[1]
+    if cliques.n_groups > 1:
+        number[np.unique(cliques.members)] = number[cliques.members[0]]
     return [tuple(np.flatnonzero(number == part).tolist()) for part in dict.fromkeys(number.tolist())]
 
 
@@ -108,8 +113,9 @@ class StructuredDual:
         weights, group_weights = None, _equal_weights(problem.cliques)
         old, new = self.cliques, problem.cliques
         begins_with_old = new.cliques[: len(old.cliques)] == old.cliques and new.groups[: len(old.groups)] == old.groups
-        if begins_with_old and self.weights is not None:
-            weights = np.zeros((self.weights.shape[0], new.n_columns), order="F")
+        same_features = self.weights is not None and self.weights.shape[0] == problem.X.shape[1]
+        if begins_with_old and same_features:
+            weights = np.zeros((problem.X.shape[1], new.n_columns), order="F")
             weights[:, : old.n_columns] = self.weights
             group_weights[: old.n_groups] = self.group_weights * old.n_groups / max(new.n_groups, 1)
         return StructuredDual(new, parts, known, weights, group_weights, self.by_newton)

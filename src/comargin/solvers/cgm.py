@@ -63,7 +63,7 @@ class Round(NamedTuple):
     hamming : float
         Wrong labels among all, on the training rows.
     n_iter : int
-        Passes.
+        Passes; those of rounds that were taken back count for the one before them.
     seconds : float
         Time since the fit began.
     """
@@ -93,7 +93,7 @@ class Generation:
     max_rounds : int
         Most rounds after the first.
     round_tol : float
-        Stop when the objective fell by no more than this fraction in two rounds, rule A.3.
+        Stop when the objective fell by no more than this fraction in two rounds, rule A.3, and take these back.
     """
 
     per_round: int
@@ -173,12 +173,13 @@ def score_cliques(
     Returns
     -------
     cliques : list of tuple of int
-        All candidates.
+        All candidates, and active cliques of a higher order.
     scores : ndarray of shape (n_candidates,)
         Not negative.
     """
     products, expectations = RowProducts(problem.X, pool), _Expectations(problem, dual)
     cliques = list(candidate_cliques(problem.cliques.n_labels, order))
+    cliques += [clique for clique in problem.cliques.cliques if len(clique) > order]  # of a fit before
     scores = np.empty(len(cliques))
     widest = max(16, _MOMENT_BYTES // (8 * max(problem.X.shape)) // 2**order)
     for part in row_blocks(len(cliques), widest):
@@ -252,7 +253,7 @@ def solve_cgm(
     cliques : CliqueSet
         Active cliques, one group per round.
     rounds : list of Round
-        What happened.
+        What happened, without rounds that were taken back.
     """
     begin = time.perf_counter()
     active: CliqueSet = problem.cliques if start is None else start.cliques
@@ -262,6 +263,8 @@ def solve_cgm(
     history: list[Checkpoint] = []
     rounds: list[Round] = []
     tol = max(control.tol, _ROUND_TOL)
+    before: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []  # of the last rounds
+    taken_back = False
     with worker_threads(n_threads) as pool:
         while True:
             current = replace(problem, cliques=active)
@@ -286,23 +289,29 @@ def solve_cgm(
                     gap=result.gap,
                     improvement=result.primal - lower,
                     hamming=hamming,
-                    n_iter=result.n_iter - n_before,
+                    n_iter=result.n_iter - sum(earlier.n_iter for earlier in rounds),
                     seconds=time.perf_counter() - begin,
                 )
             )
-            if result.status is Status.STOPPED:
+            if result.status is Status.STOPPED or taken_back:
                 break
+            if len(rounds) > 3 and _fell(rounds[-3].objective, rounds[-1].objective) <= rules.round_tol:
+                # Two rounds were useless: the one before them again, to the tolerance that was asked for.
+                taken_back, tol = True, control.tol
+                active, new, start = before[-2]
+                del rounds[-3:]
+                continue
             if (
                 len(active.cliques) >= most
                 or len(rounds) > rules.max_rounds
                 or violation <= control.tol * result.primal
-                or (len(rounds) > 3 and _fell(rounds[-3].objective, rounds[-1].objective) <= rules.round_tol)
             ):
                 if tol == control.tol:
                     break
-                tol = control.tol  # this round again, to the tolerance that was asked for
+                tol = control.tol  # this round again
                 rounds.pop()
                 continue
+            before = [*before[-1:], (active, new, start)]
             taken = set(active.cliques)
             room = min(rules.per_round, most - len(active.cliques))
             new = tuple(itertools.islice((candidates[c] for c in best if candidates[c] not in taken), room))
@@ -312,6 +321,7 @@ def solve_cgm(
 
 
 def _fell(before: float, now: float) -> float:
+    """Relative change of the objective."""
     return abs(now - before) / before if before > 0.0 else 0.0
 
 

@@ -226,10 +226,6 @@ def _solve_single(
     return replace(result, dual_coef=alpha * result.dual_coef)
 
 
-def _keep(part: Part, V: np.ndarray, allowed: float) -> None:
-    """Weights of the groups stay as they are."""
-
-
 def _flipped(known: Known, truth: np.ndarray) -> np.ndarray:
     """Mass of the wrong label, of one label."""
     return np.sum(known.mass * (known.labels[:, :, 0] != truth[:, None]), axis=1)
@@ -251,13 +247,10 @@ def _loop(
             groups.update(None, None, 0.0)
         moving = [part for part in parts if not part.done]
         for part in moving:
-            # Newton steps of the only part move t themselves. With several parts t waits until its own part of the gap
-            # is not small against theirs: far from their optimum they would pull it anywhere.
-            part.step(groups.update if len(parts) == 1 else _keep)
-        estimate = sum(part.gap if part.done else part.estimate for part in parts)
-        if any(part.W is None for part in moving):
-            groups.update(None, None, 0.0 if len(parts) == 1 else 0.3 * estimate)
-        return base_primal - base_dual + estimate
+            part.step(groups.update)
+        if any(part.W is None for part in moving):  # Newton steps move t themselves
+            groups.update(None, None, 0.0)
+        return base_primal - base_dual + sum(part.gap if part.done else part.estimate for part in parts)
 
     def certify() -> tuple[float, float]:
         for part in parts:

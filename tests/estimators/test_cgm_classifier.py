@@ -115,7 +115,7 @@ def test_no_clique_improves_by_more_than_it_says(rng):
         for each in model.rounds_:
             assert each.objective - each.improvement <= optimum * (1 + 1e-7)
             assert each.objective >= optimum * (1 - 1e-7)
-            assert each.improvement >= each.gap
+            assert 0.0 < each.improvement <= each.objective
         assert model.rounds_[0].improvement > 0.05 * optimum
         assert model.rounds_[-1].improvement <= 2.01e-4 * model.objective_
         assert_allclose(model.objective_, optimum, rtol=3e-4)
@@ -184,7 +184,7 @@ def test_rows_are_weighted_in_every_round(data, rng):
         ({"max_cliques": 2, "cliques_per_round": 4}, [0, 2]),
         ({"cliques_per_round": 100}, [0, 6]),
         ({"max_cliques": 100, "cliques_per_round": 4, "tol": 0.0, "max_iter": 30}, [0, 4, 6]),
-        ({"round_tol": 1.0}, [0, 1, 2, 3]),
+        ({"round_tol": 1.0}, [0, 1]),  # rounds 2 and 3 are taken back
     ],
     ids=str,
 )
@@ -232,16 +232,17 @@ def test_pairs_and_triples_compete(data):
 
 
 def test_rule_of_two_rounds_leaves_labels_alone(rng):
-    """After the edge between 0 and 1 nothing lowers the objective by 10 % in two rounds."""
+    """After the edge between 0 and 1 nothing lowers the objective by 10 % in two rounds: these are taken back."""
     X = rng.normal(size=(150, 6))
     Y = (X > 0).astype(int)
     Y[:, 1] = np.where(Y[:, 0] == 1, X[:, 1] > 0, X[:, 1] < 0)
     model = CGMClassifier(0.01, round_tol=0.1, tol=1e-2, random_state=0).fit(X, Y)
-    assert model.cliques_[0] == (0, 1)
-    objectives = [each.objective for each in model.rounds_]
-    assert len(objectives) == 4
-    assert abs(objectives[3] - objectives[1]) <= 0.1 * objectives[1] < 0.5 * (objectives[0] - objectives[1])
-    assert len(model.label_graph_.isolated) >= 1
+    assert model.cliques_ == [(0, 1)]
+    assert model.label_graph_.isolated == tuple(f"label_{k}" for k in range(2, 6))
+    first, last = (each.objective for each in model.rounds_)
+    assert last < first / 1.5
+    more = CGMClassifier(0.01, round_tol=0, max_cliques=3, tol=1e-2, random_state=0).fit(X, Y)
+    assert 0.9 * last <= more.objective_ <= last * (1 + 1e-2)
 
 
 def test_one_label_and_classes(rng):

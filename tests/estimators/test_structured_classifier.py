@@ -143,6 +143,17 @@ def test_fixed_graphs_reach_the_independent_optimum(alpha, groups, rng):
     assert model.objective_ >= optimum * (1 - 1e-7)
 
 
+def test_groups_across_connected_parts(rng):
+    """Parts are solved on their own, but share the weights of the groups."""
+    X, Y = make(rng, n=40, n_features=3, n_labels=6)
+    cliques, groups = [(0, 1), (1, 2), (3, 4), (4, 5)], [0, 1, 0, 2]
+    optimum, _, tables = structured_optimum(X, Y, cliques, groups, 0.05)
+    model = fit(X, Y, cliques, groups=groups, tol=1e-5)
+    assert_allclose(model.objective_, optimum, rtol=1e-4)
+    assert model.dual_objective_ <= optimum * (1 + 1e-7)
+    assert_allclose(model.clique_norms_, [np.linalg.norm(table) for table in tables], rtol=0.1, atol=0.05)
+
+
 def test_useless_groups_are_dropped_exactly(rng):
     """Label 3 is the parity of two coins, 2 is known from X and 4 is another coin: only the triple is worth weights."""
     X, coins = rng.normal(size=(120, 2)), rng.integers(0, 2, size=(120, 3))
