@@ -40,11 +40,14 @@ class Targets:
         Labels 0..L-1 for an indicator, the distinct values of a 1-D y otherwise.
     sparse : bool
         Whether predictions are returned as CSR.
+    names : tuple of str
+        Names of the labels: the columns of a DataFrame, the classes of a multiclass y; empty when there are none.
     """
 
     kind: str
     classes: np.ndarray
     sparse: bool
+    names: tuple[str, ...] = ()
 
     def decode(self, scores: np.ndarray, on: np.ndarray | None = None) -> np.ndarray | sp.csr_array:
         """Predictions in the caller's form.
@@ -220,10 +223,12 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
         Y = _with_labels(check_indicator(y, "y")).toarray()  # int8 before it is dense
         return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=True)
     refuse_label_sets(y, "y")
+    columns = tuple(str(name) for name in getattr(y, "columns", ()))
     y = check_array(y, dtype=None, ensure_2d=False, ensure_min_features=0, input_name="y")
     if y.ndim == 2 and (y.shape[1] != 1 or _is_binary(y)):
         Y = np.ascontiguousarray(dense_indicator(_with_labels(y), "y"))
-        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False)
+        names = columns if len(set(columns)) == Y.shape[1] else ()
+        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False, names=names)
     if y.ndim == 2:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected: taken as y.ravel()",
@@ -241,7 +246,8 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     if len(classes) == 1:
         return np.ones((len(y), 1), dtype=np.int8), Targets("constant", classes, sparse=False)
     kind = "binary" if len(classes) == 2 else "multiclass"
-    return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False)
+    names = tuple(str(name) for name in classes) if kind == "multiclass" else ()
+    return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False, names=names)
 
 
 def _is_binary(y: np.ndarray) -> bool:

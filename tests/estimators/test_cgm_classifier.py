@@ -342,7 +342,7 @@ def test_warm_start_with_other_features(data):
 
 
 def test_too_few_passes_are_told(data):
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=2\).*gap .* > tolerance") as caught:
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=2 in each round\).*gap .* > tolerance") as caught:
         model = fit(*data, max_iter=2, tol=1e-9, max_cliques=2)
     assert len(caught) == 1
     assert len(model.cliques_) == 2
@@ -388,3 +388,14 @@ def test_a_graph_that_grows_too_dense_for_exact_inference(rng):
     with pytest.raises(ValueError, match=r"inference='exact'.* width is 24, at most 22"):
         model.fit(X, Y)
     assert vars(model) == vars(CGMClassifier(**options))
+
+
+def test_a_row_of_hardly_any_weight_changes_nothing(data):
+    X, Y = data
+    weight = np.ones(len(X))
+    weight[3] = 1e-320
+    tiny = CGMClassifier(0.05, max_cliques=2, random_state=0).fit(X, Y, sample_weight=weight)
+    weight[3] = 0.0
+    without = CGMClassifier(0.05, max_cliques=2, random_state=0).fit(X, Y, sample_weight=weight)
+    assert tiny.cliques_ == without.cliques_
+    assert np.isfinite([each.improvement for each in tiny.rounds_]).all()

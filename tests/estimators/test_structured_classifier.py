@@ -528,3 +528,29 @@ def test_bounds_of_message_passing_are_counted(data):
     assert 0.0 <= found.certified <= 1.0
     exact = fit(X, Y, "full", inference="exact", tol=1e-4)
     assert_allclose(exact.objective_, optimum, rtol=2e-4)
+
+
+def test_wide_rows_are_learned_in_their_span(rng):
+    X, Y = rng.normal(size=(12, 40)), rng.integers(0, 2, (12, 3))
+    model = StructuredSVMClassifier(0.1, graph=[(0, 1), (1, 2)], tol=1e-7, random_state=0).fit(X, Y)
+    optimum, _, _ = structured_optimum(X, Y, [(0, 1), (1, 2)], [0, 0], 0.1)
+    assert_allclose(model.objective_, optimum, rtol=1e-6)
+    sparse = StructuredSVMClassifier(0.1, graph=[(0, 1), (1, 2)], tol=1e-7, random_state=0).fit(sp.csr_array(X), Y)
+    assert_allclose(model.coef_, sparse.coef_, atol=1e-2 * np.abs(sparse.coef_).max())
+
+
+def test_names_of_labels_come_from_y(rng):
+    pd = pytest.importorskip("pandas")
+    X, Y = rng.normal(size=(40, 4)), rng.integers(0, 2, (40, 3))
+    model = StructuredSVMClassifier(0.1, graph="full", random_state=0)
+    frame = pd.DataFrame(Y, columns=["sea", "sky", "city"])
+    assert model.fit(X, frame).label_graph_.label_names == ("sea", "sky", "city")
+    assert model.fit(X, Y).label_graph_.label_names == ("label_0", "label_1", "label_2")
+    classes = np.array(["a", "b", "c", "d"])[rng.integers(0, 4, 40)]
+    assert model.fit(X, classes).label_graph_.label_names == tuple("abcd")
+
+
+def test_warning_names_inexact_inference(rng):
+    X, Y = rng.normal(size=(30, 3)), rng.integers(0, 2, (30, 4))
+    with pytest.warns(ConvergenceWarning, match="inference='mplp' is not exact on this graph"):
+        StructuredSVMClassifier(1e-3, graph="full", inference="mplp", tol=1e-9, max_iter=3, random_state=0).fit(X, Y)

@@ -251,3 +251,28 @@ def test_bad_potentials():
                 method(bad)
     with pytest.raises(ValueError, match=r"labels must be uint8 of shape \(4, 3\), got int64"):
         engine.score(good, np.zeros((4, 3), dtype=np.int64))
+
+
+@pytest.mark.parametrize("forbidden", [-1e6, -1e9, -1e12])
+def test_forbidden_states_do_not_hide_what_is_best(forbidden):
+    """Potentials of very different size: what rounding of the large ones may hide is not called certified."""
+    rng = np.random.default_rng(0)
+    pairs = list(itertools.combinations(range(16), 2))
+    potentials = np.concatenate(
+        [rng.standard_normal((10, 16)), 0.5 * rng.standard_normal((10, 4 * len(pairs)))], axis=1
+    )
+    potentials[:, 16 + 3 :: 28] = forbidden  # state 11 of every seventh pair
+    found = Inference(16, pairs).map(potentials)
+    exact = Inference(16, pairs, "exact").map(potentials)
+    np.testing.assert_allclose(found[1], exact[1], rtol=1e-9)
+
+
+def test_search_that_is_given_up_is_no_worse_than_sweeps():
+    rng = np.random.default_rng(1)
+    pairs = list(itertools.combinations(range(30), 2))
+    potentials = rng.standard_normal((5, 30 + 4 * len(pairs)))
+    _, score, bound = Inference(30, pairs, max_nodes=5).map(potentials)
+    _, swept_score, swept_bound = Inference(30, pairs, "mplp").map(potentials)
+    assert (bound <= swept_bound + 1e-9).all()
+    assert (score >= swept_score - 1e-9).all()
+    assert (bound > score).any()

@@ -49,7 +49,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         "warm_start": ["boolean"],
     }
 
-    # Advice that ends the convergence warning.
+    # What max_iter is the limit of, and advice that ends the convergence warning.
+    _per: ClassVar[str] = ""
     _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
 
     @abstractmethod
@@ -184,8 +185,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     def _convergence_message(self, result: Result) -> str:
         return (
-            f"{type(self).__name__} stopped after {result.n_iter} iterations (max_iter={self.max_iter}): duality gap "
-            f"{result.gap:.1e} > tolerance {result.tol_abs:.1e} (tol={self.tol:g} times the objective "
+            f"{type(self).__name__} stopped after {result.n_iter} iterations (max_iter={self.max_iter}{self._per}): "
+            f"duality gap {result.gap:.1e} > tolerance {result.tol_abs:.1e} (tol={self.tol:g} times the objective "
             f"{result.primal:.4g}); {result.status.value}. {self._advice}"
         )
 

@@ -36,7 +36,7 @@ class CGMClassifier(StructuredClassifier):
     clique_order : int, default=2
         Largest order of a clique; all cliques of order 2 up to it compete.
     max_cliques : int or None, default=None
-        Most cliques.
+        Most cliques; those of a warm start stay in any case.
     max_rounds : int, default=50
         Most rounds after the first, which learns labels on their own.
     round_tol : float, default=0.05
@@ -117,6 +117,7 @@ class CGMClassifier(StructuredClassifier):
     [(0, 1), (0, 2), (0, 3), (0, 4)]
     """
 
+    _per = " in each round"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StructuredClassifier._parameter_constraints,
         "cliques_per_round": [Interval(Integral, 1, None, closed="left")],

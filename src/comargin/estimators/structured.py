@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import TrainingData, kernel_view, validate_features
+from .._validation import Matrix, TrainingData, kernel_view, validate_features
 from ..graphs import LabelGraph, chow_liu_tree
 from ..inference import Inference, MapResult
 from ..problems.cliques import CliqueSet, check_cliques
@@ -26,6 +26,8 @@ from ._base import Interval, MultilabelClassifier, StrOptions
 
 # Rows whose potentials are in memory together, in prediction.
 _BLOCK_BYTES = 2**26
+# Share of all weight below which a row counts as one without: its inverse must be a number.
+_SMALLEST_MASS = 1e-100
 
 
 class StructuredClassifier(MultilabelClassifier):
@@ -56,8 +58,13 @@ class StructuredClassifier(MultilabelClassifier):
         weight, cost = self._weights(data)
         Y = data.Y.astype(np.uint8)
         n_labels = Y.shape[1]
-        problem = StructuredProblem(data.X, Y, weight / weight.sum(), cost, CliqueSet(n_labels), float(self.alpha))
+        mass = weight / weight.sum()
+        mass[mass < _SMALLEST_MASS] = 0.0
+        X, basis = _in_row_space(data.X)
+        problem = StructuredProblem(X, Y, mass, cost, CliqueSet(n_labels), float(self.alpha))
         result, cliques, attributes = self._learn(problem, weight, start)
+        if basis is not None:
+            result = replace(result, coef=result.coef @ basis.T)
         norms = cliques.clique_lengths(np.vecdot(result.coef, result.coef))
         coef, intercept = self._split(result.coef)
         tables = [slice(a, b) for a, b in itertools.pairwise(cliques.column)]
@@ -72,11 +79,17 @@ class StructuredClassifier(MultilabelClassifier):
             "clique_coef_": [coef[table] for table in tables],
             "clique_intercept_": [intercept[table] for table in tables],
             "clique_norms_": norms,
-            "label_graph_": _label_graph(cliques, norms),
+            "label_graph_": _label_graph(cliques, norms, data.targets.names),
             "_column_coef": np.ascontiguousarray(coef[columns]),
             "_column_intercept": intercept[columns],
             "_inference_engine": engine,
         }
+
+    def _convergence_message(self, result: Result) -> str:
+        message = super()._convergence_message(result)
+        if self._engine(result.dual_coef.cliques).exact:
+            return message
+        return f"{message} inference={self.inference!r} is not exact on this graph: part of the gap may be its."
 
     def _engine(self, cliques: CliqueSet) -> Inference:
         """Inference on given cliques."""
@@ -140,13 +153,24 @@ class StructuredClassifier(MultilabelClassifier):
         return MapResult(labels, score, bound)
 
 
-def _label_graph(cliques: CliqueSet, norms: np.ndarray) -> LabelGraph:
+def _in_row_space(X: Matrix) -> tuple[Matrix, np.ndarray | None]:
+    """Rows in an orthonormal basis of their span, and the basis (n_features, n_samples), when that is much smaller.
+
+    Weights are sums of rows and norms do not see the basis, so the problem is the same.
+    """
+    if not isinstance(X, np.ndarray) or X.shape[1] <= 2 * X.shape[0]:
+        return X, None
+    basis, triangle = np.linalg.qr(X.T)
+    return np.ascontiguousarray(triangle.T), basis
+
+
+def _label_graph(cliques: CliqueSet, norms: np.ndarray, names: tuple[str, ...]) -> LabelGraph:
     """Pairs of labels, weighted by the length of the weights of all cliques that hold both."""
     squares = np.zeros((cliques.n_labels, cliques.n_labels))
     for clique, norm in zip(cliques.cliques, norms, strict=True):
         for j, k in itertools.permutations(clique, 2):
             squares[j, k] += norm**2
-    return LabelGraph(np.sqrt(squares))
+    return LabelGraph(np.sqrt(squares), names if len(set(names)) == cliques.n_labels else ())
 
 
 class StructuredSVMClassifier(StructuredClassifier):
@@ -211,7 +235,8 @@ class StructuredSVMClassifier(StructuredClassifier):
     label_graph_ : LabelGraph
         The graph with these lengths as weights.
     objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the dual and the primal objective.
+        The certificate: the optimum lies between the dual and the primal objective. Where inference is not exact the
+        primal is taken from its bounds, and so is an upper bound of the objective.
     history_ : list of Checkpoint
         Certified moments of the fit.
     n_iter_ : int
@@ -225,6 +250,8 @@ class StructuredSVMClassifier(StructuredClassifier):
 
     Notes
     -----
+    Scale the features, e.g. by ``StandardScaler``: with very different or large ones fits take long.
+
     ``predict`` gives the labeling of the highest score; ``decision_function`` the max-marginal difference of every
     label, the best score with the label on minus the best with it off.
 

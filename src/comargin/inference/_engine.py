@@ -266,12 +266,32 @@ class Inference:
         for plan, block in self._eliminations:
             eliminate(potentials, rows, plan, block, labels)
         for search in self._searches:
-            _, own_gap = self._search(search, potentials, rows, -1, labels)
+            own_score, own_gap = self._search(search, potentials, rows, -1, labels)
             if search.fallback is not None:
                 eliminate(potentials, np.flatnonzero(own_gap), *search.fallback, labels)
             else:
+                self._sweep_on(search, potentials, np.flatnonzero(own_gap), labels, own_score, own_gap)
                 gap += own_gap
         return labels, gap
+
+    def _sweep_on(
+        self,
+        search: _Search,
+        potentials: np.ndarray,
+        rows: np.ndarray,
+        labels: np.ndarray,
+        score: np.ndarray,
+        gap: np.ndarray,
+    ) -> None:
+        """MPLP to its end where the search was given up, which began it before that: the better of both is kept."""
+        if self._min_progress == 0.0 or len(rows) == 0:
+            return
+        swept, swept_score, swept_gap = labels.copy(), np.empty_like(score), np.empty_like(gap)
+        solve_rows(potentials, rows, search.component, -1, self.max_sweeps, 0.0, 0, swept, swept_score, swept_gap)
+        bound = np.minimum(score[rows] + gap[rows], swept_score[rows] + swept_gap[rows])
+        better = rows[swept_score[rows] > score[rows]]
+        labels[better], score[better] = swept[better], swept_score[better]
+        gap[rows] = np.maximum(bound - score[rows], 0.0)
 
     def _search(
         self, search: _Search, potentials: np.ndarray, rows: np.ndarray, fixed: int, labels: np.ndarray

@@ -25,6 +25,8 @@ from ._jit import kernel
 # what a sweep may lower the bound by and still have done nothing.
 ROUNDING = 1e-12
 _STANDSTILL = 1e-15
+# As a fraction of the potentials that the best labels add up: rounding beyond it is no proof.
+_DOUBT = 1e-7
 
 
 @kernel
@@ -204,7 +206,19 @@ def solve_rows(potentials, rows, component, fixed, max_sweeps, min_progress, max
         for k in range(n_members):
             labels[i, component.label[k]] = best_y[k]
         score[i] = best
-        gap[i] = bound - best if bound - best > rounding else 0.0
+        # What was pruned as rounding is, unless other potentials are so much larger than those of the best labels that
+        # it may be much of their score.
+        component_score(row, component, best_y, state)
+        size, smallest = 0.0, np.inf
+        for k in range(n_members):
+            potential = abs(row[component.label[k]])
+            size += potential * best_y[k]
+            smallest = min(smallest, potential) if potential > 0.0 else smallest
+        for c in range(n_cliques):
+            size += abs(row[component.column[c] + state[c]])
+        size = max(size, smallest)  # they may add up nothing
+        open_to_doubt = bound - best > rounding or rounding > _DOUBT * size
+        gap[i] = max(bound - best, rounding) if open_to_doubt else 0.0
 
 
 @kernel

@@ -122,7 +122,7 @@ def run_loop(
             if not math.isfinite(point.gap):
                 raise FloatingPointError(
                     f"the objective is not finite after {n_iter} iterations (primal {primal}, dual {dual}): "
-                    "scale the features, or lower C, the weights or the kernel's gamma and degree"
+                    "scale the features, regularise more, or lower the weights or the kernel's gamma and degree"
                 )
             if control.callback is not None and control.callback(point):
                 status = Status.STOPPED

@@ -34,7 +34,7 @@ _OLDEST = 10
 _LAST_CAPACITY = 64
 # Newton's method is tried after so many passes, when more than so many are expected, for at most so many products with
 # all rows; when these are too few, with more after some passes.
-_PASSES_FIRST, _TOO_MANY, _NEWTON_WORK = 20, 200, 3000.0
+_PASSES_FIRST, _TOO_MANY, _NEWTON_WORK, _MOST_NEWTON_WORK = 20, 200, 3000.0, 24000.0
 # The rate of passes is taken over at least so many.
 _RATE_PASSES = 10
 # First proximal parameter, times the mean mass of a row.
@@ -248,7 +248,7 @@ class Part:
         if self.W is not None:  # going on with Newton steps as long as they help
             if gap > 0.5 * before:
                 self.newton_from = self.n_passes + _PASSES_FIRST
-                self.newton_work *= 2.0
+                self.newton_work = min(2.0 * self.newton_work, _MOST_NEWTON_WORK)
             self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
             return
         if 0.0 < self.estimate <= allowed < gap:  # looked solved, and was not

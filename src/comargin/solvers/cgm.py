@@ -295,7 +295,8 @@ def solve_cgm(
             )
             if result.status is Status.STOPPED or taken_back:
                 break
-            if len(rounds) > 3 and _fell(rounds[-3].objective, rounds[-1].objective) <= rules.round_tol:
+            fell = _fell(rounds[-3].objective, rounds[-1].objective) if len(rounds) > 3 else np.inf
+            if rules.round_tol > 0.0 and fell <= rules.round_tol:
                 # Two rounds were useless: the one before them again, to the tolerance that was asked for.
                 taken_back, tol = True, control.tol
                 active, new, start = before[-2]
@@ -321,8 +322,8 @@ def solve_cgm(
 
 
 def _fell(before: float, now: float) -> float:
-    """Relative change of the objective."""
-    return abs(now - before) / before if before > 0.0 else 0.0
+    """What the objective fell by, as a fraction."""
+    return (before - now) / before if before > 0.0 else 0.0
 
 
 def _violation(problem: StructuredProblem, score_of: dict[tuple[int, ...], float], best: float) -> float:
@@ -339,8 +340,8 @@ def _expected_loss(problem: StructuredProblem, dual: StructuredDual) -> float:
     for labels, known in zip(dual.parts, dual.known, strict=True):
         truth = problem.Y[:, labels]
         costs = np.where(truth > 0, problem.cost[1, labels], problem.cost[0, labels])
-        wrong = known.labels != truth[:, None]
-        total += float(np.einsum("ip,ipk,ik->", known.mass, wrong, costs))
+        for p in range(known.mass.shape[1]):
+            total += float(known.mass[:, p] @ np.sum(costs * (known.labels[:, p] != truth), axis=1))
     return total
 
 
