@@ -81,7 +81,8 @@ class Part:
         self.newton_work = _NEWTON_WORK
         self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
         self.optimism = 1.0  # how many times larger the gap was than its estimate
-        self.primal, self.dual, self.loss, self.passes_to_go = np.inf, -np.inf, np.inf, np.inf
+        self.primal, self.dual, self.loss = np.inf, -np.inf, np.inf
+        self.passes_to_go = np.inf if newton_first else 0.0  # not known yet
         self.estimate, self.certified = np.inf, False
         self._refresh()
 
@@ -245,6 +246,8 @@ class Part:
         """Passes that are still needed if the gap goes on shrinking as it did; ``before`` is the gap certified last."""
         gap, n_passes = self.gap, self.n_passes - self.anchor[0]
         allowed = 0.5 * tolerance(self.tol, self.primal)
+        if self.n_passes == 0:  # passes begin without the weights of a start, and may lose some of it
+            return
         if self.W is not None:  # going on with Newton steps as long as they help
             if gap > 0.5 * before:
                 self.newton_from = self.n_passes + _PASSES_FIRST
@@ -253,8 +256,10 @@ class Part:
             return
         if 0.0 < self.estimate <= allowed < gap:  # looked solved, and was not
             self.optimism = min(self.optimism * gap / self.estimate, 100.0)
-        if n_passes >= _RATE_PASSES:  # over fewer passes the gap may well rise
-            shrinkage = np.log(self.anchor[1] / gap) if 0.0 < gap < self.anchor[1] < np.inf else 0.0
+        if self.anchor[1] == np.inf:
+            self.anchor = (self.n_passes, gap)
+        elif n_passes >= _RATE_PASSES:  # over fewer passes the gap may well rise
+            shrinkage = np.log(self.anchor[1] / gap) if 0.0 < gap < self.anchor[1] else 0.0
             ahead = np.log(gap / allowed) if 0.0 < allowed < gap else 0.0
             self.passes_to_go = n_passes * ahead / shrinkage if shrinkage > 0.0 else np.inf
             self.anchor = (self.n_passes, gap)
