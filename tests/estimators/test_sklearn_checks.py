@@ -15,10 +15,10 @@ LEARNERS = [
     M3LClassifier(kernel="precomputed"),
     M3LClassifier(solver="smo", max_iter=10_000),
     StructuredSVMClassifier(alpha=0.01),
-    StructuredSVMClassifier(alpha=0.1, tol=1e-11, max_iter=100_000),
+    StructuredSVMClassifier(alpha=1.0, tol=1e-10, max_iter=100_000),
     CGMClassifier(alpha=0.01),
     # all pairs at once: which of several optimal duals ranks them depends on how often a row is there
-    CGMClassifier(alpha=0.1, cliques_per_round=3, tol=1e-11, max_iter=100_000),
+    CGMClassifier(alpha=1.0, cliques_per_round=3, tol=1e-10, max_iter=100_000),
     M3LClassifierCV(Cs=[0.1, 1.0]),
     M3LClassifierCV(Cs=[0.1, 1.0], tol=1e-10, path_tol=1e-10, max_iter=100_000),
 ]
