@@ -447,7 +447,7 @@ def test_ctrl_c_ends_a_long_path(tmp_path):
         )
     )
     process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout.readline().strip() == "running"
+    assert process.stdout.readline().startswith("running")  # from several folds at once
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert out.splitlines()[-1] == "interrupted", err
