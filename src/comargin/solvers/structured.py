@@ -2,7 +2,8 @@
 
 Labels without cliques are independent hinge-loss SVMs, solved by the row-block method of M3L: with U_il = m_i / lambda
 and the costs as targets its objective is 2/lambda times theirs. Parts with cliques are solved by passes and Newton
-steps (``_structured_part.py``). They share only the weights t of the groups, which move between the steps.
+steps (``_structured_part.py``). With several groups there is one such part, and the weights t of the
+groups move with its steps.
 """
 
 from __future__ import annotations
