@@ -4,10 +4,14 @@ The base classes are public for learners of your own: see ``docs/own_learner.md`
 """
 
 from ._base import Interval, LinearMultilabelClassifier, MultilabelClassifier, StrOptions
+from ._tune_result import TuneResult, TuneStep
+from ._tuning import tune
 from ._warmup import warmup
 from .cgm import CGMClassifier
 from .m3l import M3LClassifier
 from .m3l_cv import M3LClassifierCV
+from .rank_cvm import RankCVMClassifier
+from .rank_svm import RankSVMClassifier
 from .structured import StructuredClassifier, StructuredSVMClassifier
 from .zero_shot import ZeroShotClassifier
 
@@ -18,9 +22,14 @@ __all__ = [
     "M3LClassifier",
     "M3LClassifierCV",
     "MultilabelClassifier",
+    "RankCVMClassifier",
+    "RankSVMClassifier",
     "StrOptions",
     "StructuredClassifier",
     "StructuredSVMClassifier",
+    "TuneResult",
+    "TuneStep",
     "ZeroShotClassifier",
+    "tune",
     "warmup",
 ]

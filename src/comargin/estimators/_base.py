@@ -54,15 +54,15 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
 
     @abstractmethod
-    def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: Any) -> tuple[Result, dict[str, Any]]:
         """Learn from canonical data.
 
         Parameters
         ----------
         data : TrainingData
             Canonical features, indicator and weights.
-        start : ndarray or None
-            ``dual_coef`` of the fit before, of the same shape as the new one, when this is a warm start.
+        start : object with a shape, or None
+            ``dual_coef`` of the fit before, of the same shape as the new indicator, when this is a warm start.
 
         Returns
         -------
@@ -106,23 +106,27 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             result, attributes = self._solve(data, previous)
             self.classes_ = data.targets.classes
             self._targets = data.targets
-            self.objective_ = result.primal
-            self.dual_objective_ = result.dual
-            self.duality_gap_ = result.gap
-            self.history_ = list(result.history)
-            self.n_iter_ = result.n_iter
+            self._adopt(result, attributes)
             if self.warm_start:
                 self._dual_start = result.dual_coef
             else:
                 self.__dict__.pop("_dual_start", None)
-            for name in getattr(self, "_own_attributes", ()):  # another kernel may leave others behind
-                delattr(self, name)
-            self._own_attributes = tuple(attributes)
-            for name, value in attributes.items():
-                setattr(self, name, value)
         if result.status in (Status.MAX_ITER, Status.STALLED):
             warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
         return self
+
+    def _adopt(self, result: Result, attributes: dict[str, Any]) -> None:
+        """Become the model of a solver's result: the certificate, and the learner's own attributes."""
+        self.objective_ = result.primal
+        self.dual_objective_ = result.dual
+        self.duality_gap_ = result.gap
+        self.history_ = list(result.history)
+        self.n_iter_ = result.n_iter
+        for name in getattr(self, "_own_attributes", ()):  # another kernel may leave others behind
+            delattr(self, name)
+        self._own_attributes = tuple(attributes)
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Score of every label; positive means on.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from .._validation import Matrix
+from .._validation import Matrix, validate_features
 from ..problems.gram import Gram
 from ..problems.rows import row_blocks, squared_lengths
+from ._base import Interval, MultilabelClassifier, StrOptions
 
 # Rounding allowed in a kernel matrix the user gives, relative to its largest diagonal entry.
 _ASYMMETRY = 1e-6  # float32 is enough
@@ -21,6 +23,66 @@ _INDEFINITE = 1e-6
 _ROWS_CHECKED = 1000
 # Entries of a block of kernel values in prediction.
 _BLOCK_SIZE = 2**23
+
+
+class KernelMultilabelClassifier(MultilabelClassifier):
+    """Base of learners with a kernel: its parameters, the support rows, and scores from them."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **MultilabelClassifier._parameter_constraints,
+        "kernel": [StrOptions({"linear", "rbf", "poly", "precomputed"}), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "coef0": [Interval(Real, 0, None, closed="left")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def _kernel_attributes(
+        self, function: KernelFunction, X: Matrix, coef: np.ndarray, intercept: np.ndarray
+    ) -> dict[str, Any]:
+        """Fitted attributes for coefficients of all training rows.
+
+        Parameters
+        ----------
+        function : KernelFunction
+            The kernel.
+        X : ndarray or csr_array of shape (n_samples, n_features)
+            Training rows.
+        coef : ndarray of shape (n_labels, n_samples)
+            Their coefficients.
+        intercept : ndarray of shape (n_labels,)
+            Added to the scores.
+
+        Returns
+        -------
+        dict
+            ``support_``, ``support_vectors_``, ``dual_coef_``, ``intercept_``, with a linear kernel ``coef_`` too.
+        """
+        support = np.flatnonzero(coef.any(axis=0))
+        dual_coef = np.ascontiguousarray(coef[:, support])
+        attributes = {
+            "support_": support,
+            "support_vectors_": None if function.kernel == "precomputed" else X[support],
+            "dual_coef_": dual_coef,
+            "intercept_": intercept,
+            "_kernel_function": function,
+        }
+        if function.kernel == "linear":
+            attributes["coef_"] = np.asarray((X[support].T @ dual_coef.T).T)
+        return attributes
+
+    def _scores(self, X: Any) -> np.ndarray:
+        X = validate_features(self, X)
+        if hasattr(self, "coef_"):
+            return np.asarray(X @ self.coef_.T) + self.intercept_
+        scores = self._kernel_function.scores(X, self.support_vectors_, self.support_, self.dual_coef_)
+        return scores + self.intercept_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
 
 
 @dataclass(frozen=True)

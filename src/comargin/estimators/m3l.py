@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import Matrix, TrainingData, kernel_view, validate_features
+from .._validation import TrainingData, kernel_view
 from ..graphs import LabelGraph, smoothed_correlation
 from ..problems.label_prior import PriorPart, identity_prior, split_prior
 from ..problems.m3l import M3LKernelProblem, M3LProblem
@@ -19,10 +19,10 @@ from ..solvers.m3l import label_blocks, solve_m3l
 from ..solvers.m3l_dcd import solve_m3l_dcd
 from ..solvers.m3l_kernel import solve_m3l_kernel
 from ._base import Interval, LinearMultilabelClassifier, StrOptions
-from ._kernels import KernelFunction, kernel_function
+from ._kernels import KernelMultilabelClassifier, kernel_function
 
 
-class M3LClassifier(LinearMultilabelClassifier):
+class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     r"""Max-margin multi-label classifier with correlated labels, linear or kernel, solved to a certified optimum.
 
     Minimises, over weights :math:`z_l` of every label (the columns of Z),
@@ -143,11 +143,7 @@ class M3LClassifier(LinearMultilabelClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
-        "kernel": [StrOptions({"linear", "rbf", "poly", "precomputed"}), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "coef0": [Interval(Real, 0, None, closed="left")],
-        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        **KernelMultilabelClassifier._parameter_constraints,
         "solver": [StrOptions({"auto", "dcd", "smo"})],
         "class_weight": [None, StrOptions({"balanced"}), dict, list],
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
@@ -234,7 +230,8 @@ class M3LClassifier(LinearMultilabelClassifier):
             result = solve_m3l_kernel(
                 problem, cache, self._control(), n_threads=self._n_threads(), start=start, scheme=scheme
             )
-            return result, self._kernel_attributes(function, data.X, result.coef)
+            intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
+            return result, self._kernel_attributes(function, data.X, result.coef, intercept)
 
         return solve_kernel
 
@@ -244,34 +241,6 @@ class M3LClassifier(LinearMultilabelClassifier):
 
     def _appends_constant(self) -> bool:
         return self.fit_intercept and self._in_feature_space()
-
-    def _kernel_attributes(self, function: KernelFunction, X: Matrix, coef: np.ndarray) -> dict[str, Any]:
-        support = np.flatnonzero(coef.any(axis=0))
-        dual_coef = np.ascontiguousarray(coef[:, support])
-        precomputed = function.kernel == "precomputed"
-        attributes = {
-            "support_": support,
-            "support_vectors_": None if precomputed else X[support],
-            "dual_coef_": dual_coef,
-            "intercept_": dual_coef.sum(axis=1) if self.fit_intercept else np.zeros(len(dual_coef)),
-            "_kernel_function": function,
-        }
-        if function.kernel == "linear":
-            attributes["coef_"] = np.asarray((X[support].T @ dual_coef.T).T)
-        return attributes
-
-    def _scores(self, X: Any) -> np.ndarray:
-        if hasattr(self, "coef_"):
-            return super()._scores(X)
-        X = validate_features(self, X)
-        scores = self._kernel_function.scores(X, self.support_vectors_, self.support_, self.dual_coef_)
-        return scores + self.intercept_
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
-        return tags
 
     def _prior(self, data: TrainingData) -> tuple[PriorPart, ...]:
         """R, checked and split into the parts that are solved on their own."""

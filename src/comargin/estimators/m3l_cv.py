@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import sys
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import wait
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import get_scorer
-from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import TrainingData
-from ..metrics import scorers
-from ..model_selection import MultilabelStratifiedKFold
 from ..solvers import Checkpoint, Result, Status
-from ..solvers._threads import worker_threads
 from ._base import Interval
 from ._kernels import kernel_function
+from ._path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, run_all, scorer_named, takes_weight
 from .m3l import M3LClassifier
 
 # Range of the default Cs, times 1 / mean_i K_ii. With micro-F1 the best C of 13 published data sets lies between 0.1
 # and 30: with dense, standardised features 0.1 to 10 (cal500, digits, emotions, flags, mediamill, scene, yeast), with
 # sparse ones 3 to 30 (bibtex, corel5k, enron, plant, rcv1subset1, tmc2007-500).
 _RANGE = (0.01, 100.0)
-_UNCONVERGED = (Status.MAX_ITER, Status.STALLED)
 # Parameters that M3LClassifier does not have.
 _OWN = ("Cs", "cv", "scoring", "refit", "path_tol")
-# Scores that differ by rounding alone are equal.
-_TIE = 1e-12
 
 
 class M3LClassifierCV(M3LClassifier):
@@ -242,21 +233,18 @@ class M3LClassifierCV(M3LClassifier):
     def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
         Cs = self._values(data)
         y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
-        cv = MultilabelStratifiedKFold(5 if self.cv is None else int(self.cv)) if _is_count(self.cv) else self.cv
-        folds = [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(data.X, y)]
-        if not folds or not all(len(train) and len(test) for train, test in folds):
-            raise ValueError("cv must give at least one split, each with rows to train on and rows to test")
+        folds = folds_of(5 if self.cv is None else self.cv, data.X, y)
         rng = check_random_state(self.random_state)
         seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.randint(2**31))
         began = time.perf_counter()
         scores, converged = self._scores_of_path(data, y, Cs, folds, seed)
-        best, best_score = self._best(scores)
+        best, mean = best_of(scores, f"scoring={self.scoring!r}")
         choice = {
             "C_": float(Cs[best]),
             "Cs_": Cs,
             "scores_": scores,
             "best_index_": best,
-            "best_score_": best_score,
+            "best_score_": float(mean[best]),
             "converged_": converged,
         }
         if self.refit:
@@ -293,11 +281,11 @@ class M3LClassifierCV(M3LClassifier):
         return M3LClassifier(C=C, **(params | changes))
 
     def _scores_of_path(
-        self, data: TrainingData, y: Any, Cs: np.ndarray, folds: list[tuple[np.ndarray, np.ndarray]], seed: int
+        self, data: TrainingData, y: Any, Cs: np.ndarray, folds: Folds, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Score of every fold and C, and which of the fits met the tolerance."""
         scorer = _scorer(self.scoring, data.targets.kind)
-        weighted = np.ptp(data.sample_weight) > 0.0 and "sample_weight" in inspect.signature(scorer).parameters
+        weighted = np.ptp(data.sample_weight) > 0.0 and takes_weight(scorer)
         features = data.X[:, : self.n_features_in_]  # without the constant one
         pairwise = get_tags(self).input_tags.pairwise
         scores, converged = np.full((len(folds), len(Cs)), np.nan), np.ones((len(folds), len(Cs)), dtype=bool)
@@ -305,8 +293,6 @@ class M3LClassifierCV(M3LClassifier):
         n_threads = self._n_threads()
 
         def run(fold: int) -> None:
-            if stop.is_set():
-                return
             train, test = folds[fold]
             part = TrainingData(
                 data.X[np.ix_(train, train)] if pairwise else data.X[train],
@@ -325,49 +311,17 @@ class M3LClassifierCV(M3LClassifier):
                 verbose=0,
                 callback=lambda point: stop.is_set(),
             )
-            # What a scorer may look at.
-            model._targets, model.classes_, model.n_features_in_ = data.targets, data.targets.classes, X_test.shape[1]
-            solve, dual = model._prepare(part), None
-            for k, C in enumerate(Cs):
-                result, attributes = solve(C, dual)
+            model.n_features_in_ = X_test.shape[1]  # what `predict` compares with
+            for k, result in enumerate(fit_path(model, part, Cs)):
                 if stop.is_set():
                     return
-                for name, value in attributes.items():
-                    setattr(model, name, value)
-                model.set_params(C=C)
                 scores[fold, k] = scorer(model, X_test, y[test], **weight)
-                converged[fold, k] = result.status not in _UNCONVERGED
-                dual = result.dual_coef
-                show(f"fold {fold + 1}  C {C:g}  score {scores[fold, k]:.4g}")
+                converged[fold, k] = result.status not in UNCONVERGED
+                show(f"fold {fold + 1}  C {Cs[k]:g}  score {scores[fold, k]:.4g}")
 
-        def run_or_stop_all(fold: int) -> None:
-            try:
-                run(fold)
-            except BaseException:
-                stop.set()
-                raise
-
-        show = _Progress(self.verbose, scores.size, type(self).__name__)
-        with worker_threads(min(n_threads, len(folds))) as pool:
-            try:
-                futures = [pool.submit(run_or_stop_all, fold) for fold in range(len(folds))]
-                # A wait without end misses a Ctrl-C that comes just before it.
-                while wait(futures, timeout=0.1).not_done:
-                    pass
-            finally:
-                stop.set()  # after Ctrl-C: the threads end at their next checkpoint
-        for future in futures:
-            future.result()
+        show = Progress(self.verbose, scores.size, type(self).__name__)
+        run_all([partial(run, fold) for fold in range(len(folds))], n_threads, stop)
         return scores, converged
-
-    def _best(self, scores: np.ndarray) -> tuple[int, float]:
-        """Index and mean score of the best C."""
-        defined = np.isfinite(scores).all(axis=1)
-        if not defined.any():
-            raise ValueError(f"scoring={self.scoring!r} is not finite in any fold: choose another measure or cv")
-        mean = scores[defined].mean(axis=0)
-        best = int(np.argmax(mean >= mean.max() - _TIE * abs(mean.max())))
-        return best, float(mean[best])
 
     def _convergence_message(self, result: Result) -> str:
         failed = int(np.count_nonzero(~self.converged_))
@@ -392,42 +346,8 @@ class M3LClassifierCV(M3LClassifier):
         return super()._scores(X)
 
 
-def _is_count(cv: Any) -> bool:
-    return cv is None or isinstance(cv, Integral)
-
-
 def _scorer(scoring: Any, kind: str) -> Callable[..., float]:
     """The scorer a name stands for; ``kind`` is that of the targets."""
     if scoring is None:
         scoring = "micro_f1" if kind == "indicator" else "accuracy"
-    if not isinstance(scoring, str):
-        return scoring
-    try:
-        return scorers[scoring]
-    except KeyError as not_ours:
-        try:
-            return get_scorer(scoring)
-        except ValueError:
-            raise ValueError(f"scoring: {not_ours.args[0]}; nor is it a scorer of scikit-learn") from None
-
-
-class _Progress:
-    """Tells on stderr that one more fit is done: a bar on a terminal, lines elsewhere, nothing when silent."""
-
-    def __init__(self, verbose: int, total: int, title: str) -> None:
-        self.verbose, self.total, self.title = verbose, total, title
-        self.done, self.began, self.lock = 0, time.perf_counter(), threading.Lock()
-
-    def __call__(self, text: str) -> None:
-        if not self.verbose:
-            return
-        with self.lock:  # folds tell from their threads
-            self.done += 1
-            head, seconds = f"{self.title}: {self.done}/{self.total}", time.perf_counter() - self.began
-            if sys.stderr.isatty():
-                bar = "#" * round(20 * self.done / self.total)
-                end = "\n" if self.done == self.total else ""
-                sys.stderr.write(f"\r\x1b[K{head} [{bar:20}] {text}  {seconds:.1f} s{end}")
-            else:
-                sys.stderr.write(f"{head}  {text}  {seconds:.1f} s\n")
-            sys.stderr.flush()
+    return scorer_named(scoring, "scoring") if isinstance(scoring, str) else scoring

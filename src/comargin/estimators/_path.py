@@ -1,0 +1,232 @@
+"""What searches by cross-validation share: folds, the path over C, threads that Ctrl-C ends, the choice, progress."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import wait
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn import config_context, get_config
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+
+from .._validation import TrainingData
+from ..metrics import scorers
+from ..model_selection import MultilabelStratifiedKFold
+from ..solvers import Result, Status
+from ..solvers._threads import worker_threads
+from ._base import MultilabelClassifier
+
+Folds = list[tuple[np.ndarray, np.ndarray]]
+
+# A solver that was stopped by a callback, or met its tolerance, did what was asked for.
+UNCONVERGED = (Status.MAX_ITER, Status.STALLED)
+# Scores that differ by rounding alone are equal.
+_TIE = 1e-12
+
+
+def folds_of(cv: Any, X: Any, y: Any, random_state: Any = None) -> Folds:
+    """Rows to train on and rows to test, for every fold.
+
+    Parameters
+    ----------
+    cv : int, splitter or iterable of (train, test)
+        An integer means so many folds of `MultilabelStratifiedKFold`, also for a 1-D y.
+    X, y : array-like or sparse matrix
+        What is split.
+    random_state : int, RandomState instance or None
+        Shuffles the rows before an integer ``cv`` splits them; None does not shuffle.
+
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        Row indices.
+    """
+    if isinstance(cv, Integral):
+        cv = MultilabelStratifiedKFold(int(cv), shuffle=random_state is not None, random_state=random_state)
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in check_cv(cv).split(X, y)]
+    if not folds or not all(len(train) and len(test) for train, test in folds):
+        raise ValueError("cv must give at least one split, each with rows to train on and rows to test")
+    return folds
+
+
+def has_path(model: Any) -> bool:
+    """Whether `fit_path` does what ``fit`` of the model would do for every C.
+
+    Parameters
+    ----------
+    model : estimator
+        Any.
+
+    Returns
+    -------
+    bool
+        True for learners with ``_prepare``, unless a subclass has another ``fit`` or ``_solve`` around it.
+    """
+    kind = type(model)
+    if not (isinstance(model, MultilabelClassifier) and hasattr(kind, "_prepare")):
+        return False
+    solves, prepares = (next(c for c in kind.__mro__ if name in vars(c)) for name in ("_solve", "_prepare"))
+    return issubclass(prepares, solves) and kind.fit is MultilabelClassifier.fit
+
+
+def fit_path(model: Any, data: TrainingData, Cs: Iterable[float]) -> Iterator[Result]:
+    """Fit one learner for several C, each fit started from the solution of the one before.
+
+    What does not depend on C, such as rows of the kernel matrix, is computed once.
+
+    Parameters
+    ----------
+    model : MultilabelClassifier
+        With the parameter C and the method ``_prepare``; it becomes fitted with each C in turn.
+    data : TrainingData
+        What to learn from.
+    Cs : iterable of float
+        Values of C; in ascending order a start is close to the solution and feasible.
+
+    Yields
+    ------
+    Result
+        Of each C, when ``model`` is fitted with it.
+    """
+    model._targets, model.classes_ = data.targets, data.targets.classes
+    solve, start = model._prepare(data), None
+    for C in Cs:
+        model.set_params(C=C)
+        result, attributes = solve(C, start)
+        model._adopt(result, attributes)
+        start = result.dual_coef
+        yield result
+
+
+def run_all(tasks: Sequence[Callable[[], None]], n_threads: int, stop: threading.Event) -> None:
+    """Run tasks in threads, or here if one thread is asked for; the first error ends all and is raised.
+
+    Parameters
+    ----------
+    tasks : sequence of callable
+        Independent of each other.
+    n_threads : int
+        Most at the same time.
+    stop : Event
+        Set after an error or Ctrl-C: tasks that look at it end early.
+    """
+    config = get_config()  # scikit-learn's settings belong to a thread
+
+    def run(task: Callable[[], None]) -> None:
+        if stop.is_set():
+            return
+        try:
+            with config_context(**config):
+                task()
+        except BaseException:
+            stop.set()
+            raise
+
+    n_threads = min(n_threads, len(tasks))
+    with worker_threads(n_threads) as pool:
+        if n_threads == 1:  # in this thread Ctrl-C also ends fits that know nothing of `stop`
+            for task in tasks:
+                run(task)
+            return
+        try:
+            futures = [pool.submit(run, task) for task in tasks]
+            # A wait without end misses a Ctrl-C that comes just before it.
+            while wait(futures, timeout=0.1).not_done:
+                pass
+        finally:
+            stop.set()  # after Ctrl-C: the threads end at their next checkpoint
+    for future in futures:
+        future.result()
+
+
+def scorer_named(name: str, argument: str) -> Callable[..., float]:
+    """The scorer a name stands for, ours before scikit-learn's.
+
+    Parameters
+    ----------
+    name : str
+        A key of `comargin.metrics.scorers`, or a name that scikit-learn knows.
+    argument : str
+        Name of the argument for the error message.
+
+    Returns
+    -------
+    callable
+        ``scorer(model, X, y)``, greater is better.
+    """
+    try:
+        return scorers[name]
+    except KeyError as not_ours:
+        try:
+            return get_scorer(name)
+        except ValueError:
+            raise ValueError(f"{argument}: {not_ours.args[0]}; nor is it a scorer of scikit-learn") from None
+
+
+def takes_weight(scorer: Callable[..., float]) -> bool:
+    """Whether a scorer has the argument ``sample_weight``.
+
+    Parameters
+    ----------
+    scorer : callable
+        ``scorer(model, X, y)``.
+
+    Returns
+    -------
+    bool
+        Whether weights of the rows may be passed.
+    """
+    return "sample_weight" in inspect.signature(scorer).parameters
+
+
+def best_of(scores: np.ndarray, what: str) -> tuple[int, np.ndarray]:
+    """The best of several values, by the mean over the folds.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_folds, n_values)
+        Greater is better. A fold with a score that is not finite is left out.
+    what : str
+        What the scores are, for the error message.
+
+    Returns
+    -------
+    index : int
+        The first of the best.
+    mean : ndarray of shape (n_values,)
+        Means over the folds.
+    """
+    defined = np.isfinite(scores).all(axis=1)
+    if not defined.any():
+        raise ValueError(f"{what} is not finite in any fold: choose another measure or cv")
+    mean = scores[defined].mean(axis=0)
+    return int(np.argmax(mean >= mean.max() - _TIE * abs(mean.max()))), mean
+
+
+class Progress:
+    """Tells on stderr that one more fit is done: a bar on a terminal, lines elsewhere, nothing when silent."""
+
+    def __init__(self, verbose: int, total: int, title: str) -> None:
+        self.verbose, self.total, self.title = verbose, total, title
+        self.done, self.began, self.lock = 0, time.perf_counter(), threading.Lock()
+
+    def __call__(self, text: str) -> None:
+        if not self.verbose:
+            return
+        with self.lock:  # folds tell from their threads
+            self.done += 1
+            head, seconds = f"{self.title}: {self.done}/{self.total}", time.perf_counter() - self.began
+            if sys.stderr.isatty():
+                bar = "#" * round(20 * self.done / self.total)
+                end = "\n" if self.done == self.total else ""
+                sys.stderr.write(f"\r\x1b[K{head} [{bar:20}] {text}  {seconds:.1f} s{end}")
+            else:
+                sys.stderr.write(f"{head}  {text}  {seconds:.1f} s\n")
+            sys.stderr.flush()

@@ -1,0 +1,146 @@
+"""What learners that rank labels share: rows with pairs, the kernel, the rule that turns rankings into label sets."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import Matrix, TrainingData
+from ..problems.gram import Gram
+from ..problems.rank import RankProblem, rows_with_pairs
+from ..solvers import Control, Result
+from ..solvers._rank_products import GramProducts, KernelProducts, LinearProducts
+from ..solvers._threads import worker_threads
+from ..thresholds import RankSVMCut
+from ._base import Interval
+from ._kernels import KernelFunction, KernelMultilabelClassifier, kernel_function
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a warm start continues from; ``shape`` is that of the indicator."""
+
+    dual: Any
+    shape: tuple[int, ...]
+
+
+class RankClassifier(KernelMultilabelClassifier):
+    """Base of `RankCVMClassifier` and `RankSVMClassifier`."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KernelMultilabelClassifier._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+    }
+    _advice = "Increase max_iter or tol, scale X, or lower C."
+    # Added to every kernel value: 1 where the biases are penalised like weights.
+    _constant: ClassVar[float]
+
+    @abstractmethod
+    def _optimise(
+        self, problem: RankProblem, kernel: KernelProducts | Gram, start: Any, control: Control, seed: int
+    ) -> tuple[Result, np.ndarray]:
+        """Solve; returns the result, its ``coef`` of shape (n_labels, n_rows), and the intercepts."""
+
+    def _row_order(self, rows: np.ndarray, seed: int) -> np.ndarray:
+        """The rows in the order that the solver works best with."""
+        return rows
+
+    def _needs_gram(self) -> bool:
+        """Whether the solver takes the kernel matrix, also for a linear kernel."""
+        return False
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Score of every label: the higher, the more relevant. Only their order within a row has a meaning.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y of two classes
+            f(x); for two classes the score of the second minus that of the first.
+        """
+        return super().decision_function(X)
+
+    def predict(self, X: Any) -> np.ndarray | sp.csr_array:
+        """Labels whose scores exceed the threshold of their row, in the form y had in ``fit``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        ndarray or csr_array
+            Indicator in {0, 1} (CSR when y was sparse), or the class with the highest score.
+        """
+        check_is_fitted(self)
+        scores = self._scores(X)
+        rule = getattr(self, "threshold_", None)
+        return self._targets.decode(scores, None if rule is None else rule.predict(scores).astype(bool))
+
+    def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+        return self._prepare(data)(self.C, start)
+
+    def _prepare(self, data: TrainingData) -> Callable[[float, _Start | None], tuple[Result, dict[str, Any]]]:
+        """Everything that does not depend on C, once; returns a function of C and a start that solves."""
+        two_classes = data.targets.kind == "binary"
+        Y = np.hstack([1 - data.Y, data.Y]) if two_classes else data.Y
+        seed = self._seeds(1)[0]
+        rows = rows_with_pairs(Y, data.sample_weight)
+        if not len(rows):
+            raise ValueError(
+                f"{type(self).__name__} learns from rows where some label is on and another is off; y has none of "
+                f"positive weight ({Y.shape[1]} label(s), {len(data.targets.classes)} class(es))"
+            )
+        n_skipped = int(np.count_nonzero(data.sample_weight > 0.0)) - len(rows)
+        rows = self._row_order(rows, seed)
+        function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
+        kernel = self._kernel_of(function, data.X, rows)
+        weight = data.sample_weight[rows]
+
+        def solve(C: float, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+            problem = RankProblem.of(Y[rows], weight, C)
+            dual = None if start is None else start.dual
+            with worker_threads(self._n_threads()) as pool:
+                if not isinstance(kernel, Gram):
+                    kernel.open(pool)
+                result, intercept = self._optimise(problem, kernel, dual, self._control(), seed)
+            coef = np.zeros((Y.shape[1], len(data.Y)))
+            coef[:, rows] = result.coef
+            if two_classes:  # scores of the second class minus those of the first
+                coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+            attributes = self._kernel_attributes(function, data.X, coef, intercept)
+            attributes |= {"n_support_": len(attributes["support_"]), "n_skipped_": n_skipped}
+            if data.targets.kind == "indicator":
+                scores = self._training_scores(function, data.X, attributes)
+                attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
+            return dataclasses.replace(result, dual_coef=_Start(result.dual_coef, data.Y.shape)), attributes
+
+        return solve
+
+    def _kernel_of(self, function: KernelFunction, X: Matrix, rows: np.ndarray) -> KernelProducts | Gram:
+        """The kernel matrix of the rows with pairs, as the solver wants it."""
+        if function.kernel == "linear" and not self._needs_gram():
+            return LinearProducts(X[rows], self._constant)
+        whole = function.gram(X, constant=self._constant)
+        gram = Gram(lambda i, j: whole.function(rows[i], rows[j]), whole.diagonal[rows], whole.constant)
+        return gram if self._needs_gram() else GramProducts(gram, self.cache_size)
+
+    @staticmethod
+    def _training_scores(function: KernelFunction, X: Matrix, attributes: dict[str, Any]) -> np.ndarray:
+        if "coef_" in attributes:
+            return np.asarray(X @ attributes["coef_"].T) + attributes["intercept_"]
+        support = [attributes[name] for name in ("support_vectors_", "support_", "dual_coef_")]
+        return function.scores(X, *support) + attributes["intercept_"]

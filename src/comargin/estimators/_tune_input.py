@@ -1,0 +1,142 @@
+"""What is given to `tune`, checked: the criterion, the grid, the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.metrics import zero_one_loss
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+
+from .._indicator import check_indicator, refuse_label_sets
+from ..metrics import MeasureScorer, higher_is_better, scorers
+from ._path import scorer_named, takes_weight
+
+DEFAULT_CRITERION = "ranking+hamming"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A measure of a fitted model on held-out rows: ``sign`` times its scorer."""
+
+    name: str
+    scorer: Callable[..., float]
+    greater_is_better: bool
+    sign: float = 1.0
+    sees_all: bool = False  # a function of the user's: it may look at every part of a Pipeline
+
+    def of(self, model: Any, X: Any, y: Any, weight: np.ndarray | None) -> float:
+        weighted = {} if weight is None or not takes_weight(self.scorer) else {"sample_weight": weight}
+        return self.sign * float(self.scorer(model, X, y, **weighted))
+
+
+def _ranking_and_hamming(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """(77): the mean of ranking loss and Hamming loss."""
+    negated = (scorers[name](model, X, y, sample_weight=sample_weight) for name in ("ranking_loss", "hamming_loss"))
+    return -sum(negated) / 2.0
+
+
+def _error_rate(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    return float(zero_one_loss(y, model.predict(X), sample_weight=sample_weight))
+
+
+def checked_criterion(criterion: Any, y: Any) -> Criterion:
+    """The measure a name or a callable stands for, given the form of y."""
+    if callable(criterion):
+        return Criterion(getattr(criterion, "__name__", repr(criterion)), criterion, True, sees_all=True)
+    if not isinstance(criterion, str):
+        raise ValueError(f"criterion must be the name of a measure or a callable(model, X, y), got {criterion!r}")
+    if criterion == DEFAULT_CRITERION and y.ndim == 1:
+        criterion = "error_rate"
+    elif criterion == DEFAULT_CRITERION and y.shape[1] == 1:  # no pairs of labels to rank
+        criterion = "hamming_loss"
+    if criterion == DEFAULT_CRITERION:
+        return Criterion(criterion, _ranking_and_hamming, False)
+    if criterion == "error_rate":
+        return Criterion(criterion, _error_rate, False)
+    scorer = scorer_named(criterion, "criterion")
+    greater = not isinstance(scorer, MeasureScorer) or higher_is_better[criterion]
+    return Criterion(criterion, scorer, greater, 1.0 if greater else -1.0)  # scorers of losses negate them
+
+
+def check_estimator(estimator: Any) -> None:
+    """Raise for what is no instance of an estimator."""
+    if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "__sklearn_tags__")):
+        instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
+        raise ValueError(f"estimator must be a scikit-learn classifier; pass {instance}, got {estimator!r}")
+
+
+def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]:
+    """Names and values of the grid, in order."""
+    pairs = list(grid.items()) if isinstance(grid, Mapping) else grid
+    if isinstance(pairs, str) or not isinstance(pairs, Sequence) or len(pairs) == 0:
+        raise ValueError(f"grid must map names to values, or be a list of (name, values), not empty; got {grid!r}")
+    steps: list[tuple[str, tuple[Any, ...]]] = []
+    model = clone(estimator)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(f"grid must hold pairs of a name and a list of values, got {pair!r}")
+        name, values = pair
+        is_list = isinstance(values, Sequence) and not isinstance(values, str | bytes)
+        if not (is_list or (isinstance(values, np.ndarray) and values.ndim == 1)) or len(values) == 0:
+            raise ValueError(f"grid: the values of {name} must be a list of at least one value, got {values!r}")
+        tried = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
+        try:  # in this order: a step may replace the estimator a later name belongs to
+            model.set_params(**{name: clone(tried[0], safe=False)})
+        except ValueError as error:
+            raise ValueError(f"grid: {error}") from error
+        steps.append((name, tried))
+    return steps
+
+
+def checked_cv(cv: Any, n_samples: int) -> Any:
+    """``cv``, unless it is a number that cannot be one of folds."""
+    if isinstance(cv, bool | np.bool_) or cv is None or (isinstance(cv, Integral) and not 2 <= int(cv) <= n_samples):
+        raise ValueError(
+            f"cv must be a number of folds from 2 to the number of rows, {n_samples}, a splitter or an iterable of "
+            f"(train, test); got {cv!r}"
+        )
+    return cv
+
+
+def checked_state(random_state: Any) -> Any:
+    """``random_state``, if scikit-learn takes it."""
+    try:
+        check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(f"random_state must be an int, a RandomState or None, got {random_state!r}") from error
+    return random_state
+
+
+def checked_targets(y: Any) -> Any:
+    """Targets as an array or CSR, so that rows can be taken."""
+    if y is None:
+        raise ValueError("y must be an indicator of shape (n_samples, n_labels) or 1-D classes, got None")
+    if not sp.issparse(y):
+        refuse_label_sets(y, "y")
+        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
+        if y.ndim == 1:
+            check_classification_targets(y)
+            return y
+    Y = check_indicator(y, "y")
+    if Y.shape[1] == 0:
+        raise ValueError("y must have at least one label, got none")
+    # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
+    wide = Y.astype(np.int64)
+    if not sp.issparse(y):
+        return wide.toarray()
+    return wide if isinstance(y, sp.sparray) else sp.csr_matrix(wide)
+
+
+def check_flags(refit: Any, verbose: Any) -> None:
+    """Raise for flags that are none."""
+    if not isinstance(refit, bool | np.bool_):
+        raise ValueError(f"refit must be True or False, got {refit!r}")
+    if not isinstance(verbose, bool | np.bool_ | Integral) or int(verbose) < 0:
+        raise ValueError(f"verbose must be True, False or an int of at least 0, got {verbose!r}")

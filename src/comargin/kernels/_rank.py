@@ -1,0 +1,302 @@
+"""Pairs of labels in a row, without listing them.
+
+Sort the relevant labels of a row by rising score, a_1 <= a_2 <= ..., and the irrelevant ones by falling score plus the
+margin, b_1 >= b_2 >= ... A pair (m, n) falls short when b_n > a_m, so the irrelevant labels that trouble m are the
+first ``reach[m]`` ones, and this number falls with m: the pairs that count form a staircase. Sums over all of them are
+sums of prefixes, O(L) instead of O(|L_i| |N_i|).
+
+Memory of a row: ``order[i]`` lists its labels, relevant ones first, both parts as above; ``reach[i]`` stands beside
+it: for a relevant label how many irrelevant ones trouble it, and the other way round.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._jit import kernel
+
+# Steps of Newton's method in a row before it is damped, and in all. Two or three are the rule.
+_PLAIN_STEPS = 10
+_MOST_STEPS = 50
+_HALVINGS = 40
+# Relative change that is rounding.
+_SAME = 1e-14
+
+
+@kernel
+def _sort_part(order, begin, end, sign, scores):
+    """Sort ``order[begin:end]`` by rising sign * score; nearly sorted is nearly free."""
+    for p in range(begin + 1, end):
+        label = order[p]
+        key = sign * scores[label]
+        q = p - 1
+        while q >= begin and sign * scores[order[q]] > key:
+            order[q + 1] = order[q]
+            q -= 1
+        order[q + 1] = label
+
+
+@kernel
+def _sort(order, n_relevant, scores):
+    """Relevant labels by rising score, irrelevant ones by falling score."""
+    _sort_part(order, 0, n_relevant, 1.0, scores)
+    _sort_part(order, n_relevant, order.shape[0], -1.0, scores)
+
+
+@kernel
+def _stairs(a, b, reach):
+    """Write how many of the first ``b`` exceed each ``a`` into ``reach[:len(a)]``; returns whether any changed."""
+    changed = False
+    count = b.shape[0]
+    for m in range(a.shape[0]):
+        while count > 0 and b[count - 1] <= a[m]:
+            count -= 1
+        if reach[m] != count:
+            reach[m] = count
+            changed = True
+    return changed
+
+
+@kernel
+def _solve_stairs(a0, b0, kappa, reach, slope, offset, a, b):
+    """Solve a_m = a0_m + kappa sum_{n < reach_m} (b_n - a_m), b_n = b0_n - kappa sum_{m: reach_m > n} (b_n - a_m).
+
+    With A_t and B_s the sums of the first t and s values, a_m = (a0_m + kappa B_{reach_m}) / (1 + kappa reach_m), and
+    b_n likewise. Backwards along the stairs, from where B is 0, B_s is kept as slope A_t + offset; this is elimination
+    in a diagonally dominant matrix, so nothing can blow up. Then forwards with A_0 = 0.
+    """
+    n_relevant, n_irrelevant = a0.shape[0], b0.shape[0]
+    alpha, beta, s = 0.0, 0.0, 0
+    for m in range(n_relevant - 1, -1, -1):
+        if reach[m] == 0:
+            a[m] = a0[m]
+            continue
+        scale = 1.0 / (1.0 + kappa * (m + 1))
+        while s < reach[m]:
+            alpha += kappa * scale
+            beta += b0[s] * scale
+            s += 1
+        scale = 1.0 / (1.0 + kappa * s)
+        share = 1.0 / (1.0 - alpha * kappa * scale)
+        beta = (beta + alpha * a0[m] * scale) * share
+        alpha *= share
+        slope[m], offset[m] = alpha, beta
+    total = 0.0
+    for n in range(s, n_irrelevant):
+        b[n] = b0[n]
+    for m in range(n_relevant):
+        if reach[m] == 0:
+            break
+        a[m] = (a0[m] + kappa * (slope[m] * total + offset[m])) / (1.0 + kappa * reach[m])
+        total += a[m]
+        low = reach[m + 1] if m + 1 < n_relevant else 0
+        scale = 1.0 / (1.0 + kappa * (m + 1))
+        for n in range(low, reach[m]):
+            b[n] = (b0[n] + kappa * total) * scale
+
+
+@kernel
+def _row_objective(a0, b0, kappa, a, b):
+    """1/2 |a - a0|^2 + 1/2 |b - b0|^2 + kappa / 2 sum_mn max(0, b_n - a_m)^2."""
+    value = 0.0
+    for n in range(b.shape[0]):
+        value += (b[n] - b0[n]) ** 2
+    for m in range(a.shape[0]):
+        value += (a[m] - a0[m]) ** 2
+        for n in range(b.shape[0]):
+            value += kappa * max(b[n] - a[m], 0.0) ** 2
+    return 0.5 * value
+
+
+@kernel
+def solve_row(a0, b0, kappa, reach, work, a, b):
+    """Minimise ``_row_objective`` over a and b; exact up to rounding.
+
+    Parameters
+    ----------
+    a0 : ndarray (p,), rising
+    b0 : ndarray (L - p,), falling
+    kappa : float, K_ii C_i > 0
+    reach : int32 ndarray (L,); its first p entries are the stairs of the solution on return
+    work : ndarray (4, L), scratch
+    a, b : ndarray (p,), (L - p,); a guess on entry, the solution on return
+    """
+    n_relevant, n_irrelevant = a0.shape[0], b0.shape[0]
+    slope, offset = work[0], work[1]
+    trial_a, trial_b = work[2, :n_relevant], work[3, :n_irrelevant]
+    _stairs(a, b, reach)
+    for step in range(_MOST_STEPS):
+        _solve_stairs(a0, b0, kappa, reach, slope, offset, trial_a, trial_b)
+        whole = True
+        if step >= _PLAIN_STEPS:
+            # The steps go in circles: each must make the objective, which is strictly convex, smaller.
+            value = _row_objective(a0, b0, kappa, a, b)
+            for _ in range(_HALVINGS):
+                if _row_objective(a0, b0, kappa, trial_a, trial_b) < value:
+                    break
+                whole = False
+                for m in range(n_relevant):
+                    trial_a[m] = 0.5 * (a[m] + trial_a[m])
+                for n in range(n_irrelevant):
+                    trial_b[n] = 0.5 * (b[n] + trial_b[n])
+        change = 0.0
+        for m in range(n_relevant):
+            change = max(change, abs(trial_a[m] - a[m]))
+            a[m] = trial_a[m]
+        for n in range(n_irrelevant):
+            change = max(change, abs(trial_b[n] - b[n]))
+            b[n] = trial_b[n]
+        changed = _stairs(a, b, reach)
+        if (whole and not changed) or change <= _SAME * (abs(a[0]) + abs(b[0])):
+            return
+
+
+@kernel
+def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta, delta):
+    """Solve the rows of a block one after the other, each exactly given the others; returns the lowest gradient met.
+
+    For row i alone the dual max 1^T x - 1/2 x^T Theta x, x >= 0 is that of ``solve_row`` with a0 and b0 the scores
+    without the row's own part, and kappa = K_ii C_i; its solution is the new U_i.
+
+    Parameters
+    ----------
+    theta : ndarray (B, L), scores of the rows of the block; kept up to date
+    gram : ndarray (B, B), K of these rows
+    visits : int ndarray, rows of the block in the order of their visits
+    first : int, row of the first in the whole
+    order : int32 ndarray (n, L), labels of each row, relevant ones first
+    n_relevant : int32 ndarray (n,), how many these are
+    cost : ndarray (n,), C_i
+    U : ndarray (n, L), the variables; updated
+    beta : ndarray (n, L), their coefficients; updated
+    delta : ndarray (B, L), change of beta on return
+    """
+    n_labels = theta.shape[1]
+    a, b, a0, b0 = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    work, reach, change = np.empty((4, n_labels)), np.empty(n_labels, dtype=np.int32), np.empty(n_labels)
+    lowest = np.inf
+    delta[:] = 0.0
+    for r in visits:
+        i = first + r
+        p, own, labels = n_relevant[i], gram[r, r], order[i]
+        lowest = min(lowest, _lowest(theta[r], U[i], labels, p))
+        others = change  # scores without the row's own part
+        for k in range(n_labels):
+            others[k] = theta[r, k] - own * beta[i, k]
+        _sort(labels, p, others)
+        for m in range(p):
+            a0[m], a[m] = others[labels[m]], U[i, labels[m]]
+        for n in range(p, n_labels):
+            b0[n - p], b[n - p] = others[labels[n]] + 1.0, U[i, labels[n]] + 1.0
+        solve_row(a0[:p], b0[: n_labels - p], own * cost[i], reach, work, a[:p], b[: n_labels - p])
+        _push(a[:p], b[: n_labels - p], reach, cost[i], work[0])
+        for m in range(p):
+            U[i, labels[m]] = a[m]
+        for n in range(p, n_labels):
+            U[i, labels[n]] = b[n - p] - 1.0
+        moved = False
+        for position in range(n_labels):
+            k = labels[position]
+            change[k] = work[0, position] - beta[i, k]
+            beta[i, k] = work[0, position]
+            moved = moved or change[k] != 0.0
+        if not moved:
+            continue
+        delta[r] += change
+        for j in range(theta.shape[0]):
+            value = gram[r, j]
+            for k in range(n_labels):
+                theta[j, k] += value * change[k]
+    return lowest
+
+
+@kernel
+def _push(a, b, reach, cost, out):
+    """Coefficients of sorted labels: cost sum_n (b_n - a_m) for m, minus cost sum_m (b_n - a_m) for n, over pairs."""
+    n_relevant = a.shape[0]
+    prefix, count = 0.0, 0
+    for m in range(n_relevant - 1, -1, -1):
+        while count < reach[m]:
+            prefix += b[count]
+            count += 1
+        out[m] = cost * (prefix - reach[m] * a[m])
+    for n in range(count, b.shape[0]):
+        out[n_relevant + n] = 0.0
+    total = 0.0
+    for m in range(n_relevant):
+        if reach[m] == 0:
+            break
+        total += a[m]
+        low = reach[m + 1] if m + 1 < n_relevant else 0
+        for n in range(low, reach[m]):
+            out[n_relevant + n] = -cost * ((m + 1) * b[n] - total)
+
+
+@kernel
+def _lowest(f, u, labels, n_relevant):
+    """Min over the pairs of a row of f_m - f_n + max(0, 1 - u_m + u_n)."""
+    lowest = np.inf
+    for m in range(n_relevant):
+        score, own = f[labels[m]], 1.0 - u[labels[m]]
+        for n in range(n_relevant, labels.shape[0]):
+            k = labels[n]
+            lowest = min(lowest, score - f[k] + max(own + u[k], 0.0))
+    return lowest
+
+
+@kernel
+def rank_lowest(F, U, order, n_relevant):
+    """Min over all pairs of F_im - F_in + max(0, 1 - U_im + U_in)."""
+    lowest = np.inf
+    for i in range(F.shape[0]):
+        lowest = min(lowest, _lowest(F[i], U[i], order[i], n_relevant[i]))
+    return lowest
+
+
+@kernel
+def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
+    """Write the stairs and the coefficients beta of U; returns sum x and sum x^2 / C_i of its variables."""
+    n_labels = U.shape[1]
+    a, b, pushed = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    total, squares = 0.0, 0.0
+    for i in range(U.shape[0]):
+        p, labels = n_relevant[i], order[i]
+        _sort(labels, p, U[i])
+        for m in range(p):
+            a[m] = U[i, labels[m]]
+        for n in range(p, n_labels):
+            b[n - p] = U[i, labels[n]] + 1.0
+        _stairs(a[:p], b[: n_labels - p], reach[i])
+        for n in range(n_labels - p):
+            reach[i, p + n] = 0
+        _push(a[:p], b[: n_labels - p], reach[i], cost[i], pushed)
+        for position in range(n_labels):
+            beta[i, labels[position]] = pushed[position]
+        for m in range(p):
+            total += pushed[m]
+            row_squares = 0.0
+            for n in range(reach[i, m]):
+                row_squares += (b[n] - a[m]) ** 2
+                reach[i, p + n] += 1
+            squares += cost[i] * row_squares
+    return total, squares
+
+
+@kernel
+def rank_cvm_curvature(V, order, n_relevant, cost, reach, out):
+    """Write D V: for row i, C_i times the Laplacian of the graph of its pairs on the stairs, applied to V_i."""
+    n_labels = V.shape[1]
+    for i in range(V.shape[0]):
+        p, labels, c = n_relevant[i], order[i], cost[i]
+        prefix, count = 0.0, 0
+        for m in range(p - 1, -1, -1):
+            while count < reach[i, m]:
+                prefix += V[i, labels[p + count]]
+                count += 1
+            out[i, labels[m]] = c * (reach[i, m] * V[i, labels[m]] - prefix)
+        prefix, count = 0.0, 0
+        for n in range(n_labels - p - 1, -1, -1):
+            while count < reach[i, p + n]:
+                prefix += V[i, labels[count]]
+                count += 1
+            out[i, labels[p + n]] = c * (reach[i, p + n] * V[i, labels[p + n]] - prefix)

@@ -1,0 +1,113 @@
+r"""Newton's method for losses of pairs of labels in a row.
+
+    min_w  1/2 ||w||^2 + sum_i loss_i(f(x_i)),     f(x_i) = w x_i
+
+for convex loss_i with gradient -beta_i(f) and a curvature D_i, of which a generalised one is enough (the gradient is
+piecewise linear). Weights are written w = X^T coef, so that any kernel will do: f = K coef, the gradient is X^T (coef -
+beta), and the Newton direction X^T d solves d + D K d = beta - coef. In the inner product <u, v> = u^T K v this system
+is symmetric with all eigenvalues at least 1; conjugate gradients need one product with K per step.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+# Relative accuracy of Newton systems: loose as long as steps gain little, since then the next system is another one.
+_CG_TOLERANCES = (0.1, 0.5)
+_MOST_PRODUCTS = 300
+# A step is long enough when the slope along it has fallen to this part.
+_SLOPE = 0.5
+_MOST_TRIALS = 30
+
+
+class RoughProducts(Protocol):
+    """The kernel, as far as Newton's method looks at it."""
+
+    def roughly(self, V: np.ndarray) -> np.ndarray:
+        """K V."""
+
+
+class PairLoss(Protocol):
+    """Sum of the losses of all rows, as a function of their scores F (n_samples, n_labels)."""
+
+    beta: np.ndarray
+
+    def evaluate(self, F: np.ndarray) -> None:
+        """Set ``beta``, minus the gradient, and what ``curvature`` needs."""
+
+    def curvature(self, V: np.ndarray) -> np.ndarray:
+        """D V at the scores that were evaluated last."""
+
+
+def newton_step(
+    loss: PairLoss,
+    products: RoughProducts,
+    coef: np.ndarray,
+    F: np.ndarray,
+    residual: np.ndarray,
+    image: np.ndarray,
+    gain: float,
+) -> np.ndarray:
+    """One step with a line search.
+
+    Parameters
+    ----------
+    loss : PairLoss
+        Evaluated at F; at return it is so at the last trial of the line search.
+    products : RoughProducts
+        K.
+    coef, F : ndarray of shape (n_samples, n_labels)
+        Where we are: coefficients, and K coef plus any constant.
+    residual, image : ndarray of shape (n_samples, n_labels)
+        coef - beta and K times it.
+    gain : float
+        Length of the gradient now over that before the last step.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels)
+        New coefficients.
+    """
+    tolerance = min(max(gain, _CG_TOLERANCES[0]), _CG_TOLERANCES[1])
+    step, along = _direction(loss, products, residual, image, tolerance)
+    first = float(np.vdot(residual, along))
+    low, slope_low, high, slope_high, length = 0.0, first, np.inf, np.inf, 1.0
+    for _ in range(_MOST_TRIALS):
+        loss.evaluate(F + length * along)
+        slope = float(np.vdot(coef + length * step - loss.beta, along))
+        if abs(slope) <= _SLOPE * abs(first):
+            break
+        if slope > 0.0:
+            high, slope_high = length, slope
+        else:
+            low, slope_low = length, slope
+        if np.isinf(high):
+            length *= 2.0
+        else:  # the slope rises from low to high: where a straight line would cross zero, but well inside
+            share = slope_low / (slope_low - slope_high)
+            length = low + (high - low) * min(max(share, 0.1), 0.9)
+    return coef + length * step
+
+
+def _direction(
+    loss: PairLoss, products: RoughProducts, residual: np.ndarray, image: np.ndarray, tolerance: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve d + D K d = -residual by conjugate gradients; returns d and K d."""
+    d, Kd = np.zeros_like(residual), np.zeros_like(residual)
+    rest, K_rest = -residual, -image
+    p, Kp = rest, K_rest
+    square = first = float(np.vdot(rest, K_rest))
+    for _ in range(_MOST_PRODUCTS):
+        q = p + loss.curvature(Kp)
+        length = square / float(np.vdot(Kp, q))
+        d += length * p
+        Kd += length * Kp
+        rest = rest - length * q
+        K_rest = K_rest - length * products.roughly(q)
+        before, square = square, float(np.vdot(rest, K_rest))
+        if square <= tolerance**2 * first:
+            break
+        p, Kp = rest + (square / before) * p, K_rest + (square / before) * Kp
+    return d, Kd

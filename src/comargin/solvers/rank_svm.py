@@ -1,0 +1,261 @@
+r"""Rank-SVM with free biases, by the proximal point method: every step is smooth and solved by Newton's method.
+
+Around dual variables a and biases c, one step solves
+
+    min_{w, b}  1/2 ||w||^2 + 1/(2 tau) ||b - c||^2 + sum_i sum_mn h_imn(1 - f_m(x_i) + f_n(x_i)),
+    h_imn(s) = max_{0 <= x <= C_i} x s - (x - a_imn)^2 / (2 t C_i)
+
+whose maximisers x and biases b are the next a and c. The penalty on b makes it the weight of a constant feature: the
+kernel is K + tau, and the equality constraints of the dual need no care of their own; sum_i beta_ki, what is left of
+them, is (b - c) / tau. Steps grow as long as Newton's method does well. In the end a small flow between labels makes
+the constraints exact, so that the dual value is a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..kernels._rank_svm import (
+    rank_hinge,
+    rank_svm_coefficients,
+    rank_svm_curvature,
+    rank_svm_room,
+    rank_svm_shift,
+    rank_svm_terms,
+)
+from ..problems.rank import RankProblem
+from ._loop import Control, run_loop
+from ._rank_newton import newton_step
+from ._rank_products import KernelProducts
+from ._result import Result
+
+# The smooth problem is solved to this part of what smoothing costs.
+_INNER = 0.1
+_MOST_NEWTON_STEPS = 40
+# Steps grow by this factor after few Newton steps, and shrink after many.
+_GROWTH, _SHRINKAGE = 4.0, 0.5
+_FEW, _MANY = 6, 20
+_LONGEST = 1e6
+# sum_i beta_ki may be this part of sum |beta|: rounding.
+_BALANCE = 1e-13
+# Proximal steps without any gain before the solver gives up.
+_PATIENCE = 5
+
+
+@dataclass(frozen=True)
+class RankDual:
+    """Where a solve ended.
+
+    Attributes
+    ----------
+    alpha : ndarray of shape (n_pairs,)
+        Dual variables over C_i, pairs in the order of ``kernels/_rank_svm.py``.
+    bias : ndarray of shape (n_labels,)
+        Biases, of mean zero.
+    shape : tuple of int
+        Rows and labels.
+    """
+
+    alpha: np.ndarray
+    bias: np.ndarray
+    shape: tuple[int, int]
+
+
+class SmoothedHinge:
+    """The sum of all h_imn.
+
+    Parameters
+    ----------
+    problem : RankProblem
+        Rows and costs.
+    centre : ndarray of shape (n_pairs,) or None
+        First a; zero if None.
+    """
+
+    def __init__(self, problem: RankProblem, centre: np.ndarray | None) -> None:
+        n_relevant = np.count_nonzero(problem.Y, axis=1)
+        order = np.argsort(problem.Y == 0, axis=1, kind="stable").astype(np.int32)
+        begin = np.concatenate([[0], np.cumsum(n_relevant * (problem.Y.shape[1] - n_relevant))])
+        self.pairs = (order, n_relevant.astype(np.int32), begin)
+        self.cost = problem.cost
+        self.cost_of_pair = np.repeat(problem.cost, np.diff(begin))
+        self.centre = np.zeros(begin[-1]) if centre is None else centre
+        self.x = self.centre.copy()
+        self.beta: np.ndarray = np.empty(problem.Y.shape)
+        self.length = 1.0
+        self.excess = 0.0
+
+    def evaluate(self, F: np.ndarray) -> None:
+        """Set x, ``beta`` and ``excess``, what smoothing costs."""
+        self.excess = rank_svm_terms(F, *self.pairs, self.cost, self.length, self.centre, self.x, self.beta)
+
+    def curvature(self, V: np.ndarray) -> np.ndarray:
+        """D V."""
+        out = np.empty(V.shape)
+        rank_svm_curvature(V, *self.pairs, self.cost, self.length, self.x, out)
+        return out
+
+    def balanced(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Dual variables near x with sum_i beta_ki = 0 exactly, and their beta; None when x is too far from any."""
+        x, beta = self.x.copy(), np.empty_like(self.beta)
+        n_labels = self.beta.shape[-1]
+        room = np.empty((n_labels, n_labels))
+        for _ in range(3):  # the second and third time for rounding
+            rank_svm_coefficients(x, *self.pairs, beta)
+            rank_svm_room(x, *self.pairs, self.cost, room)
+            # A flow from labels with too much to those with too little, through variables that can move: potentials y
+            # with sum_n flow_kn - sum_m flow_mk = -excess_k, flow_mn = room_mn (y_m - y_n).
+            both = room + room.T
+            y = -np.linalg.lstsq(np.diag(both.sum(axis=1)) - both, beta.sum(axis=0), rcond=None)[0]
+            part = y[:, None] - y[None, :]
+            if np.abs(part[room > 0.0]).max(initial=0.0) > 1.0:
+                return None
+            rank_svm_shift(x, *self.pairs, self.cost, np.clip(part, -1.0, 1.0))
+        rank_svm_coefficients(x, *self.pairs, beta)
+        if np.abs(beta.sum(axis=0)).max() > _BALANCE * np.abs(beta).sum():
+            return None
+        return x, beta
+
+
+class _Biased:
+    """K + tau."""
+
+    def __init__(self, products: KernelProducts, tau: float) -> None:
+        self.products, self.tau = products, tau
+
+    def times(self, V: np.ndarray) -> np.ndarray:
+        return self.products.times(V) + self.tau * V.sum(axis=0)
+
+    def roughly(self, V: np.ndarray) -> np.ndarray:
+        return self.products.roughly(V) + self.tau * V.sum(axis=0)
+
+
+class ProximalPoint:
+    """The iterate: coefficients of the weights, biases, and the best certified pair so far."""
+
+    def __init__(self, problem: RankProblem, products: KernelProducts, tol: float, start: RankDual | None) -> None:
+        self.tol = tol
+        self.loss = SmoothedHinge(problem, None)
+        if start is not None:
+            self.loss.centre = start.alpha * self.loss.cost_of_pair
+        loss = self.loss
+        rank_svm_coefficients(loss.centre, *loss.pairs, loss.beta)
+        self.coef = loss.beta.copy()
+        self.bias = np.zeros(problem.Y.shape[1]) if start is None else start.bias
+        scale = np.mean(np.concatenate([np.diag(products.gram(rows)) for rows in products.blocks]))
+        self.kernel = _Biased(products, float(scale) or 1.0)
+        # sum of x and hence D is 0 at x = 0, and so is w: all that is known at first.
+        self.primal = math.inf
+        self.dual = 0.0
+        self.best_coef, self.best_bias = np.zeros(problem.Y.shape), np.zeros(problem.Y.shape[1])
+        self.best_x = np.zeros_like(loss.x)
+        self._look()
+
+    def _look(self) -> None:
+        """Scores, maximisers and gradient at the current coefficients."""
+        loss = self.loss
+        self.F = self.kernel.times(self.coef) + self.bias
+        loss.evaluate(self.F)
+        self.residual = self.coef - loss.beta
+        self.image = self.kernel.times(self.residual)
+        self.square = max(float(np.vdot(self.residual, self.image)), 0.0)
+
+    def certify(self) -> tuple[float, float]:
+        """The best primal and dual objective so far."""
+        if math.isinf(self.primal):
+            self._keep()
+        return self.primal, self.dual
+
+    def _keep(self) -> None:
+        """Compare the current point with the best ones so far."""
+        loss, products = self.loss, self.kernel.products
+        bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
+        # Newton's weights are much better than those of the dual variables. Rows whose variables are all zero have no
+        # part in the optimum; without them the weights are as good once the steps are exact enough.
+        support = np.logical_or.reduceat(loss.x > 0.0, loss.pairs[2][:-1])
+        coef = self.coef
+        primal = self._primal(coef, bias)
+        if not support.all():
+            sparse = np.where(support[:, None], self.coef, 0.0)
+            value = self._primal(sparse, bias)
+            if value <= (1.0 + 0.1 * self.tol) * primal:
+                coef, primal = sparse, value
+        if primal < self.primal:
+            self.primal, self.best_coef, self.best_bias = primal, coef, bias - bias.mean()
+        balanced = loss.balanced()
+        if balanced is not None:
+            x, beta = balanced
+            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, products.times(beta)))
+            if dual > self.dual:
+                self.dual, self.best_x = dual, x
+
+    def _primal(self, coef: np.ndarray, bias: np.ndarray) -> float:
+        scores = self.kernel.products.times(coef)
+        order, n_relevant, _ = self.loss.pairs
+        return 0.5 * float(np.vdot(coef, scores)) + rank_hinge(scores + bias, order, n_relevant, self.loss.cost)
+
+    def step(self) -> float:
+        """Proximal steps, one if it makes the certificate better; returns an estimate of the gap."""
+        for _ in range(_PATIENCE):
+            before = self.primal, self.dual
+            estimate = self._proximal_step()
+            if before != (self.primal, self.dual):
+                break
+        return estimate
+
+    def _proximal_step(self) -> float:
+        """Solve the smooth problem and take its solution as the next centre; returns an estimate of the gap."""
+        loss = self.loss
+        # P - D is 1/2 ||gradient||^2 plus what smoothing costs, up to the biases' part.
+        goal = 0.1 * self.tol * abs(self.dual)
+        gain, n_steps = math.inf, 0
+        while 0.5 * self.square > _INNER * max(loss.excess, goal) and n_steps < _MOST_NEWTON_STEPS:
+            before = self.square
+            self.coef = newton_step(loss, self.kernel, self.coef, self.F, self.residual, self.image, gain)
+            self._look()
+            gain = math.sqrt(self.square / before)
+            n_steps += 1
+        estimate = 0.5 * self.square + loss.excess
+        self._keep()
+        self.bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
+        loss.centre = loss.x.copy()
+        if n_steps <= _FEW and loss.length < _LONGEST:
+            loss.length *= _GROWTH
+            self.kernel.tau *= _GROWTH
+        elif n_steps >= _MANY:
+            loss.length *= _SHRINKAGE
+        self._look()
+        return estimate
+
+
+def solve_rank_svm(
+    problem: RankProblem, products: KernelProducts, control: Control, *, start: RankDual | None = None
+) -> tuple[Result, np.ndarray]:
+    """Minimise P(w, b).
+
+    Parameters
+    ----------
+    problem : RankProblem
+        Rows and costs.
+    products : KernelProducts
+        K of these rows.
+    control : Control
+        Tolerance, limits, progress and callback; an iteration is a Newton step.
+    start : RankDual or None
+        ``dual_coef`` of another solve, perhaps with other costs.
+
+    Returns
+    -------
+    result : Result
+        ``coef`` is beta^T: the scores of x are its kernel values times these, plus the biases. ``dual_coef`` is a
+        `RankDual`.
+    bias : ndarray of shape (n_labels,)
+        b, of mean zero.
+    """
+    state = ProximalPoint(problem, products, control.tol, start)
+    status, history, tol_abs = run_loop(state.step, state.certify, control, check_every=1)
+    dual = RankDual(state.best_x / state.loss.cost_of_pair, state.best_bias, problem.Y.shape)
+    return Result(state.best_coef.T, dual, history, tol_abs, status), state.best_bias
