@@ -40,6 +40,8 @@ def update_pages() -> None:
         ("docs/thresholds.md", "thresholds", table("bench_thresholds")),
         ("docs/structured.md", "scene", table("bench_scene")),
         ("docs/structured.md", "passes", table("bench_cgm_passes")),
+        ("docs/rank.md", "rank_tables", table("bench_rank_tables")),
+        ("docs/rank.md", "rank_growth", table("bench_rank_growth")),
     ):
         path = ROOT / page
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)

@@ -52,5 +52,11 @@ def test_make_targets_exist():
 def test_benchmark_tables_are_those_of_the_results():
     summary = runpy.run_path(str(ROOT / "benchmarks" / "summary.py"))
     assert summary["speed"]() in README
-    for page, name in (("thresholds", "thresholds"), ("structured", "scene"), ("structured", "cgm_passes")):
+    for page, name in (
+        ("thresholds", "thresholds"),
+        ("structured", "scene"),
+        ("structured", "cgm_passes"),
+        ("rank", "rank_tables"),
+        ("rank", "rank_growth"),
+    ):
         assert summary["table"](f"bench_{name}") in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

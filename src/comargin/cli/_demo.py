@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import SVC
 
-from .. import CGMClassifier, M3LClassifier, __version__
+from .. import CGMClassifier, M3LClassifier, RankCVMClassifier, __version__
 from ..data import Dataset, load
 from ..graphs import smoothed_correlation
 from ..metrics import evaluate, scores_of
@@ -51,6 +51,7 @@ def run_demo() -> None:
         "M3L + thresholds": ThresholdClassifierCV(M3LClassifier(C=1.0, tol=1e-6, random_state=0)),
         "CGM, its own graph": cgm,
         "SVC, rbf **": OneVsRestClassifier(SVC()),
+        "Rank-CVM, rbf": RankCVMClassifier(C=32.0, gamma=0.25, random_state=0),
         "M3L, rbf kernel": M3LClassifier(C=1.0, kernel="rbf", label_correlation="train"),
     }
     table = Table(
@@ -67,6 +68,7 @@ def run_demo() -> None:
     predicted: Any = None
     for kernel in ("linear", "rbf"):  # compile before the clock runs
         M3LClassifier(kernel=kernel, tol=1e-6, random_state=0).fit(X_train[:20], train.Y[:20])
+    RankCVMClassifier(random_state=0).fit(X_train[:40], train.Y[:40])
     CGMClassifier(alpha=0.01, max_cliques=2, tol=1e-6, random_state=0).fit(X_train[:40], train.Y[:40])
     for name, model in models.items():
         start = time.perf_counter()

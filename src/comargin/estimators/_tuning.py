@@ -140,12 +140,12 @@ def tune(
     Examples
     --------
     >>> import numpy as np
-    >>> from comargin import M3LClassifier
-    >>> from comargin.estimators._tuning import tune
+    >>> from comargin import RankCVMClassifier, tune
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(90, 2))
     >>> Y = (X @ rng.normal(size=(2, 3)) + X[:, :1] * X[:, 1:] > 0.5).astype(int)
-    >>> result = tune(M3LClassifier(kernel="rbf"), X, Y, {"gamma": [4.0, 0.5, 0.01], "C": [0.1, 1.0, 10.0]})
+    >>> model = RankCVMClassifier(random_state=0)
+    >>> result = tune(model, X, Y, {"gamma": [4.0, 0.5, 0.01], "C": [0.1, 1.0, 10.0]})
     >>> result.best_params
     {'gamma': 0.5, 'C': 10.0}
     >>> result.criterion, result.greater_is_better

@@ -19,6 +19,8 @@ def warmup() -> None:
     """
     from .cgm import CGMClassifier
     from .m3l import M3LClassifier
+    from .rank_cvm import RankCVMClassifier
+    from .rank_svm import RankSVMClassifier
     from .structured import StructuredSVMClassifier
 
     rng = np.random.default_rng(0)
@@ -34,3 +36,7 @@ def warmup() -> None:
     # A small alpha needs Newton steps too; all pairs of 15 labels need search instead of elimination.
     CGMClassifier(alpha=1e-4, max_cliques=2, random_state=0).fit(X, Y[:, :3]).decision_function(X)
     StructuredSVMClassifier(alpha=1.0, graph="full", tol=0.5, random_state=0).fit(X, Y[:, :15]).decision_function(X)
+    # The loops over pairs see scores only, never features.
+    for solver in ("auto", "fw"):
+        RankCVMClassifier(C=10.0, solver=solver, tol=0.5 if solver == "fw" else 1e-8, random_state=0).fit(X, Y[:, :3])
+    RankSVMClassifier(tol=0.1).fit(X, Y[:, :3])

@@ -97,17 +97,24 @@ def _direction(
     """Solve d + D K d = -residual by conjugate gradients; returns d and K d."""
     d, Kd = np.zeros_like(residual), np.zeros_like(residual)
     rest, K_rest = -residual, -image
-    p, Kp = rest, K_rest
+    p, Kp = rest.copy(), K_rest.copy()
     square = first = float(np.vdot(rest, K_rest))
     for _ in range(_MOST_PRODUCTS):
-        q = p + loss.curvature(Kp)
+        q = loss.curvature(Kp)
+        q += p
         length = square / float(np.vdot(Kp, q))
+        Kq = products.roughly(q)
         d += length * p
         Kd += length * Kp
-        rest = rest - length * q
-        K_rest = K_rest - length * products.roughly(q)
+        q *= length
+        rest -= q
+        Kq *= length
+        K_rest -= Kq
         before, square = square, float(np.vdot(rest, K_rest))
         if square <= tolerance**2 * first:
             break
-        p, Kp = rest + (square / before) * p, K_rest + (square / before) * Kp
+        p *= square / before
+        p += rest
+        Kp *= square / before
+        Kp += K_rest
     return d, Kd

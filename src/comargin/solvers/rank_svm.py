@@ -32,8 +32,10 @@ from ._rank_newton import newton_step
 from ._rank_products import KernelProducts
 from ._result import Result
 
-# The smooth problem is solved to this part of what smoothing costs.
-_INNER = 0.1
+# The smooth problem is solved to this part of what smoothing costs; to a tenth of it whenever rows that should have no
+# part in the weights turn out to matter, and so often before they may.
+_INNER = 0.003
+_REFINEMENTS = 3
 _MOST_NEWTON_STEPS = 40
 # Steps grow by this factor after few Newton steps, and shrink after many.
 _GROWTH, _SHRINKAGE = 4.0, 0.5
@@ -152,6 +154,7 @@ class ProximalPoint:
         self.dual = 0.0
         self.best_coef, self.best_bias = np.zeros(problem.Y.shape), np.zeros(problem.Y.shape[1])
         self.best_x = np.zeros_like(loss.x)
+        self.refinements = 0
         self._look()
 
     def _look(self) -> None:
@@ -174,14 +177,16 @@ class ProximalPoint:
         loss, products = self.loss, self.kernel.products
         bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
         # Newton's weights are much better than those of the dual variables. Rows whose variables are all zero have no
-        # part in the optimum; without them the weights are as good once the steps are exact enough.
+        # part in the optimum, and without them the weights are as good once the smooth problem is solved well enough.
         support = np.logical_or.reduceat(loss.x > 0.0, loss.pairs[2][:-1])
-        coef = self.coef
-        primal = self._primal(coef, bias)
+        coef, primal = self.coef, self._primal(self.coef, bias)
         if not support.all():
             sparse = np.where(support[:, None], self.coef, 0.0)
             value = self._primal(sparse, bias)
-            if value <= (1.0 + 0.1 * self.tol) * primal:
+            good = value <= (1.0 + 0.1 * self.tol) * primal
+            if not good:
+                self.refinements += 1
+            if good or self.refinements <= _REFINEMENTS:
                 coef, primal = sparse, value
         if primal < self.primal:
             self.primal, self.best_coef, self.best_bias = primal, coef, bias - bias.mean()
@@ -212,7 +217,8 @@ class ProximalPoint:
         # P - D is 1/2 ||gradient||^2 plus what smoothing costs, up to the biases' part.
         goal = 0.1 * self.tol * abs(self.dual)
         gain, n_steps = math.inf, 0
-        while 0.5 * self.square > _INNER * max(loss.excess, goal) and n_steps < _MOST_NEWTON_STEPS:
+        part = _INNER * 0.1 ** min(self.refinements, _REFINEMENTS)
+        while 0.5 * self.square > part * max(loss.excess, goal) and n_steps < _MOST_NEWTON_STEPS:
             before = self.square
             self.coef = newton_step(loss, self.kernel, self.coef, self.F, self.residual, self.image, gain)
             self._look()
@@ -243,7 +249,7 @@ def solve_rank_svm(
     products : KernelProducts
         K of these rows.
     control : Control
-        Tolerance, limits, progress and callback; an iteration is a Newton step.
+        Tolerance, limits, progress and callback; an iteration is a proximal step.
     start : RankDual or None
         ``dual_coef`` of another solve, perhaps with other costs.
 
