@@ -4,7 +4,14 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import comargin
-from comargin import CGMClassifier, M3LClassifier, M3LClassifierCV, StructuredSVMClassifier
+from comargin import (
+    CGMClassifier,
+    M3LClassifier,
+    M3LClassifierCV,
+    RankCVMClassifier,
+    RankSVMClassifier,
+    StructuredSVMClassifier,
+)
 
 # Each learner twice: as a user gets it, and solved so exactly that repeated rows and weights agree to 1e-7.
 LEARNERS = [
@@ -19,6 +26,16 @@ LEARNERS = [
     CGMClassifier(alpha=0.01),
     # all pairs at once: which of several optimal duals ranks them depends on how often a row is there
     CGMClassifier(alpha=1.0, cliques_per_round=3, tol=1e-10, max_iter=100_000),
+    RankCVMClassifier(),
+    RankCVMClassifier(gamma=0.1, tol=1e-10),
+    RankCVMClassifier(kernel="linear"),
+    RankCVMClassifier(kernel="precomputed"),
+    RankCVMClassifier(solver="cd", max_iter=100_000),
+    RankCVMClassifier(solver="fw", tol=0.2, max_iter=10_000),
+    RankSVMClassifier(),
+    RankSVMClassifier(gamma=0.1, tol=1e-9),
+    RankSVMClassifier(kernel="linear"),
+    RankSVMClassifier(kernel="precomputed"),
     M3LClassifierCV(Cs=[0.1, 1.0]),
     M3LClassifierCV(Cs=[0.1, 1.0], tol=1e-10, path_tol=1e-10, max_iter=100_000),
 ]
@@ -27,18 +44,22 @@ NEEDS_EXACT = {"check_sample_weight_equivalence_on_dense_data", "check_sample_we
 
 NOT_A_KERNEL = "gives a matrix that is not symmetric or not positive semi-definite, which is refused"
 NOT_SCALED = "products of two features around 100: pair steps stop at max_iter, and the warning is an error here"
-EXPECTED_FAILURES = {
-    "check_classifiers_one_label_sample_weights": NOT_A_KERNEL,
-    "check_estimators_dtypes": NOT_A_KERNEL,
-    "check_fit_check_is_fitted": NOT_SCALED,
-    "check_fit_idempotent": NOT_SCALED,
-    "check_positive_only_tag_during_fit": NOT_A_KERNEL,
-}
 
 
-@parametrize_with_checks(
-    LEARNERS, expected_failed_checks=lambda e: EXPECTED_FAILURES if getattr(e, "kernel", None) == "precomputed" else {}
-)
+def expected_failures(estimator):
+    expected = {}
+    ranks = isinstance(estimator, RankCVMClassifier | RankSVMClassifier)
+    if getattr(estimator, "kernel", None) == "precomputed":
+        expected["check_classifiers_one_label_sample_weights"] = NOT_A_KERNEL
+        expected["check_estimators_dtypes"] = NOT_A_KERNEL
+        expected["check_positive_only_tag_during_fit"] = NOT_A_KERNEL
+        if not ranks:
+            expected["check_fit_check_is_fitted"] = NOT_SCALED
+            expected["check_fit_idempotent"] = NOT_SCALED
+    return expected
+
+
+@parametrize_with_checks(LEARNERS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     if check.func.__name__ in NEEDS_EXACT and estimator.tol > 1e-9:
         pytest.skip("compares to 1e-7: run on the exact instance")

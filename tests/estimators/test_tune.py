@@ -25,9 +25,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from comargin import M3LClassifier
+from comargin import M3LClassifier, RankCVMClassifier, RankSVMClassifier, tune
 from comargin.estimators._path import has_path
-from comargin.estimators._tuning import tune
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 
@@ -185,6 +184,109 @@ def test_kernel_is_computed_once_for_all_C(data):
     assert training_values([0.3, 1.0, 3.0, 10.0]) == training_values([1.0])
 
 
+RANK_LEARNERS = [
+    RankCVMClassifier(tol=1e-9, random_state=0),
+    RankSVMClassifier(tol=1e-7),
+]
+
+
+@pytest.mark.parametrize("model", RANK_LEARNERS, ids=lambda model: type(model).__name__)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_rank_learners_are_searched_as_by_hand(data, model, scaled):
+    X, Y = data
+    prefix = f"{type(model).__name__.lower()}__" if scaled else ""
+    model = make_pipeline(MinMaxScaler(), model) if scaled else model
+    grid = [(f"{prefix}gamma", GAMMAS), (f"{prefix}C", CS)]
+    result = tune(model, X, Y, grid)
+    folds = list(MultilabelStratifiedKFold(3).split(X, Y))
+    assert_same_search(result, *by_hand(model, X, Y, grid, criterion_77, folds))
+    last = clone(model).set_params(**result.best_params).fit(X, Y)
+    assert_array_equal(result.best_estimator.predict(X), last.predict(X))
+
+
+@pytest.mark.parametrize("kind", [RankCVMClassifier, RankSVMClassifier])
+def test_rank_learners_compute_the_kernel_once_for_all_C(data, kind):
+    X, Y = data
+    ranked = Y.any(axis=1) & ~Y.all(axis=1)
+    trained_on = [int(ranked[train].sum()) for train, _ in MultilabelStratifiedKFold(3).split(X, Y)]
+    assert max(trained_on) < 50  # of 50 rows: kernel values of so many rows belong to the solver
+    computed = []
+
+    def kernel(A, B):
+        computed.append((len(A), len(B)))
+        return rbf_kernel(A, B, gamma=0.1)
+
+    def solver_values(values, **options):
+        computed.clear()
+        tune(kind(kernel=kernel, random_state=0, **options), X, Y, {"C": values}, refit=False)
+        return sum(a * b for a, b in computed if a == b and a in trained_on)
+
+    assert solver_values([1.0]) == sum(n**2 for n in trained_on)
+    assert solver_values([0.3, 1.0, 3.0, 10.0]) == solver_values([1.0])
+    assert solver_values([1.0], cache_size=1e-6) > 3 * solver_values([1.0])  # what does not fit is computed again
+
+
+@pytest.mark.parametrize("model", RANK_LEARNERS, ids=lambda model: type(model).__name__)
+def test_rank_learners_continue_from_the_smaller_C(data, monkeypatch, model):
+    X, Y = data
+    kind, seen = type(model), []
+    original = kind._prepare
+
+    def spy(self, training):
+        solve = original(self, training)
+
+        def solve_and_note(C, start):
+            result, attributes = solve(C, start)
+            seen.append((C, start, result))
+            return result, attributes
+
+        return solve_and_note
+
+    monkeypatch.setattr(kind, "_prepare", spy)
+    values = [0.8, 1.25, 1.0]
+    tune(model, X, Y, {"C": values}, refit=False)
+    assert [C for C, _, _ in seen] == sorted(values) * 3
+    for k, (_, start, _) in enumerate(seen):
+        assert start is (None if k % 3 == 0 else seen[k - 1][2].dual_coef)
+    n_warm = sum(result.n_iter for _, start, result in seen if start is not None)
+    warm = [result.primal for _, _, result in seen]
+    seen.clear()
+    cold, n_cold = [], 0
+    for train, _ in MultilabelStratifiedKFold(3).split(X, Y):
+        for C in sorted(values):
+            fitted = clone(model).set_params(C=C).fit(X[train], Y[train])
+            cold.append(fitted.objective_)
+            n_cold += fitted.n_iter_ if C > min(values) else 0
+    assert_allclose(warm, cold, rtol=2 * model.tol)
+    assert n_warm < n_cold
+
+
+def test_search_of_the_paper_on_data_like_emotions(rng):
+    """Gamma from 4 to 2^-10 at C = 1, then C from 256 to 1/2."""
+    X = rng.random((391, 72))
+    Y = ((X - 0.5) @ rng.normal(size=(72, 6)) + rng.normal(size=(391, 6)) > 1.0).astype(int)
+    gammas, costs = [2.0**k for k in range(2, -11, -1)], [2.0**k for k in range(8, -2, -1)]
+    model = RankCVMClassifier(random_state=0)
+    result = tune(model, X, Y, {"gamma": gammas, "C": costs}, n_jobs=2)
+    assert [step.fold_values.shape for step in result.steps] == [(3, 13), (3, 10)]
+    assert all(step.converged.all() for step in result.steps)
+    assert result.criterion == "ranking+hamming"
+    assert result.best_params["gamma"] < 1.0  # distances are about 3.5: wider kernels only
+    assert result.best_score <= result.steps[0].mean[gammas.index(result.best_params["gamma"])] + 1e-3
+    assert result.best_score < 0.8 * result.steps[0].mean.max()
+    fitted = result.best_estimator
+    assert (fitted.gamma, fitted.C) == (result.best_params["gamma"], result.best_params["C"])
+    assert label_ranking_loss(Y, fitted.decision_function(X)) < 0.2
+
+
+def test_rank_learners_count_what_did_not_converge(data):
+    for model in (RankCVMClassifier(tol=1e-9, max_iter=1, random_state=0), RankSVMClassifier(tol=1e-9, max_iter=1)):
+        with pytest.warns(ConvergenceWarning) as caught:
+            tune(model, *data, {"gamma": [0.1, 1.0], "C": [1.0, 10.0]}, n_jobs=2)
+        assert len(caught) == 1
+        assert str(caught[0].message).startswith("tune: 12 of the 12 fits of the folds did not converge")
+
+
 def test_each_fold_continues_from_the_smaller_C(data, monkeypatch):
     starts = []
     original = M3LClassifier._prepare
@@ -219,7 +321,8 @@ def test_learners_around_another_fit_have_no_path():
         def _prepare(self, data):
             return super()._prepare(data)
 
-    assert [has_path(kind()) for kind in (M3LClassifier, OtherPrepare)] == [True, True]
+    for kind in (M3LClassifier, OtherPrepare, RankCVMClassifier, RankSVMClassifier):
+        assert has_path(kind())
     assert [has_path(kind()) for kind in (OtherFit, OtherSolve, LinearSVC)] == [False, False, False]
 
 
@@ -379,8 +482,10 @@ def test_values_may_be_arrays_of_numpy_or_estimators(data):
         (M3LClassifier(kernel="rbf", random_state=3), {"gamma": GAMMAS, "C": CS}),
         (M3LClassifier(random_state=np.random.RandomState(3), tol=0.3), {"fit_intercept": [True, False], "C": CS}),
         (OneVsRestClassifier(LinearSVC(random_state=0)), {"estimator__C": CS}),
+        (RankCVMClassifier(random_state=3), {"gamma": GAMMAS, "C": CS}),
+        (RankSVMClassifier(), {"gamma": GAMMAS, "C": CS}),
     ],
-    ids=["kernel", "linear", "one-vs-rest"],
+    ids=["kernel", "linear", "one-vs-rest", "rank-cvm", "rank-svm"],
 )
 def test_same_result_for_any_n_jobs(data, model, grid):
     X, Y = data
@@ -626,8 +731,7 @@ def test_ctrl_c_ends_a_long_search(tmp_path, values, n_jobs):
         textwrap.dedent(
             f"""
             import numpy as np
-            from comargin import M3LClassifier
-            from comargin.estimators._tuning import tune
+            from comargin import M3LClassifier, tune
 
             rng = np.random.default_rng(0)
             X = rng.normal(size=(2000, 30))

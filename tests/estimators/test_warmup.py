@@ -9,7 +9,7 @@ import pytest
 CODE = """
 import numpy as np, scipy.sparse as sp
 import comargin
-from comargin.kernels import _elimination, _m3l, _m3l_pairs, _moments, _planes, _structured
+from comargin.kernels import _elimination, _m3l, _m3l_pairs, _moments, _planes, _rank, _rank_fw, _rank_svm, _structured
 
 comargin.warmup()
 epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_factor_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
@@ -29,6 +29,19 @@ for features in (X, sp.csr_array(X)):
     comargin.CGMClassifier(alpha=1e-3, max_cliques=3, random_state=0).fit(features, Y).decision_function(features)
     comargin.StructuredSVMClassifier(alpha=0.1, graph=[(0, 1, 2), (3, 4)], random_state=0).fit(features, Y)
 assert {f: len(f.signatures) for f in structured} == compiled, compiled
+ranks = {f for m in (_rank, _rank_fw, _rank_svm) for f in vars(m).values() if hasattr(f, "signatures")}
+compiled = {f: len(f.signatures) for f in ranks}
+assert all(n == 1 for f, n in compiled.items() if f.__name__.startswith("rank_")), compiled  # those Python calls
+assert list(compiled.values()).count(1) >= 13, compiled
+for features in (X, sp.csr_array(X)):
+    for kernel in ("linear", "rbf"):
+        for solver in ("auto", "cd", "fw"):
+            model = comargin.RankCVMClassifier(kernel=kernel, solver=solver, tol=0.1, warm_start=True, random_state=0)
+            model.fit(features, Y).fit(features, Y)
+        model = comargin.RankSVMClassifier(kernel=kernel, warm_start=True).fit(features, Y)
+        model.set_params(C=2.0, n_jobs=2).fit(features, Y)
+comargin.RankCVMClassifier(solver="fw", tol=0.1, cache_size=1e-4, max_iter=10_000).fit(X, Y)
+assert {f: len(f.signatures) for f in ranks} == compiled, compiled
 assert [len(kernel.signatures) for kernel in epochs] == before, before
 print(before)
 """

@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .._validation import Matrix, TrainingData
@@ -57,8 +56,8 @@ class RankClassifier(KernelMultilabelClassifier):
         """Whether the solver takes the kernel matrix, also for a linear kernel."""
         return False
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Score of every label: the higher, the more relevant. Only their order within a row has a meaning.
+    def rank_scores(self, X: Any) -> np.ndarray:
+        """f(x), the scores that the objective is about: the higher, the more relevant is a label in its row.
 
         Parameters
         ----------
@@ -68,27 +67,16 @@ class RankClassifier(KernelMultilabelClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y of two classes
-            f(x); for two classes the score of the second minus that of the first.
-        """
-        return super().decision_function(X)
-
-    def predict(self, X: Any) -> np.ndarray | sp.csr_array:
-        """Labels whose scores exceed the threshold of their row, in the form y had in ``fit``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        ndarray or csr_array
-            Indicator in {0, 1} (CSR when y was sparse), or the class with the highest score.
+            ``decision_function`` before the threshold of the row is taken off.
         """
         check_is_fitted(self)
-        scores = self._scores(X)
+        scores = super()._scores(X)
+        return scores[:, 0] if self._targets.kind == "binary" else scores
+
+    def _scores(self, X: Any) -> np.ndarray:
+        scores = super()._scores(X)
         rule = getattr(self, "threshold_", None)
-        return self._targets.decode(scores, None if rule is None else rule.predict(scores).astype(bool))
+        return scores if rule is None else rule.margins(scores)
 
     def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
         return self._prepare(data)(self.C, start)
@@ -112,7 +100,7 @@ class RankClassifier(KernelMultilabelClassifier):
 
         def solve(C: float, start: _Start | None) -> tuple[Result, dict[str, Any]]:
             problem = RankProblem.of(Y[rows], weight, C)
-            dual = None if start is None else start.dual
+            dual = None if start is None else self._unpacked(start.dual, rows)
             with worker_threads(self._n_threads()) as pool:
                 if not isinstance(kernel, Gram):
                     kernel.open(pool)
@@ -126,9 +114,18 @@ class RankClassifier(KernelMultilabelClassifier):
             if data.targets.kind == "indicator":
                 scores = self._training_scores(function, data.X, attributes)
                 attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
-            return dataclasses.replace(result, dual_coef=_Start(result.dual_coef, data.Y.shape)), attributes
+            packed = _Start(self._packed(result.dual_coef, rows, Y), data.Y.shape)
+            return dataclasses.replace(result, dual_coef=packed), attributes
 
         return solve
+
+    def _packed(self, dual: Any, rows: np.ndarray, Y: np.ndarray) -> Any:
+        """The solver's dual in the order of all rows, for the next warm start."""
+        return dual
+
+    def _unpacked(self, dual: Any, rows: np.ndarray) -> Any:
+        """The same in the order of these rows."""
+        return dual
 
     def _kernel_of(self, function: KernelFunction, X: Matrix, rows: np.ndarray) -> KernelProducts | Gram:
         """The kernel matrix of the rows with pairs, as the solver wants it."""

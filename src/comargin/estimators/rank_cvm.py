@@ -171,6 +171,16 @@ class RankCVMClassifier(RankClassifier):
         # Rows that stand together are visited together: neighbours should not be alike.
         return np.random.default_rng(seed).permutation(rows)
 
+    def _packed(self, dual: Any, rows: np.ndarray, Y: np.ndarray) -> Any:
+        if self.solver == "fw":
+            return None
+        U = Y.astype(np.float64)  # rows without pairs: exactly the margin
+        U[rows] = dual
+        return U
+
+    def _unpacked(self, dual: Any, rows: np.ndarray) -> Any:
+        return None if dual is None else dual[rows]
+
     def _needs_gram(self) -> bool:
         return self.solver == "fw"
 

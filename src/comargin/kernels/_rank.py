@@ -37,6 +37,18 @@ def _sort_part(order, begin, end, sign, scores):
 
 
 @kernel
+def _sort_values(values, sign):
+    """Sort by rising sign * value."""
+    for p in range(1, values.shape[0]):
+        value = values[p]
+        q = p - 1
+        while q >= 0 and sign * values[q] > sign * value:
+            values[q + 1] = values[q]
+            q -= 1
+        values[q + 1] = value
+
+
+@kernel
 def _sort(order, n_relevant, scores):
     """Relevant labels by rising score, irrelevant ones by falling score."""
     _sort_part(order, 0, n_relevant, 1.0, scores)
@@ -62,11 +74,12 @@ def _solve_stairs(a0, b0, kappa, reach, slope, offset, a, b):
     """Solve a_m = a0_m + kappa sum_{n < reach_m} (b_n - a_m), b_n = b0_n - kappa sum_{m: reach_m > n} (b_n - a_m).
 
     With A_t and B_s the sums of the first t and s values, a_m = (a0_m + kappa B_{reach_m}) / (1 + kappa reach_m), and
-    b_n likewise. Backwards along the stairs, from where B is 0, B_s is kept as slope A_t + offset; this is elimination
-    in a diagonally dominant matrix, so nothing can blow up. Then forwards with A_0 = 0.
+    b_n likewise. Backwards along the stairs, from where B is 0, B_s is kept as slope A_t + offset; then forwards with
+    A_0 = 0. This is elimination in a diagonally dominant matrix. If all a0 and b0 are 1 so are a and b, hence s = slope
+    t + unit, where ``unit`` is the offset for such data: with it nothing is ever subtracted, and kappa may be huge.
     """
     n_relevant, n_irrelevant = a0.shape[0], b0.shape[0]
-    alpha, beta, s = 0.0, 0.0, 0
+    alpha, beta, unit, s = 0.0, 0.0, 0.0, 0
     for m in range(n_relevant - 1, -1, -1):
         if reach[m] == 0:
             a[m] = a0[m]
@@ -75,11 +88,13 @@ def _solve_stairs(a0, b0, kappa, reach, slope, offset, a, b):
         while s < reach[m]:
             alpha += kappa * scale
             beta += b0[s] * scale
+            unit += scale
             s += 1
-        scale = 1.0 / (1.0 + kappa * s)
-        share = 1.0 / (1.0 - alpha * kappa * scale)
-        beta = (beta + alpha * a0[m] * scale) * share
-        alpha *= share
+        own = 1.0 + kappa * s
+        share = 1.0 / (1.0 + kappa * (alpha * m + unit))
+        beta = (beta * own + alpha * a0[m]) * share
+        unit = (unit * own + alpha) * share
+        alpha *= own * share
         slope[m], offset[m] = alpha, beta
     total = 0.0
     for n in range(s, n_irrelevant):
@@ -126,10 +141,15 @@ def solve_row(a0, b0, kappa, reach, work, a, b):
     trial_a, trial_b = work[2, :n_relevant], work[3, :n_irrelevant]
     _stairs(a, b, reach)
     for step in range(_MOST_STEPS):
-        _solve_stairs(a0, b0, kappa, reach, slope, offset, trial_a, trial_b)
         whole = True
         if step >= _PLAIN_STEPS:
-            # The steps go in circles: each must make the objective, which is strictly convex, smaller.
+            # The steps go in circles: each must make the objective, which is strictly convex, smaller. Sorted values
+            # are nearer to a0 and b0, and the stairs of sorted values are exactly the pairs that fall short.
+            _sort_values(a, 1.0)
+            _sort_values(b, -1.0)
+            _stairs(a, b, reach)
+        _solve_stairs(a0, b0, kappa, reach, slope, offset, trial_a, trial_b)
+        if step >= _PLAIN_STEPS:
             value = _row_objective(a0, b0, kappa, a, b)
             for _ in range(_HALVINGS):
                 if _row_objective(a0, b0, kappa, trial_a, trial_b) < value:
@@ -214,22 +234,23 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
 def _push(a, b, reach, cost, out):
     """Coefficients of sorted labels: cost sum_n (b_n - a_m) for m, minus cost sum_m (b_n - a_m) for n, over pairs."""
     n_relevant = a.shape[0]
+    zero = b[0]  # sums of what is left of the scores keep more digits
     prefix, count = 0.0, 0
     for m in range(n_relevant - 1, -1, -1):
         while count < reach[m]:
-            prefix += b[count]
+            prefix += b[count] - zero
             count += 1
-        out[m] = cost * (prefix - reach[m] * a[m])
+        out[m] = cost * (prefix - reach[m] * (a[m] - zero))
     for n in range(count, b.shape[0]):
         out[n_relevant + n] = 0.0
     total = 0.0
     for m in range(n_relevant):
         if reach[m] == 0:
             break
-        total += a[m]
+        total += a[m] - zero
         low = reach[m + 1] if m + 1 < n_relevant else 0
         for n in range(low, reach[m]):
-            out[n_relevant + n] = -cost * ((m + 1) * b[n] - total)
+            out[n_relevant + n] = -cost * ((m + 1) * (b[n] - zero) - total)
 
 
 @kernel

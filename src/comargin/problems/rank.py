@@ -165,5 +165,5 @@ def core_vector_certificate(total: float, quadratic: float, lowest: float) -> tu
     objective, bound : float
         The minimum of W lies between them; (62) of the paper.
     """
-    objective = 0.5 * quadratic / total**2
+    objective = 0.5 * quadratic / (total * total)  # a power would raise an error where this is infinite
     return objective, lowest / total - objective

@@ -15,8 +15,10 @@ from typing import Protocol
 import numpy as np
 
 # Relative accuracy of Newton systems: loose as long as steps gain little, since then the next system is another one.
-_CG_TOLERANCES = (0.1, 0.5)
+_CG_TOLERANCES = (0.01, 0.1)
 _MOST_PRODUCTS = 300
+# That of the last steps, which have nothing but rounding to fear.
+_REFINED = 1e-4
 # A step is long enough when the slope along it has fallen to this part.
 _SLOPE = 0.5
 _MOST_TRIALS = 30
@@ -26,6 +28,13 @@ class RoughProducts(Protocol):
     """The kernel, as far as Newton's method looks at it."""
 
     def roughly(self, V: np.ndarray) -> np.ndarray:
+        """K V."""
+
+
+class ExactProducts(Protocol):
+    """The same, where every digit counts."""
+
+    def times(self, V: np.ndarray) -> np.ndarray:
         """K V."""
 
 
@@ -73,6 +82,8 @@ def newton_step(
     tolerance = min(max(gain, _CG_TOLERANCES[0]), _CG_TOLERANCES[1])
     step, along = _direction(loss, products, residual, image, tolerance)
     first = float(np.vdot(residual, along))
+    if not first < 0.0:  # no direction down, by rounding
+        return coef
     low, slope_low, high, slope_high, length = 0.0, first, np.inf, np.inf, 1.0
     for _ in range(_MOST_TRIALS):
         loss.evaluate(F + length * along)
@@ -91,6 +102,48 @@ def newton_step(
     return coef + length * step
 
 
+def refined(loss: PairLoss, products: ExactProducts, U: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """A Newton step for U = K beta(U) itself, near the solution.
+
+    Coefficients play no part, so rounding in sums of large ones does no harm: with r = K beta(U) - U and v solving
+    v + K D v = r, the next U is U + r - K D v. Conjugate gradients work in the inner product <u, v> = u^T D v, where
+    the system is symmetric; what it does not see is where D is zero, and there U + r is right already.
+
+    Parameters
+    ----------
+    loss : PairLoss
+        Evaluated at U.
+    products : ExactProducts
+        K.
+    U, scores : ndarray of shape (n_samples, n_labels)
+        Where we are, and K beta(U).
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels)
+        The next U.
+    """
+    step = scores - U
+    rest = step.copy()
+    p = rest.copy()
+    square = first = float(np.vdot(rest, loss.curvature(rest)))
+    for _ in range(_MOST_PRODUCTS):
+        Dp = loss.curvature(p)
+        K_Dp = products.times(Dp)
+        curvature = float(np.vdot(Dp, p)) + float(np.vdot(Dp, K_Dp))
+        if not (square > 0.0 and curvature > 0.0):
+            break
+        length = square / curvature
+        step -= length * K_Dp
+        rest -= length * (p + K_Dp)
+        before, square = square, float(np.vdot(rest, loss.curvature(rest)))
+        if square <= _REFINED**2 * first:
+            break
+        p *= square / before
+        p += rest
+    return U + step
+
+
 def _direction(
     loss: PairLoss, products: RoughProducts, residual: np.ndarray, image: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +155,10 @@ def _direction(
     for _ in range(_MOST_PRODUCTS):
         q = loss.curvature(Kp)
         q += p
-        length = square / float(np.vdot(Kp, q))
+        curvature = float(np.vdot(Kp, q))
+        if not (square > 0.0 and curvature > 0.0):  # rounding is all that is left
+            break
+        length = square / curvature
         Kq = products.roughly(q)
         d += length * p
         Kd += length * Kp

@@ -149,11 +149,13 @@ class GramProducts:
     def roughly(self, V: np.ndarray) -> np.ndarray:
         """K V."""
         out = np.empty(V.shape)
-        single = V.astype(np.float32)
+        size = float(np.abs(V).max(initial=0.0)) or 1.0
+        single = (V / size).astype(np.float32)
+        unit = np.float64(self._unit * size)
 
         def write(k: int) -> None:
             block = self._rough.get(k)
-            out[self.blocks[k]] = self._block(k) @ V if block is None else self._unit * (block @ single)
+            out[self.blocks[k]] = self._block(k) @ V if block is None else unit * (block @ single)
 
         list(self.pool.map(write, range(len(self.blocks))))
         return out

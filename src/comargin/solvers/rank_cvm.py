@@ -9,19 +9,22 @@ import numpy as np
 from ..kernels._rank import rank_cvm_block, rank_cvm_curvature, rank_cvm_terms, rank_lowest
 from ..problems.rank import RankProblem, core_vector_certificate
 from ._loop import Control, run_loop
-from ._rank_newton import newton_step
+from ._rank_newton import newton_step, refined
 from ._rank_products import KernelProducts
 from ._result import Result
 
 # Passes before Newton's method takes over. They are cheap and find most pairs that count; to converge they need
 # hundreds to thousands.
 _PASSES_FIRST = 5
-# Newton steps gain an order of magnitude each until rounding stops them: scores K coef are sums of large numbers.
-# Passes then go on, since they solve the rows for U itself. The sign is so many steps that did not halve the gap, fewer
-# when the gap is small already; and so many passes without any gain are the sign to give up.
-_SMALL_GAP = 1e-6
-_NEWTON_PATIENCE = (3, 50)
+# Newton steps for coefficients end by rounding, since scores K coef are sums of large numbers. The sign is that neither
+# the objective has fallen by this part nor the gradient to one half, so many times.
+_FALL = 1e-13
+_NEWTON_PATIENCE = 3
+# Then come Newton steps for U itself, as long as they halve the gap, and then passes, until so many gain nothing.
 _PASS_PATIENCE = 20
+_SMALL_GAP = 1e-6
+# Scores that have the margin everywhere are made so much smaller than just to have it.
+_ALMOST = 1.0 - 1e-3
 
 
 class SquaredHinge:
@@ -75,7 +78,7 @@ class CoreVectors:
     def __init__(self, problem: RankProblem, products: KernelProducts, start: np.ndarray | None, seed: int) -> None:
         self.products, self.loss = products, SquaredHinge(problem)
         self.rng = np.random.default_rng(seed)
-        # Scores of 1 and 0 are exactly the margin: all x are 0.
+        # Scores of 1 and 0 are exactly the margin, and x = 0: the optimum of a vanishing C.
         self.U = problem.Y.astype(np.float64) if start is None else start.copy()
         # K beta, and K (coef - beta) for Newton's iterate.
         self.scores = self.image = np.empty(0)
@@ -84,21 +87,24 @@ class CoreVectors:
         self.objective = math.inf  # W when it was last known
         self.coef: np.ndarray | None = None  # of Newton's iterate, whose scores are U; None while passes go on
         self.length = math.inf  # of the gradient at the last Newton step
+        self.primal = math.inf  # its objective, the squared hinge and the norm of the weights
 
     def certify(self) -> tuple[float, float]:
         """W and its lower bound, exactly."""
         if self.value is None:
             self.loss.evaluate(self.U)
+            if self.loss.total == 0.0:
+                # All pairs have their margin, so that x = 0; but a = x / sum x must be something.
+                factor = _ALMOST / rank_lowest(self.U, self.U, self.loss.order, self.loss.n_relevant)
+                self.U = factor * self.U
+                self.coef = None if self.coef is None else factor * self.coef
+                self.loss.evaluate(self.U)
             if self.coef is None:
                 self.scores = self.products.times(self.loss.beta)
             else:  # small differences keep their digits this way round
                 self.image = self.products.times(self.coef - self.loss.beta)
                 self.scores = self.U - self.image
-            if self.loss.total > 0.0:
-                self.value = self.loss.certificate(self.U, self.scores)
-            else:  # x = 0 is no point of the simplex: W of the single pair that the paper begins with, Eq. (57)
-                diagonal = np.concatenate([np.diag(self.products.gram(rows)) for rows in self.products.blocks])
-                self.value = float(np.min(diagonal + 0.5 / self.loss.cost)), 0.0
+            self.value = self.loss.certificate(self.U, self.scores)
             self.objective = self.value[0]
         return self.value
 
@@ -123,7 +129,7 @@ class CoreVectors:
         return 2.0 * (1.0 - lowest)  # at the optimum all gradients are at least 1, those of pairs with x > 0 equal 1
 
     def newton(self) -> float:
-        """One Newton step; returns the relative gap."""
+        """One Newton step for the coefficients; returns the relative gap."""
         loss, products = self.loss, self.products
         self.certify()
         if self.coef is None:
@@ -131,9 +137,25 @@ class CoreVectors:
             self.certify()
         residual = self.coef - loss.beta
         length = math.sqrt(max(float(np.vdot(residual, self.image)), 0.0))  # of the gradient
-        gain, self.length = length / self.length, length
+        gain = length / self.length if self.length > 0.0 else 1.0
+        self.length = length
         self.coef = newton_step(loss, products, self.coef, self.U, residual, self.image, gain)
         self.U, self.value = products.times(self.coef), None
+        relative = self.relative_gap()
+        self.primal = 0.5 * float(np.vdot(self.coef, self.U)) + 0.5 * loss.squares
+        return relative
+
+    def refine(self) -> float:
+        """One Newton step for U, kept if it is a gain; returns the relative gap."""
+        before, U = self.relative_gap(), self.U
+        self.coef, self.value = None, None
+        self.U = refined(self.loss, self.products, U, self.scores)
+        if not self.relative_gap() < before:
+            self.U, self.value = U, None
+        return self.relative_gap()
+
+    def relative_gap(self) -> float:
+        """The gap over W."""
         objective, bound = self.certify()
         return (objective - bound) / objective
 
@@ -172,33 +194,43 @@ def solve_rank_cvm(
     """
     state = CoreVectors(problem, products, start, seed)
     descent = _Descent(state, passes)
-    status, history, tol_abs = run_loop(descent.step, state.certify, control, check_every=1 if passes else 10)
+    status, history, tol_abs = run_loop(descent.step, state.certify, control, check_every=10 if passes is None else 1)
     loss = state.loss
     return Result(loss.beta.T / loss.total, state.U, history, tol_abs, status)
 
 
 class _Descent:
-    """Which method is next: passes, Newton steps, then passes again."""
+    """Which method is next: passes, Newton steps for coefficients, Newton steps for U, passes again."""
 
     def __init__(self, state: CoreVectors, passes: int | None) -> None:
         self.state = state
-        self.passes_first, self.only_passes = passes or 0, passes is None
+        self.passes_first = passes or 0
+        self.phase = "newton" if passes is not None else "passes"
+        self.lowest = self.shortest = math.inf
         self.best, self.idle = math.inf, 0
 
     def step(self) -> float:
         """One iteration; returns an estimate of the gap."""
+        state = self.state
         if self.passes_first:
             self.passes_first -= 1
-            relative = self.state.one_pass()
-        elif self.only_passes:
-            if self.idle >= _PASS_PATIENCE and self.best < _SMALL_GAP:
-                return math.inf  # nothing is done, which the loop will notice
-            relative = self.state.one_pass()
-            self.idle = 0 if relative < 0.99 * self.best else self.idle + 1
+            relative = state.one_pass()
+        elif self.phase == "newton":
+            relative = state.newton()
+            gain = state.primal < (1.0 - _FALL) * self.lowest or state.length < 0.5 * self.shortest
+            self.lowest, self.shortest = min(self.lowest, state.primal), min(self.shortest, state.length)
+            self.idle = 0 if gain else self.idle + 1
+            if self.idle >= _NEWTON_PATIENCE:
+                self.phase = "refine"
+        elif self.phase == "refine":
+            before = state.relative_gap()
+            relative = state.refine()
+            if relative > 0.5 * before:
+                self.phase, self.idle = "passes", 0
+        elif self.idle >= _PASS_PATIENCE and self.best < _SMALL_GAP:
+            return math.inf  # nothing is done, which the loop will notice
         else:
-            relative = self.state.newton()
-            self.idle = 0 if relative < 0.5 * self.best else self.idle + 1
-            if self.idle >= _NEWTON_PATIENCE[0 if self.best < _SMALL_GAP else 1]:
-                self.only_passes, self.idle = True, 0
+            relative = state.one_pass()
+            self.idle = 0 if relative < 0.99 * self.best else self.idle + 1
         self.best = min(self.best, relative)
-        return relative * self.state.objective
+        return relative * state.objective

@@ -32,17 +32,23 @@ from ._rank_newton import newton_step
 from ._rank_products import KernelProducts
 from ._result import Result
 
-# The smooth problem is solved to this part of what smoothing costs; to a tenth of it whenever rows that should have no
-# part in the weights turn out to matter, and so often before they may.
-_INNER = 0.003
-_REFINEMENTS = 3
+# The smooth problem is solved to this part of what smoothing costs; to a tenth of it, down to the second number, each
+# time that rows turn out to matter which should have no part in the weights. After so many times they may.
+_INNER, _INNERMOST = 0.003, 3e-6
+_REFINEMENTS = 8
 _MOST_NEWTON_STEPS = 40
-# Steps grow by this factor after few Newton steps, and shrink after many.
-_GROWTH, _SHRINKAGE = 4.0, 0.5
+# Steps grow by this factor after few Newton steps, and shrink after many; where Newton's method has failed the centre
+# stays, and they shrink more. Steps of the biases grow less: they come to rest sooner than the variables do.
+_GROWTH, _SHRINKAGE, _FAILURE = 4.0, 0.5, 0.1
 _FEW, _MANY = 6, 20
-_LONGEST = 1e6
+_LONGEST, _LONGEST_BIAS = 1e6, 16.0
+# The first step: long enough for x to cross its box at a shortfall of 1, unless costs are so large that scores would
+# change this much when it does.
+_FIRST = 100.0
 # sum_i beta_ki may be this part of sum |beta|: rounding.
 _BALANCE = 1e-13
+# Variables below this part of their bound are zero, up to rounding.
+_NOTHING = 1e-10
 # Proximal steps without any gain before the solver gives up.
 _PATIENCE = 5
 
@@ -147,8 +153,12 @@ class ProximalPoint:
         rank_svm_coefficients(loss.centre, *loss.pairs, loss.beta)
         self.coef = loss.beta.copy()
         self.bias = np.zeros(problem.Y.shape[1]) if start is None else start.bias
-        scale = np.mean(np.concatenate([np.diag(products.gram(rows)) for rows in products.blocks]))
-        self.kernel = _Biased(products, float(scale) or 1.0)
+        scale = float(np.mean(np.concatenate([np.diag(products.gram(rows)) for rows in products.blocks])))
+        # Biases count like a feature of the size of the others, but they must be able to move by 1.
+        self.first_tau = max(scale, 1.0 / float(loss.cost_of_pair.sum()))
+        self.kernel = _Biased(products, self.first_tau)
+        if scale > 0.0:
+            loss.length = min(1.0, _FIRST / (scale * float(loss.cost.max())))
         # sum of x and hence D is 0 at x = 0, and so is w: all that is known at first.
         self.primal = math.inf
         self.dual = 0.0
@@ -178,7 +188,7 @@ class ProximalPoint:
         bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
         # Newton's weights are much better than those of the dual variables. Rows whose variables are all zero have no
         # part in the optimum, and without them the weights are as good once the smooth problem is solved well enough.
-        support = np.logical_or.reduceat(loss.x > 0.0, loss.pairs[2][:-1])
+        support = np.logical_or.reduceat(loss.x > _NOTHING * loss.cost_of_pair, loss.pairs[2][:-1])
         coef, primal = self.coef, self._primal(self.coef, bias)
         if not support.all():
             sparse = np.where(support[:, None], self.coef, 0.0)
@@ -188,6 +198,11 @@ class ProximalPoint:
                 self.refinements += 1
             if good or self.refinements <= _REFINEMENTS:
                 coef, primal = sparse, value
+        if 0.0 < primal < _NOTHING * float(loss.cost_of_pair.sum()):
+            # Biases alone may rank all labels right, with a little more than the margin; then the optimum is 0.
+            alone = np.zeros_like(coef), (1.0 + 1e-3) * bias
+            if self._primal(*alone) == 0.0:
+                (coef, bias), primal = alone, 0.0
         if primal < self.primal:
             self.primal, self.best_coef, self.best_bias = primal, coef, bias - bias.mean()
         balanced = loss.balanced()
@@ -217,7 +232,7 @@ class ProximalPoint:
         # P - D is 1/2 ||gradient||^2 plus what smoothing costs, up to the biases' part.
         goal = 0.1 * self.tol * abs(self.dual)
         gain, n_steps = math.inf, 0
-        part = _INNER * 0.1 ** min(self.refinements, _REFINEMENTS)
+        part = max(_INNER * 0.1**self.refinements, _INNERMOST)
         while 0.5 * self.square > part * max(loss.excess, goal) and n_steps < _MOST_NEWTON_STEPS:
             before = self.square
             self.coef = newton_step(loss, self.kernel, self.coef, self.F, self.residual, self.image, gain)
@@ -226,15 +241,20 @@ class ProximalPoint:
             n_steps += 1
         estimate = 0.5 * self.square + loss.excess
         self._keep()
-        self.bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
-        loss.centre = loss.x.copy()
+        if n_steps < _MOST_NEWTON_STEPS:
+            self.bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
+            loss.centre = loss.x.copy()
         if n_steps <= _FEW and loss.length < _LONGEST:
-            loss.length *= _GROWTH
-            self.kernel.tau *= _GROWTH
+            self._stretch(_GROWTH)
         elif n_steps >= _MANY:
-            loss.length *= _SHRINKAGE
+            self._stretch(_SHRINKAGE if n_steps < _MOST_NEWTON_STEPS else _FAILURE)
         self._look()
         return estimate
+
+    def _stretch(self, factor: float) -> None:
+        """Longer or shorter steps from now on."""
+        self.loss.length *= factor
+        self.kernel.tau = min(max(factor * self.kernel.tau, self.first_tau), _LONGEST_BIAS * self.first_tau)
 
 
 def solve_rank_svm(

@@ -9,6 +9,9 @@ from scipy import sparse
 from ._base import ThresholdRule, check_option, dense
 from ._curves import BoolArray, FloatArray, best_row_thresholds
 
+# Scores of learners that rank sum to a constant, up to what their solver has left: no direction to learn from.
+_DEPENDENT = 1e-4
+
 
 class TopK(ThresholdRule):
     """The k labels with the highest scores in every row (RCut).
@@ -79,7 +82,8 @@ class RankSVMCut(ThresholdRule):
     Attributes
     ----------
     coef_ : ndarray of shape (n_labels,)
-        s; of least norm if the scores are linearly dependent, 0 for constant labels.
+        s; of least norm if the scores are linearly dependent (a combination of them varies 10000 times less than
+        another), 0 for constant labels.
     intercept_ : float
         :math:`s_0`.
 
@@ -118,15 +122,31 @@ class RankSVMCut(ThresholdRule):
         share = weight / weight.sum()
         mean_f, mean_t = share @ f, share @ best
         root = np.sqrt(share)
-        coef = np.linalg.lstsq(root[:, None] * (f - mean_f), root * (best - mean_t), rcond=None)[0]
+        coef = np.linalg.lstsq(root[:, None] * (f - mean_f), root * (best - mean_t), rcond=_DEPENDENT)[0]
         self.coef_[varying] = coef
         self.intercept_ = float(mean_t - mean_f @ coef)
 
+    def margins(self, scores: FloatArray) -> FloatArray:
+        """Scores minus the threshold of their row; the sign of constant labels is set.
+
+        Parameters
+        ----------
+        scores : ndarray of shape (n_samples, n_labels)
+            Finite scores of the labels `fit` saw.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Positive exactly where `predict` says 1.
+        """
+        margins = scores - (scores @ self.coef_ + self.intercept_)[:, None]
+        never, always = self.constant_ == 0, self.constant_ == 1
+        margins[:, never] = -np.abs(margins[:, never])
+        margins[:, always] = np.maximum(np.abs(margins[:, always]), np.finfo(np.float64).tiny)
+        return margins
+
     def _switch(self, scores: FloatArray) -> BoolArray:
-        on = scores > (scores @ self.coef_ + self.intercept_)[:, None]
-        on[:, self.constant_ == 0] = False
-        on[:, self.constant_ == 1] = True
-        return on
+        return self.margins(scores) > 0.0
 
 
 def _descending(scores: FloatArray, constant: NDArray[np.int_]) -> NDArray[np.intp]:
