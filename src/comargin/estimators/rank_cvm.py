@@ -27,8 +27,8 @@ class RankCVMClassifier(RankClassifier):
               \sum_{m \in L_i, n \in N_i} \max(0, \rho - f_m(x_i) + f_n(x_i))^2 - \rho
 
     with :math:`f_k(x) = w_k^\top x + b_k` and :math:`L_i`, :math:`N_i` the labels that are on and off in row i. Label
-    sets are read off the ranking by a threshold that is linear in the scores
-    (:class:`~comargin.thresholds.RankSVMCut`).
+    sets are read off the ranking by a threshold t(x) that is linear in the scores
+    (:class:`~comargin.thresholds.RankSVMCut`); ``decision_function`` is f(x) - t(x), ``rank_scores`` is f(x).
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class RankCVMClassifier(RankClassifier):
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
         These rows; None when the kernel is precomputed.
     dual_coef_ : ndarray of shape (n_labels, n_support)
-        :math:`\beta`: scores are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
+        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
     intercept_ : ndarray of shape (n_labels,)
         b.
     coef_ : ndarray of shape (n_labels, n_features)
@@ -106,8 +106,8 @@ class RankCVMClassifier(RankClassifier):
     some arrays of n_samples x n_labels, and ``cache_size``. A Newton step costs products of the kernel matrix with such
     arrays, or with a linear kernel of X.
 
-    Scores are small (they sum to 0 in every row, and their scale falls with the number of rows): compare them within a
-    row only.
+    The scores f are small (they sum to 0 in every row, and their scale falls with the number of rows): compare them
+    within a row only.
 
     References
     ----------

@@ -22,7 +22,8 @@ class RankSVMClassifier(RankClassifier):
               \sum_{m \in L_i, n \in N_i} \max(0, 1 - f_m(x_i) + f_n(x_i)), \qquad f_k(x) = w_k^\top x + b_k
 
     with :math:`L_i` and :math:`N_i` the labels that are on and off in row i. Label sets are read off the ranking by a
-    threshold that is linear in the scores (:class:`~comargin.thresholds.RankSVMCut`).
+    threshold t(x) that is linear in the scores (:class:`~comargin.thresholds.RankSVMCut`); ``decision_function`` is
+    f(x) - t(x), ``rank_scores`` is f(x).
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class RankSVMClassifier(RankClassifier):
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
         These rows; None when the kernel is precomputed.
     dual_coef_ : ndarray of shape (n_labels, n_support)
-        :math:`\beta`: scores are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
+        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
     intercept_ : ndarray of shape (n_labels,)
         b, from the optimality conditions. A constant common to all labels changes nothing; here their mean is 0.
     coef_ : ndarray of shape (n_labels, n_features)
