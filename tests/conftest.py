@@ -36,7 +36,12 @@ def data_home():
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave slow reproductions to `make test-paper` unless a marker expression asks for them."""
+    """Leave slow reproductions to `make test-paper` unless a marker expression asks for them; and loops, uncompiled."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        too_long = pytest.mark.skip(reason="takes too long as plain Python")
+        for item in items:
+            if "compiled" in item.keywords:
+                item.add_marker(too_long)
     if config.option.markexpr:
         return
     skip = pytest.mark.skip(reason="slow: run by make test-paper")

@@ -102,6 +102,7 @@ def test_sums_and_average(storage, targets, rng):
     assert_allclose(sums[1], (T * dual.A).sum(axis=0), rtol=1e-12)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_shrinking_shrinks_and_loses_nothing(storage, rng):
     """Rows leave the active part, others keep a list of few labels. What left too early comes back by the solver's

@@ -221,6 +221,7 @@ def test_the_last_round_is_that_of_the_fixed_graph(rng):
     assert len(cliques.cliques) == 3
 
 
+@pytest.mark.compiled
 def test_rule_of_two_rounds(rng):
     """Rule A.3: stop at the first t > 2 with f_(t-2) - f_t <= round_tol f_(t-2), and go back to t - 2."""
     problem = problem_of(rng, CliqueSet(5))
@@ -235,6 +236,7 @@ def test_rule_of_two_rounds(rng):
         assert [r.objective for r in rounds] == objectives[: last + 1]
 
 
+@pytest.mark.compiled
 def test_rounds_and_cliques_are_bounded(rng):
     problem = problem_of(rng, CliqueSet(4))
     for most, n_rounds, expected in [(0, 50, 0), (None, 0, 0), (None, 2, 2), (1, 50, 1), (3, 2, 2), (100, 100, 6)]:

@@ -117,6 +117,7 @@ def test_active_sets_shrink_and_grow_again(prior):
     assert any(b > a for a, b in itertools.pairwise(n_active))
 
 
+@pytest.mark.compiled
 def test_agrees_with_the_row_block_solver(rng):
     problem = make_problem(rng, n=60, d=40, n_labels=12, sparse=True, prior="dense", cost=0.1)
     seeds = range(len(label_blocks(problem.prior)))

@@ -81,6 +81,7 @@ def test_problem_is_the_linear_one_on_its_features(rng):
     assert problem.primal(A) > problem.dual(A)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("tol", [1e-2, 1e-5, 1e-10])
 @pytest.mark.parametrize("prior", PRIORS)
 def test_certificate(rng, tol, prior):
@@ -99,6 +100,7 @@ def test_certificate(rng, tol, prior):
         assert np.abs(problem.kkt_residual(A)[can_move]).max() < 1e-4
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("n_rows", [16, 60, 149, 150, 450])  # 450: room for double precision too
 @pytest.mark.parametrize("prior", ["identity", "dense", "components"])
 @pytest.mark.parametrize("scheme", ["pairs", "smo"])
@@ -111,6 +113,7 @@ def test_any_number_of_rows_in_memory_reaches_the_optimum(rng, n_rows, prior, sc
     assert_allclose(result.primal, expected.primal, rtol=1e-6)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("megabytes", [0.04, 10.0])
 @pytest.mark.parametrize("prior", ["identity", "components"])
 def test_same_bits_for_any_number_of_threads(rng, megabytes, prior):

@@ -61,6 +61,7 @@ def test_matches_cvxpy(rng, sparse, prior, targets):
     assert_allclose(result.coef.T, Z, rtol=1e-3, atol=2e-4)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("tol", [1e-2, 1e-3, 1e-6, 1e-10])
 @pytest.mark.parametrize("prior", PRIORS)
 def test_certificate(rng, tol, prior):
@@ -140,6 +141,7 @@ def test_rows_without_weight_are_as_if_not_there(rng):
     )
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("prior", ["identity", "components", "dense"])
 def test_more_labels_than_a_block_any_threads(rng, prior):
     problem = make_problem(rng, n=60, d=12, n_labels=70, sparse=True, prior=prior)

@@ -65,6 +65,7 @@ def coefficients(i, H, a, shape):
     return beta
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("C", [0.05, 2.0])
 def test_reaches_the_optimum_of_coordinate_descent(rng, kernel, C):
@@ -95,6 +96,7 @@ def test_iterates_are_the_textbooks(rng, kernel):
         assert_allclose(result.gap, a @ Theta @ a - (Theta @ a).min(), rtol=1e-8)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 def test_certificates_enclose_the_optimum_and_objectives_fall(rng, kernel):
     K, problem, gram = make_problem(rng, n=20, kernel=kernel)
@@ -155,6 +157,7 @@ def test_least_recently_used_row_makes_room(monkeypatch):
     assert cache.rows.largest[4] == 23.0  # off the diagonal
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("cache_size", [0.001, 1000])
 def test_same_bits_again_and_for_any_number_of_threads(rng, cache_size):
     _, problem, gram = make_problem(rng, n=100)

@@ -77,7 +77,8 @@ class RankCVMClassifier(RankClassifier):
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
         These rows; None when the kernel is precomputed.
     dual_coef_ : ndarray of shape (n_labels, n_support)
-        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
+        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus
+        ``intercept_``.
     intercept_ : ndarray of shape (n_labels,)
         b.
     coef_ : ndarray of shape (n_labels, n_features)

@@ -66,7 +66,8 @@ class RankSVMClassifier(RankClassifier):
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
         These rows; None when the kernel is precomputed.
     dual_coef_ : ndarray of shape (n_labels, n_support)
-        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
+        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus
+        ``intercept_``.
     intercept_ : ndarray of shape (n_labels,)
         b, from the optimality conditions. A constant common to all labels changes nothing; here their mean is 0.
     coef_ : ndarray of shape (n_labels, n_features)
