@@ -233,14 +233,14 @@ def test_rows_without_pairs_change_the_threshold_only(data, learner):
 )
 def test_no_row_with_a_pair_is_an_error(data, learner, y):
     model = learner()
-    with pytest.raises(ValueError, match="learns from rows where some label is on and another is off; y has none"):
+    with pytest.raises(ValueError, match="rows of positive weight where some label is on and another is off"):
         model.fit(data[0], y)
     assert vars(model) == vars(learner())
 
 
 def test_no_row_of_positive_weight_with_a_pair_is_an_error(data, learner):
     X, Y = data
-    with pytest.raises(ValueError, match="y has none of positive weight"):
+    with pytest.raises(ValueError, match="and no such row"):
         learner().fit(X, Y, sample_weight=(np.arange(30) == 3).astype(float))
 
 
@@ -460,9 +460,9 @@ def test_warm_start_on_other_pairs_is_an_error(data):
     other = Y.copy()
     other[3, 0] = 1
     before = dict(vars(model))
-    with pytest.raises(ValueError, match=r"warm_start=True continues on the same labels: .* pairs"):
+    with pytest.raises(ValueError, match=r"warm_start=True continues on the same rows of positive weight .* pairs"):
         model.fit(X, other)
-    with pytest.raises(ValueError, match="warm_start=True continues on the same labels"):
+    with pytest.raises(ValueError, match="warm_start=True continues on the same rows of positive weight"):
         model.fit(X, Y, sample_weight=(np.arange(30) > 9).astype(float))
     assert vars(model) == before
     assert clone(model).fit(X, other).n_skipped_ == model.n_skipped_ - 1
@@ -737,3 +737,44 @@ def test_rank_cvm_beyond_all_digits(rng, options):
             message = str(error)
     assert "scale the features" in message
     assert not hasattr(model, "classes_") or np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize("C", [1e4, 1e6, 1e8])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_large_costs(rng, learner, kernel, C):
+    X = rng.normal(size=(25, 4))
+    Y = (X @ rng.normal(size=(4, 4)) + rng.normal(size=(25, 4)) > 0).astype(int)
+    model = learner(kernel=kernel, C=C, random_state=0).fit(X, Y)
+    assert model.duality_gap_ <= model.tol * model.objective_
+    if kernel == "rbf":  # separable: larger costs change nothing any more
+        assert label_ranking_loss(Y[n_pairs(Y) > 0], model.rank_scores(X)[n_pairs(Y) > 0]) == 0.0
+
+
+def n_pairs(Y):
+    return Y.sum(axis=1) * (Y.shape[1] - Y.sum(axis=1))
+
+
+def test_many_labels_that_are_never_on(rng, learner):
+    X, Y = rng.normal(size=(40, 6)), (rng.random((40, 150)) < 0.02).astype(int)
+    Y[:, 7] = 1
+    model = learner(random_state=0).fit(X, Y)
+    assert model.duality_gap_ <= model.tol * model.objective_
+    scores, never = model.rank_scores(X), ~Y.any(axis=0)
+    assert never.sum() > 20
+    if learner is RankSVMClassifier:  # the margin of every pair of a one-sided label, and no weights
+        assert scores[:, never].max() + 1.0 <= scores[:, ~never].min() + 1e-9
+        assert scores[:, 7].min() - 1.0 >= np.delete(scores, 7, axis=1).max() - 1e-9
+        assert_allclose(scores[:, never], np.broadcast_to(scores[0, never], scores[:, never].shape), atol=1e-12)
+
+
+def test_biases_alone_rank_all_labels():
+    X, Y = np.arange(6.0)[:, None], np.tile([[1, 1, 0], [1, 0, 0]], (3, 1))
+    model = RankSVMClassifier().fit(X, Y)
+    assert model.objective_ == model.dual_objective_ == 0.0
+    assert (np.diff(model.rank_scores(X), axis=1) <= -1.0 + 1e-12).all()
+    assert model.n_support_ == 0
+
+
+def test_tiny_costs(data, learner):
+    model = learner(C=1e-200, random_state=0).fit(*data)
+    assert np.isfinite(model.decision_function(data[0])).all()

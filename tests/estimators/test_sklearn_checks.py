@@ -33,7 +33,7 @@ LEARNERS = [
     RankCVMClassifier(solver="cd", max_iter=100_000),
     RankCVMClassifier(solver="fw", tol=0.2, max_iter=10_000),
     RankSVMClassifier(),
-    RankSVMClassifier(gamma=0.1, tol=1e-9),
+    RankSVMClassifier(gamma=0.1, tol=1e-11),
     RankSVMClassifier(kernel="linear"),
     RankSVMClassifier(kernel="precomputed"),
     M3LClassifierCV(Cs=[0.1, 1.0]),

@@ -757,3 +757,14 @@ def test_ctrl_c_ends_a_long_search(tmp_path, values, n_jobs):
     out, err = process.communicate(timeout=60)
     assert out.splitlines()[-1] == "interrupted", err
     assert process.returncode == 0
+
+
+def test_every_value_is_looked_at_before_the_first_fit(rng):
+    def kernel(A, B):
+        raise AssertionError("fitted")
+
+    X, Y = rng.normal(size=(30, 3)), rng.integers(0, 2, size=(30, 3))
+    with pytest.raises(ValueError, match=r"grid: .*'kernel'.*'rfb'"):
+        tune(RankCVMClassifier(), X, Y, {"kernel": [kernel, "rfb"]})
+    with pytest.raises(ValueError, match=r"grid: .*'gamma'.*-1"):
+        tune(make_pipeline(RankCVMClassifier(kernel=kernel)), X, Y, {"rankcvmclassifier__gamma": [1.0, -1.0]})

@@ -32,7 +32,9 @@ def test_measures(data_home, tables, name, method):
         loss, precision = ASKED[name]
         assert ours[3] <= loss
         assert ours[2] >= precision
-    elif method == "Rank-CVM":
-        # A random split, or labels without a positive in training: near what is printed.
-        assert ours[3] <= printed[3] + 0.01
-        assert ours[2] >= printed[2] - 0.01
+    else:
+        # Another random split of plant, labels without a positive in genbase's training part, and the paper's Rank-SVM
+        # stopped early: near what is printed.
+        near = 0.01 if method == "Rank-CVM" else 0.06
+        assert ours[3] <= printed[3] + near
+        assert ours[2] >= printed[2] - near

@@ -188,10 +188,13 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         return [int(s) for s in rng.randint(0, np.iinfo(np.int64).max, size=count, dtype=np.int64)]
 
     def _convergence_message(self, result: Result) -> str:
+        advice = self._advice
+        if result.status is Status.STALLED:  # more iterations would not help
+            advice = advice.replace("max_iter or tol", "tol")
         return (
             f"{type(self).__name__} stopped after {result.n_iter} iterations (max_iter={self.max_iter}{self._per}): "
             f"duality gap {result.gap:.1e} > tolerance {result.tol_abs:.1e} (tol={self.tol:g} times the objective "
-            f"{result.primal:.4g}); {result.status.value}. {self._advice}"
+            f"{result.primal:.4g}); {result.status.value}. {advice}"
         )
 
     @contextlib.contextmanager

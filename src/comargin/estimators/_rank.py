@@ -89,8 +89,9 @@ class RankClassifier(KernelMultilabelClassifier):
         rows = rows_with_pairs(Y, data.sample_weight)
         if not len(rows):
             raise ValueError(
-                f"{type(self).__name__} learns from rows where some label is on and another is off; y has none of "
-                f"positive weight ({Y.shape[1]} label(s), {len(data.targets.classes)} class(es))"
+                f"{type(self).__name__} ranks labels: it needs at least two labels or classes, and rows of positive "
+                f"weight where some label is on and another is off. y has {Y.shape[1]} label(s), "
+                f"{len(data.targets.classes)} class(es) and no such row"
             )
         n_skipped = int(np.count_nonzero(data.sample_weight > 0.0)) - len(rows)
         rows = self._row_order(rows, seed)
@@ -114,12 +115,12 @@ class RankClassifier(KernelMultilabelClassifier):
             if data.targets.kind == "indicator":
                 scores = self._training_scores(function, data.X, attributes)
                 attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
-            packed = _Start(self._packed(result.dual_coef, rows, Y), data.Y.shape)
+            packed = _Start(self._packed(result.dual_coef, rows, problem, Y), data.Y.shape)
             return dataclasses.replace(result, dual_coef=packed), attributes
 
         return solve
 
-    def _packed(self, dual: Any, rows: np.ndarray, Y: np.ndarray) -> Any:
+    def _packed(self, dual: Any, rows: np.ndarray, problem: RankProblem, Y: np.ndarray) -> Any:
         """The solver's dual in the order of all rows, for the next warm start."""
         return dual
 

@@ -11,11 +11,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.metrics import zero_one_loss
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
 from .._indicator import check_indicator, refuse_label_sets
 from ..metrics import MeasureScorer, higher_is_better, scorers
+from ._base import MultilabelClassifier
 from ._path import scorer_named, takes_weight
 
 DEFAULT_CRITERION = "ranking+hamming"
@@ -88,7 +90,11 @@ def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]
             raise ValueError(f"grid: the values of {name} must be a list of at least one value, got {values!r}")
         tried = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
         try:  # in this order: a step may replace the estimator a later name belongs to
-            model.set_params(**{name: clone(tried[0], safe=False)})
+            for value in reversed(tried):  # all of them, before hours are spent on the first; which then stays
+                model.set_params(**{name: clone(value, safe=False)})
+                last = model[-1] if isinstance(model, Pipeline) else model
+                if isinstance(last, MultilabelClassifier):
+                    last._validate_params()
         except ValueError as error:
             raise ValueError(f"grid: {error}") from error
         steps.append((name, tried))

@@ -103,9 +103,10 @@ class RankCVMClassifier(RankClassifier):
 
     Notes
     -----
-    Pairs are never listed: sorted scores of a row give all sums over its pairs in O(n_labels log n_labels). Memory is
-    some arrays of n_samples x n_labels, and ``cache_size``. A Newton step costs products of the kernel matrix with such
-    arrays, or with a linear kernel of X.
+    Pairs are never listed: from sorted scores of a row, sums over its pairs are sums of prefixes. Memory is some arrays
+    of n_samples x n_labels, and ``cache_size``. A Newton step costs products of the kernel matrix with such arrays, or
+    with a linear kernel of X. Features should be scaled: where one is 10000 times larger than the others, rounding ends
+    the fit far from the optimum, with a warning.
 
     The scores f are small (they sum to 0 in every row, and their scale falls with the number of rows): compare them
     within a row only.
@@ -172,15 +173,15 @@ class RankCVMClassifier(RankClassifier):
         # Rows that stand together are visited together: neighbours should not be alike.
         return np.random.default_rng(seed).permutation(rows)
 
-    def _packed(self, dual: Any, rows: np.ndarray, Y: np.ndarray) -> Any:
+    def _packed(self, dual: Any, rows: np.ndarray, problem: RankProblem, Y: np.ndarray) -> Any:
         if self.solver == "fw":
             return None
-        U = Y.astype(np.float64)  # rows without pairs: exactly the margin
-        U[rows] = dual
-        return U
+        U, cost = Y.astype(np.float64), np.ones(len(Y))  # rows without pairs: exactly the margin
+        U[rows], cost[rows] = dual, problem.cost
+        return U, cost
 
     def _unpacked(self, dual: Any, rows: np.ndarray) -> Any:
-        return None if dual is None else dual[rows]
+        return (None, None) if dual is None else (dual[0][rows], dual[1][rows])
 
     def _needs_gram(self) -> bool:
         return self.solver == "fw"
@@ -191,8 +192,8 @@ class RankCVMClassifier(RankClassifier):
         if isinstance(kernel, Gram):
             n_threads = self._n_threads()
             result = solve_rank_cvm_fw(problem, kernel, control, cache_size=self.cache_size, n_threads=n_threads)
-        elif self.solver == "cd":
-            result = solve_rank_cvm(problem, kernel, control, seed=seed, start=start, passes=None)
         else:
-            result = solve_rank_cvm(problem, kernel, control, seed=seed, start=start)
+            U, cost = (None, None) if start is None else start
+            options = {"passes": None} if self.solver == "cd" else {}
+            result = solve_rank_cvm(problem, kernel, control, seed=seed, start=U, start_cost=cost, **options)
         return result, result.coef.sum(axis=1)

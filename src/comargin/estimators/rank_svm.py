@@ -11,7 +11,7 @@ from ..problems.gram import Gram
 from ..problems.rank import RankProblem
 from ..solvers import Checkpoint, Control, Result
 from ..solvers._rank_products import KernelProducts
-from ..solvers.rank_svm import RankDual, solve_rank_svm
+from ..solvers.rank_svm import solve_rank_svm
 from ._rank import RankClassifier
 
 
@@ -152,9 +152,4 @@ class RankSVMClassifier(RankClassifier):
         self, problem: RankProblem, kernel: KernelProducts | Gram, start: Any, control: Control, seed: int
     ) -> tuple[Result, np.ndarray]:
         assert not isinstance(kernel, Gram)
-        if isinstance(start, RankDual) and len(start.alpha) != problem.n_pairs:
-            raise ValueError(
-                f"warm_start=True continues on the same labels: the fit before had {len(start.alpha)} pairs of a label "
-                f"that is on and one that is off in the same row, y now has {problem.n_pairs}. Clone the estimator"
-            )
         return solve_rank_svm(problem, kernel, control, start=start)

@@ -165,5 +165,5 @@ def core_vector_certificate(total: float, quadratic: float, lowest: float) -> tu
     objective, bound : float
         The minimum of W lies between them; (62) of the paper.
     """
-    objective = 0.5 * quadratic / (total * total)  # a power would raise an error where this is infinite
+    objective = 0.5 * (quadratic / total) / total  # the square of a tiny or huge total is no number
     return objective, lowest / total - objective

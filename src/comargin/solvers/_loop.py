@@ -79,6 +79,7 @@ def run_loop(
     control: Control,
     *,
     check_every: int = 10,
+    patience: int = 0,
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
     """Iterate until the certified gap meets the tolerance.
 
@@ -93,6 +94,8 @@ def run_loop(
     check_every : int, default=10
         Certify after so many iterations without a promising estimate; the interval grows by half each time, so
         that a long run spends little on certificates.
+    patience : int, default=0
+        Iterations without any change of the certificate that do not yet count as a stall.
 
     Returns
     -------
@@ -110,12 +113,13 @@ def run_loop(
     start = time.perf_counter() if control.started is None else control.started
     history: list[Checkpoint] = []
     interval, next_check = float(check_every), check_every
-    n_iter = 0
+    n_iter = last_change = 0
     with _progress(control) as show:
         while True:
             primal, dual = (control.unit * objective for objective in certify())
             point = Checkpoint(control.n_before + n_iter, time.perf_counter() - start, primal, dual)
-            stalled = bool(history) and (point.primal, point.dual) == (history[-1].primal, history[-1].dual)
+            same = bool(history) and (point.primal, point.dual) == (history[-1].primal, history[-1].dual)
+            last_change = last_change if same else n_iter
             history.append(point)
             tol_abs = tolerance(control.tol, primal)
             show(point, tol_abs)
@@ -130,7 +134,7 @@ def run_loop(
                 status = Status.CONVERGED
             elif n_iter >= control.max_iter:
                 status = Status.MAX_ITER
-            elif stalled:
+            elif same and n_iter - last_change >= patience:
                 status = Status.STALLED
             else:
                 while n_iter < control.max_iter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -20,9 +21,12 @@ _PASSES_FIRST = 5
 # the objective has fallen by this part nor the gradient to one half, so many times.
 _FALL = 1e-13
 _NEWTON_PATIENCE = 3
-# Then come Newton steps for U itself, as long as they halve the gap, and then passes, until so many gain nothing.
-_PASS_PATIENCE = 20
-_SMALL_GAP = 1e-6
+# Then come Newton steps for U itself, as long as they halve the gap, and then passes. So many iterations without any
+# gain end the fit.
+_PATIENCE = 300
+# Where C_i K_ii exceeds this, costs are raised to it step by step: the first Newton steps would else undo the passes.
+_EASY, _RAISE = 10.0, 10.0
+_LOOSE, _MOST_STEPS = 0.5, 50
 # Scores that have the margin everywhere are made so much smaller than just to have it.
 _ALMOST = 1.0 - 1e-3
 
@@ -69,28 +73,38 @@ class CoreVectors:
         Rows and costs.
     products : KernelProducts
         K, with the 1 of the biases.
-    start : ndarray of shape (n_samples, n_labels) or None
-        U to begin with.
     seed : int
         Fixes the order of visits.
+    U : ndarray of shape (n_samples, n_labels) or None
+        To begin with.
+    coef : ndarray of shape (n_samples, n_labels) or None
+        What the first Newton step starts from, the coefficients of U if None.
     """
 
-    def __init__(self, problem: RankProblem, products: KernelProducts, start: np.ndarray | None, seed: int) -> None:
+    def __init__(
+        self,
+        problem: RankProblem,
+        products: KernelProducts,
+        seed: int,
+        U: np.ndarray | None = None,
+        coef: np.ndarray | None = None,
+    ) -> None:
         self.products, self.loss = products, SquaredHinge(problem)
         self.rng = np.random.default_rng(seed)
         # Scores of 1 and 0 are exactly the margin, and x = 0: the optimum of a vanishing C.
-        self.U = problem.Y.astype(np.float64) if start is None else start.copy()
+        self.U = problem.Y.astype(np.float64) if U is None else U.copy()
+        self.first_coef = coef
         # K beta, and K (coef - beta) for Newton's iterate.
         self.scores = self.image = np.empty(0)
         self.delta = np.empty((max(rows.stop - rows.start for rows in products.blocks), problem.Y.shape[1]))
         self.value: tuple[float, float] | None = None  # certificate of U, once it is known
-        self.objective = math.inf  # W when it was last known
+        self.objective, self.bound, self.best_U = math.inf, -math.inf, self.U  # the best so far
         self.coef: np.ndarray | None = None  # of Newton's iterate, whose scores are U; None while passes go on
         self.length = math.inf  # of the gradient at the last Newton step
         self.primal = math.inf  # its objective, the squared hinge and the norm of the weights
 
     def certify(self) -> tuple[float, float]:
-        """W and its lower bound, exactly."""
+        """W and its lower bound, exactly, for the best U so far."""
         if self.value is None:
             self.loss.evaluate(self.U)
             if self.loss.total == 0.0:
@@ -105,13 +119,21 @@ class CoreVectors:
                 self.image = self.products.times(self.coef - self.loss.beta)
                 self.scores = self.U - self.image
             self.value = self.loss.certificate(self.U, self.scores)
-            self.objective = self.value[0]
-        return self.value
+            if self._better(*self.value):
+                (self.objective, self.bound), self.best_U = self.value, self.U.copy()
+        return self.objective, self.bound
+
+    def _better(self, objective: float, bound: float) -> bool:
+        """Whether this is better than the best so far: a lower W, or near the optimum a smaller relative gap."""
+        if math.isinf(self.objective):
+            return True
+        gap, best = (objective - bound) / objective, self.gap / self.objective
+        return gap < best if min(gap, best) < _LOOSE else objective < self.objective
 
     def one_pass(self) -> float:
         """Visit all rows once, each solved exactly given the others; returns an estimate of the relative gap."""
         loss, products = self.loss, self.products
-        self.certify()
+        loss.evaluate(self.U)
         self.coef = None
         products.start(loss.beta)
         lowest = np.inf
@@ -126,14 +148,17 @@ class CoreVectors:
             products.add(rows, delta)
             lowest = min(lowest, low)
         self.value = None
-        return 2.0 * (1.0 - lowest)  # at the optimum all gradients are at least 1, those of pairs with x > 0 equal 1
+        # At the optimum all gradients are at least 1, and those of pairs with x > 0 equal 1.
+        return 2.0 * abs(1.0 - lowest)
 
     def newton(self) -> float:
         """One Newton step for the coefficients; returns the relative gap."""
         loss, products = self.loss, self.products
         self.certify()
         if self.coef is None:
-            self.coef, self.U, self.value = loss.beta.copy(), self.scores, None
+            self.coef = loss.beta.copy() if self.first_coef is None else self.first_coef
+            self.U, self.value = self.scores if self.first_coef is None else products.times(self.coef), None
+            self.first_coef = None
             self.certify()
         residual = self.coef - loss.beta
         length = math.sqrt(max(float(np.vdot(residual, self.image)), 0.0))  # of the gradient
@@ -154,9 +179,16 @@ class CoreVectors:
             self.U, self.value = U, None
         return self.relative_gap()
 
+    @property
+    def gap(self) -> float:
+        """That of the best U so far."""
+        return self.objective - self.bound
+
     def relative_gap(self) -> float:
-        """The gap over W."""
-        objective, bound = self.certify()
+        """The gap of the current U over its W."""
+        self.certify()
+        assert self.value is not None
+        objective, bound = self.value
         return (objective - bound) / objective
 
 
@@ -167,6 +199,7 @@ def solve_rank_cvm(
     *,
     seed: int = 0,
     start: np.ndarray | None = None,
+    start_cost: np.ndarray | None = None,
     passes: int | None = _PASSES_FIRST,
 ) -> Result:
     """Minimise W over the simplex.
@@ -182,9 +215,11 @@ def solve_rank_cvm(
     seed : int, default=0
         Fixes the order of visits.
     start : ndarray of shape (n_samples, n_labels) or None
-        ``dual_coef`` of another solve, perhaps with other costs.
+        ``dual_coef`` of another solve.
+    start_cost : ndarray of shape (n_samples,) or None
+        The costs of that solve; those of this problem if None.
     passes : int or None, default=5
-        Passes of coordinate descent before Newton steps; None means no Newton steps at all.
+        Passes of coordinate descent before Newton steps, unless there is a start; None means no Newton steps at all.
 
     Returns
     -------
@@ -192,11 +227,45 @@ def solve_rank_cvm(
         ``coef`` is beta^T of a = x / sum(x): the scores of x are its kernel values, plus 1, times these. ``dual_coef``
         is U, from which all x follow.
     """
-    state = CoreVectors(problem, products, start, seed)
-    descent = _Descent(state, passes)
-    status, history, tol_abs = run_loop(descent.step, state.certify, control, check_every=10 if passes is None else 1)
+    coef = None
+    if start is not None and start_cost is not None:
+        # The weights of that solve: U stands for other x when costs are others.
+        before = SquaredHinge(RankProblem(problem.Y, start_cost))
+        before.evaluate(start)
+        coef = before.beta
+    state = CoreVectors(problem, products, seed, start, coef)
+    descent = _Descent(state, 0 if passes and start is not None else passes)
+    if passes is not None and start is None:
+        descent.before = lambda: _raise_costs(state, problem, seed, passes)
+    status, history, tol_abs = run_loop(
+        descent.step, state.certify, control, check_every=10 if passes is None else 1, patience=_PATIENCE
+    )
     loss = state.loss
-    return Result(loss.beta.T / loss.total, state.U, history, tol_abs, status)
+    loss.evaluate(state.best_U)
+    return Result(loss.beta.T / loss.total, state.best_U, history, tol_abs, status)
+
+
+def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: int) -> bool:
+    """Solve the problem with lower costs, each loosely and from the weights of the one before; False if not needed."""
+    products = state.products
+    diagonal = np.concatenate([np.diag(products.gram(rows)) for rows in products.blocks])
+    largest = float(np.max(problem.cost * diagonal))
+    if not _EASY < largest < math.inf:
+        return False
+    U: np.ndarray | None = None
+    coef: np.ndarray | None = None
+    for level in range(math.ceil(math.log(largest / _EASY, _RAISE)), 0, -1):
+        lower = RankProblem(problem.Y, problem.cost / _RAISE**level)
+        easier = CoreVectors(lower, products, seed, U, coef)
+        descent = _Descent(easier, passes if U is None else 0)
+        for _ in range(_MOST_STEPS):
+            descent.step()
+            if easier.gap <= _LOOSE * easier.objective:
+                break
+        U, coef = easier.U, easier.coef
+    assert U is not None
+    state.U, state.first_coef, state.value = U, coef, None
+    return True
 
 
 class _Descent:
@@ -207,11 +276,16 @@ class _Descent:
         self.passes_first = passes or 0
         self.phase = "newton" if passes is not None else "passes"
         self.lowest = self.shortest = math.inf
-        self.best, self.idle = math.inf, 0
+        self.idle = 0
+        self.before: Callable[[], bool] | None = None  # may give the state a start, in the first step
 
     def step(self) -> float:
         """One iteration; returns an estimate of the gap."""
         state = self.state
+        if self.before is not None:
+            if self.before():
+                self.passes_first = 0
+            self.before = None
         if self.passes_first:
             self.passes_first -= 1
             relative = state.one_pass()
@@ -226,11 +300,7 @@ class _Descent:
             before = state.relative_gap()
             relative = state.refine()
             if relative > 0.5 * before:
-                self.phase, self.idle = "passes", 0
-        elif self.idle >= _PASS_PATIENCE and self.best < _SMALL_GAP:
-            return math.inf  # nothing is done, which the loop will notice
+                self.phase = "passes"
         else:
             relative = state.one_pass()
-            self.idle = 0 if relative < 0.99 * self.best else self.idle + 1
-        self.best = min(self.best, relative)
         return relative * state.objective

@@ -38,10 +38,12 @@ _INNER, _INNERMOST = 0.003, 3e-6
 _REFINEMENTS = 8
 _MOST_NEWTON_STEPS = 40
 # Steps grow by this factor after few Newton steps, and shrink after many; where Newton's method has failed the centre
-# stays, and they shrink more. Steps of the biases grow less: they come to rest sooner than the variables do.
+# stays, and they shrink more. Steps of the biases grow up to the second limit only, unless what is left of the equality
+# constraints is most of the gap.
 _GROWTH, _SHRINKAGE, _FAILURE = 4.0, 0.5, 0.1
 _FEW, _MANY = 6, 20
 _LONGEST, _LONGEST_BIAS = 1e6, 16.0
+_MOST = 10.0
 # The first step: long enough for x to cross its box at a shortfall of 1, unless costs are so large that scores would
 # change this much when it does.
 _FIRST = 100.0
@@ -50,7 +52,7 @@ _BALANCE = 1e-13
 # Variables below this part of their bound are zero, up to rounding.
 _NOTHING = 1e-10
 # Proximal steps without any gain before the solver gives up.
-_PATIENCE = 5
+_PATIENCE = 20
 
 
 @dataclass(frozen=True)
@@ -63,13 +65,10 @@ class RankDual:
         Dual variables over C_i, pairs in the order of ``kernels/_rank_svm.py``.
     bias : ndarray of shape (n_labels,)
         Biases, of mean zero.
-    shape : tuple of int
-        Rows and labels.
     """
 
     alpha: np.ndarray
     bias: np.ndarray
-    shape: tuple[int, int]
 
 
 class SmoothedHinge:
@@ -79,19 +78,16 @@ class SmoothedHinge:
     ----------
     problem : RankProblem
         Rows and costs.
-    centre : ndarray of shape (n_pairs,) or None
-        First a; zero if None.
     """
 
-    def __init__(self, problem: RankProblem, centre: np.ndarray | None) -> None:
+    def __init__(self, problem: RankProblem) -> None:
         n_relevant = np.count_nonzero(problem.Y, axis=1)
         order = np.argsort(problem.Y == 0, axis=1, kind="stable").astype(np.int32)
         begin = np.concatenate([[0], np.cumsum(n_relevant * (problem.Y.shape[1] - n_relevant))])
         self.pairs = (order, n_relevant.astype(np.int32), begin)
         self.cost = problem.cost
         self.cost_of_pair = np.repeat(problem.cost, np.diff(begin))
-        self.centre = np.zeros(begin[-1]) if centre is None else centre
-        self.x = self.centre.copy()
+        self.centre, self.x = np.zeros(begin[-1]), np.zeros(begin[-1])
         self.beta: np.ndarray = np.empty(problem.Y.shape)
         self.length = 1.0
         self.excess = 0.0
@@ -146,7 +142,7 @@ class ProximalPoint:
 
     def __init__(self, problem: RankProblem, products: KernelProducts, tol: float, start: RankDual | None) -> None:
         self.tol = tol
-        self.loss = SmoothedHinge(problem, None)
+        self.loss = SmoothedHinge(problem)
         if start is not None:
             self.loss.centre = start.alpha * self.loss.cost_of_pair
         loss = self.loss
@@ -165,6 +161,7 @@ class ProximalPoint:
         self.best_coef, self.best_bias = np.zeros(problem.Y.shape), np.zeros(problem.Y.shape[1])
         self.best_x = np.zeros_like(loss.x)
         self.refinements = 0
+        self.row_of_pair = np.repeat(np.arange(len(problem.Y)), np.diff(loss.pairs[2]))
         self._look()
 
     def _look(self) -> None:
@@ -185,11 +182,27 @@ class ProximalPoint:
     def _keep(self) -> None:
         """Compare the current point with the best ones so far."""
         loss, products = self.loss, self.kernel.products
+        coef, bias, primal = self._without_idle_rows()
+        if primal < self.primal:
+            self.primal, self.best_coef, self.best_bias = primal, coef, bias - bias.mean()
+        balanced = loss.balanced()
+        if balanced is not None:
+            x, beta = balanced
+            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, products.times(beta)))
+            if dual > self.dual:
+                self.dual, self.best_x = dual, x
+
+    def _without_idle_rows(self) -> tuple[np.ndarray, np.ndarray, float]:
+        """Coefficients, biases and the primal objective of the current point.
+
+        Newton's weights are much better than those of the dual variables. Rows whose variables are all zero have no
+        part in the optimum, and without them the weights are as good once the smooth problem is solved well enough.
+        """
+        loss = self.loss
         bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
-        # Newton's weights are much better than those of the dual variables. Rows whose variables are all zero have no
-        # part in the optimum, and without them the weights are as good once the smooth problem is solved well enough.
-        support = np.logical_or.reduceat(loss.x > _NOTHING * loss.cost_of_pair, loss.pairs[2][:-1])
         coef, primal = self.coef, self._primal(self.coef, bias)
+        positive = loss.x > _NOTHING * loss.cost_of_pair
+        support = np.bincount(self.row_of_pair, weights=positive, minlength=len(coef)) > 0
         if not support.all():
             sparse = np.where(support[:, None], self.coef, 0.0)
             value = self._primal(sparse, bias)
@@ -202,15 +215,8 @@ class ProximalPoint:
             # Biases alone may rank all labels right, with a little more than the margin; then the optimum is 0.
             alone = np.zeros_like(coef), (1.0 + 1e-3) * bias
             if self._primal(*alone) == 0.0:
-                (coef, bias), primal = alone, 0.0
-        if primal < self.primal:
-            self.primal, self.best_coef, self.best_bias = primal, coef, bias - bias.mean()
-        balanced = loss.balanced()
-        if balanced is not None:
-            x, beta = balanced
-            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, products.times(beta)))
-            if dual > self.dual:
-                self.dual, self.best_x = dual, x
+                return *alone, 0.0
+        return coef, bias, primal
 
     def _primal(self, coef: np.ndarray, bias: np.ndarray) -> float:
         scores = self.kernel.products.times(coef)
@@ -218,15 +224,6 @@ class ProximalPoint:
         return 0.5 * float(np.vdot(coef, scores)) + rank_hinge(scores + bias, order, n_relevant, self.loss.cost)
 
     def step(self) -> float:
-        """Proximal steps, one if it makes the certificate better; returns an estimate of the gap."""
-        for _ in range(_PATIENCE):
-            before = self.primal, self.dual
-            estimate = self._proximal_step()
-            if before != (self.primal, self.dual):
-                break
-        return estimate
-
-    def _proximal_step(self) -> float:
         """Solve the smooth problem and take its solution as the next centre; returns an estimate of the gap."""
         loss = self.loss
         # P - D is 1/2 ||gradient||^2 plus what smoothing costs, up to the biases' part.
@@ -244,7 +241,7 @@ class ProximalPoint:
         if n_steps < _MOST_NEWTON_STEPS:
             self.bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
             loss.centre = loss.x.copy()
-        if n_steps <= _FEW and loss.length < _LONGEST:
+        if n_steps <= _FEW:
             self._stretch(_GROWTH)
         elif n_steps >= _MANY:
             self._stretch(_SHRINKAGE if n_steps < _MOST_NEWTON_STEPS else _FAILURE)
@@ -253,8 +250,10 @@ class ProximalPoint:
 
     def _stretch(self, factor: float) -> None:
         """Longer or shorter steps from now on."""
-        self.loss.length *= factor
-        self.kernel.tau = min(max(factor * self.kernel.tau, self.first_tau), _LONGEST_BIAS * self.first_tau)
+        left = abs(float(self.bias @ self.loss.beta.sum(axis=0)))
+        limit = _LONGEST if left > _MOST * (self.square + self.loss.excess) else _LONGEST_BIAS
+        self.loss.length = min(factor * self.loss.length, _LONGEST)
+        self.kernel.tau = min(max(factor * self.kernel.tau, self.first_tau), limit * self.first_tau)
 
 
 def solve_rank_svm(
@@ -281,7 +280,60 @@ def solve_rank_svm(
     bias : ndarray of shape (n_labels,)
         b, of mean zero.
     """
-    state = ProximalPoint(problem, products, control.tol, start)
-    status, history, tol_abs = run_loop(state.step, state.certify, control, check_every=1)
-    dual = RankDual(state.best_x / state.loss.cost_of_pair, state.best_bias, problem.Y.shape)
-    return Result(state.best_coef.T, dual, history, tol_abs, status), state.best_bias
+    n_samples, n_labels = problem.Y.shape
+    if start is not None and len(start.alpha) != problem.n_pairs:
+        raise ValueError(
+            "warm_start=True continues on the same rows of positive weight and the same labels: the fit before had "
+            f"{len(start.alpha)} pairs of labels to rank, now there are {problem.n_pairs}. Clone the estimator"
+        )
+    peeled = _peel(problem.Y)
+    one_sided = [label for label, _ in peeled]
+    inner = np.setdiff1d(np.arange(n_labels), one_sided)
+    inside = _pairs_among(problem.Y, inner)
+    coef, bias, alpha = np.zeros((n_samples, n_labels)), np.zeros(n_labels), np.zeros(problem.n_pairs)
+    low = high = 0.0
+    if len(inner):
+        part = None if start is None else RankDual(start.alpha[inside], start.bias[inner])
+        state = ProximalPoint(RankProblem(problem.Y[:, inner], problem.cost), products, control.tol, part)
+        status, history, tol_abs = run_loop(state.step, state.certify, control, check_every=1, patience=_PATIENCE)
+        coef[:, inner], bias[inner] = state.best_coef, state.best_bias
+        alpha[inside] = state.best_x / state.loss.cost_of_pair
+        scores = products.times(coef)[:, inner] + bias[inner]
+        low, high = float(scores.min()), float(scores.max())
+    else:  # biases alone rank all labels right
+        status, history, tol_abs = run_loop(lambda: 0.0, lambda: (0.0, 0.0), control)
+    for label, on in reversed(peeled):  # the last ones are nearest to the others
+        bias[label] = high + 1.0 if on else low - 1.0
+        low, high = min(low, bias[label]), max(high, bias[label])
+    if one_sided:
+        bias -= bias.mean()
+    return Result(coef.T, RankDual(alpha, bias), history, tol_abs, status), bias
+
+
+def _pairs_among(Y: np.ndarray, labels: np.ndarray) -> np.ndarray | slice:
+    """Which of all pairs are pairs of two of these labels."""
+    if len(labels) == Y.shape[1]:
+        return slice(None)
+    chosen = np.isin(np.arange(Y.shape[1]), labels)
+    return np.concatenate([np.outer(chosen[row], chosen[~row]).ravel() for row in Y.astype(bool)])
+
+
+def _peel(Y: np.ndarray) -> list[tuple[int, bool]]:
+    """Labels that are on, or off, in every row that still has a pair, one after the other, and which of the two.
+
+    All pairs of a label that is never on want it lower, and sum_i beta_ki = 0 makes their variables zero: the label has
+    no weights, and a bias low enough gives all of them their margin. Without it other labels may become one-sided.
+    """
+    left: np.ndarray = np.ones(Y.shape[1], dtype=bool)
+    peeled: list[tuple[int, bool]] = []
+    while left.any():
+        on = np.count_nonzero(Y[:, left], axis=1)
+        rows = (on > 0) & (on < np.count_nonzero(left))
+        positives = np.count_nonzero(Y[rows], axis=0)
+        always, never = left & (positives == np.count_nonzero(rows)), left & (positives == 0)
+        if not (always | never).any():
+            break
+        # With no row left every label is both, and any order will do.
+        peeled += [(int(label), bool(always[label])) for label in np.flatnonzero(always | never)]
+        left &= ~(always | never)
+    return peeled
