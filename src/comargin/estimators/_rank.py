@@ -106,6 +106,9 @@ class RankClassifier(KernelMultilabelClassifier):
                 if not isinstance(kernel, Gram):
                     kernel.open(pool)
                 result, intercept = self._optimise(problem, kernel, dual, self._control(), seed)
+                known = None
+                if isinstance(kernel, GramProducts):  # with the 1 of penalised biases they are part of the kernel
+                    known = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
             coef = np.zeros((Y.shape[1], len(data.Y)))
             coef[:, rows] = result.coef
             if two_classes:  # scores of the second class minus those of the first
@@ -113,7 +116,7 @@ class RankClassifier(KernelMultilabelClassifier):
             attributes = self._kernel_attributes(function, data.X, coef, intercept)
             attributes |= {"n_support_": len(attributes["support_"]), "n_skipped_": n_skipped}
             if data.targets.kind == "indicator":
-                scores = self._training_scores(function, data.X, attributes)
+                scores = self._training_scores(function, data.X, attributes, rows, known)
                 attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
             packed = _Start(self._packed(result.dual_coef, rows, problem, Y), data.Y.shape)
             return dataclasses.replace(result, dual_coef=packed), attributes
@@ -137,8 +140,17 @@ class RankClassifier(KernelMultilabelClassifier):
         return gram if self._needs_gram() else GramProducts(gram, self.cache_size)
 
     @staticmethod
-    def _training_scores(function: KernelFunction, X: Matrix, attributes: dict[str, Any]) -> np.ndarray:
+    def _training_scores(
+        function: KernelFunction, X: Matrix, attributes: dict[str, Any], rows: np.ndarray, known: np.ndarray | None
+    ) -> np.ndarray:
+        """Scores f of all training rows; ``known`` are those of ``rows``, where the solver has the kernel matrix."""
         if "coef_" in attributes:
             return np.asarray(X @ attributes["coef_"].T) + attributes["intercept_"]
-        support = [attributes[name] for name in ("support_vectors_", "support_", "dual_coef_")]
-        return function.scores(X, *support) + attributes["intercept_"]
+        scores = np.empty((X.shape[0], len(attributes["intercept_"])))
+        others = np.arange(X.shape[0])
+        if known is not None:
+            scores[rows], others = known, np.setdiff1d(others, rows)
+        if len(others):
+            support = [attributes[name] for name in ("support_vectors_", "support_", "dual_coef_")]
+            scores[others] = function.scores(X[others], *support) + attributes["intercept_"]
+        return scores

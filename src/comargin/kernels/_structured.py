@@ -21,6 +21,9 @@ import numpy as np
 
 from ._jit import kernel
 
+# Steps of a row end when its labelings differ this much less than before: its neighbours will move them again.
+_ENOUGH = 0.2
+
 
 class Layout(NamedTuple):
     """Where the columns of the cliques are.
@@ -111,7 +114,7 @@ def meet_labelings(rows, found, known, oldest):
 
 @kernel
 def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gram, scale, delta, parts):
-    """Optimise the masses of a block of rows; updates ``known``, ``theta`` and writes what V changes by.
+    """Optimise the masses of a block of rows; updates ``known`` and writes what V changes by.
 
     Parameters
     ----------
@@ -122,7 +125,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
     known : Known
     found : uint8 ndarray (b, K), labelings to meet
     oldest : int, passes after which a useless labeling is forgotten
-    theta : ndarray (b, M), potentials of the rows
+    theta : ndarray (b, M), potentials of the rows; those of a row follow the rows before it, and are of no use after
     gram : ndarray (b, b), inner products of the rows
     scale : ndarray (M,)
     delta : ndarray (b, M), written: V changes by X_rows^T delta
@@ -163,7 +166,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
             mean += mass[i, p] * score
         if total_mass <= 0.0:
             continue
-        n_changed = 0
+        n_changed, enough = 0, 0.0
         for step in range(2 * n_known):
             high, low = 0, -1
             for p in range(n_known):
@@ -174,7 +177,9 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
             if step == 0:
                 parts[0] += total_mass * scores[high] - mean
             violation = scores[high] - scores[low]
-            if violation <= 0.0:
+            if step == 0:
+                enough = _ENOUGH * violation
+            if violation <= enough:
                 break
             curvature = 0.0
             for k in range(n_labels):
@@ -224,7 +229,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
         for m in range(n_changed):
             delta[r, changed[m]] += change[changed[m]]
             change[changed[m]] *= scale[changed[m]]
-        for j in range(n_rows):
+        for j in range(r + 1, n_rows):
             similarity = gram[r, j]
             for m in range(n_changed):
                 theta[j, changed[m]] += similarity * change[changed[m]]

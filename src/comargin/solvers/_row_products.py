@@ -6,7 +6,6 @@ from concurrent.futures import Executor
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg.blas import dgemm
 
 from ..problems.rows import row_blocks
 
@@ -94,6 +93,21 @@ class RowProducts:
         self._parts[rows.start, rows.stop] = part
         return part
 
+    def keeps_gram(self, n_rows: int) -> bool:
+        """Whether inner products of blocks of so many rows are kept.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows of a block.
+
+        Returns
+        -------
+        bool
+            True if those of all blocks take little memory.
+        """
+        return 8 * n_rows * self.n_rows <= _GRAM_BYTES
+
     def gram(self, rows: slice) -> np.ndarray:
         """Inner products of consecutive rows, kept for the next time as long as all take little memory.
 
@@ -111,7 +125,7 @@ class RowProducts:
         if gram is None:
             X = self.part(rows)
             gram = X @ X.T if isinstance(X, np.ndarray) else (X @ X.T).toarray()
-            if 8 * (rows.stop - rows.start) * self.n_rows <= _GRAM_BYTES:
+            if self.keeps_gram(rows.stop - rows.start):
                 self._grams[rows.start, rows.stop] = gram
         return gram
 
@@ -178,8 +192,7 @@ class RowProducts:
             return
 
         def write(columns: slice) -> None:
-            # In place: V is as large as the rows, and would else be written and read once more.
-            dgemm(1.0, X.T, Q[:, columns], beta=1.0, c=V[:, columns], overwrite_c=True)
+            V.T[columns] += Q[:, columns].T @ X  # by rows of memory, as V is in Fortran's order
 
         n_parts = 2 * -(-Q.shape[1] // (2 * _COLUMNS))
         list(self.pool.map(write, row_blocks(Q.shape[1], -(-Q.shape[1] // n_parts))))

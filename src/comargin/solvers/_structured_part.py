@@ -25,8 +25,11 @@ from ._planes import PlaneProblem, newton_planes
 from ._row_products import RowProducts
 
 # Rows of a block: their worst labelings are found at the same weights, so that fewer is better, but each block costs a
-# few calls, and reads and writes all weights. Those of more than so many bytes are not fetched from a near cache.
+# few calls. Where weights take more than so many bytes, to read and write all of them costs more than the rest: then
+# blocks are larger, and those of so many rows share one product with the weights, as long as the inner products of
+# these rows can be kept.
 _BLOCK, _LARGE_BLOCK, _NEAR_BYTES = 32, 128, 2**20
+_TOGETHER = 1024
 # Rows of a part of a whole pass.
 _CHUNK = 1024
 # A labeling without mass is forgotten after so many passes. Room for labelings grows up to so many per row.
@@ -73,7 +76,9 @@ class Part:
         self.layout = Layout(cliques.members, cliques.begin, cliques.column)
         self.rng = np.random.default_rng(seed)
         near = 8 * problem.X.shape[1] * cliques.n_columns <= _NEAR_BYTES
-        self.blocks = row_blocks(len(problem.Y), _BLOCK if near else _LARGE_BLOCK)
+        self.block = _BLOCK if near else _LARGE_BLOCK
+        together = self.block if near or not products.keeps_gram(_TOGETHER) else _TOGETHER
+        self.super_blocks = row_blocks(len(problem.Y), together)
         self.V, self.linear = products.zeros(cliques.n_columns), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.sigma = _FIRST_SIGMA * float(np.mean(problem.mass))
@@ -156,20 +161,24 @@ class Part:
             self._refresh()
             self.W = None
         parts = np.zeros(3)
-        for k in self.rng.permutation(len(self.blocks)):
-            rows = self.blocks[k]
-            theta = self.products.forward(self.V, rows)
-            theta *= self.scale
-            augmented = theta.copy()
-            problem.augment(augmented, rows)
-            found = self.engine.map(augmented)[0]
-            delta, gram = np.empty_like(theta), self.products.gram(rows)
-            indices = np.arange(rows.start, rows.stop)
-            structured_block(
-                indices, problem.Y, problem.cost, self.layout, self.known, found, _OLDEST, theta, gram, self.scale,
-                delta, parts,
-            )  # fmt: skip
-            self.products.add(rows, delta, self.V)
+        for k in self.rng.permutation(len(self.super_blocks)):
+            rows = self.super_blocks[k]
+            all_theta = self.products.forward(self.V, rows)
+            all_theta *= self.scale
+            gram, all_delta = self.products.gram(rows), np.empty_like(all_theta)
+            for block in row_blocks(rows.stop - rows.start, self.block):
+                done, indices = slice(0, block.start), np.arange(rows.start + block.start, rows.start + block.stop)
+                theta, delta = all_theta[block], all_delta[block]
+                if block.start:  # what the blocks before have changed
+                    theta += (gram[block, done] @ all_delta[done]) * self.scale
+                augmented = theta.copy()
+                problem.augment(augmented, slice(indices[0], indices[-1] + 1))
+                found = self.engine.map(augmented)[0]
+                structured_block(
+                    indices, problem.Y, problem.cost, self.layout, self.known, found, _OLDEST, theta,
+                    np.ascontiguousarray(gram[block, block]), self.scale, delta, parts,
+                )  # fmt: skip
+            self.products.add(rows, all_delta, self.V)
         self._make_room(parts[2])
         return float(parts[0])
 
