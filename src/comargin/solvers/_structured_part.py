@@ -27,7 +27,7 @@ from ._row_products import RowProducts
 # Rows of a block: their worst labelings are found at the same weights, so that fewer is better, but each block costs a
 # few calls. Where weights take more than so many bytes, to read and write all of them costs more than the rest: then
 # blocks are larger, and those of so many rows share one product with the weights, as long as the inner products of
-# these rows can be kept.
+# these rows can be kept and rows have at least twice as many entries (else to follow the blocks before costs more).
 _BLOCK, _LARGE_BLOCK, _NEAR_BYTES = 32, 128, 2**20
 _TOGETHER = 1024
 # Rows of a part of a whole pass.
@@ -77,8 +77,8 @@ class Part:
         self.rng = np.random.default_rng(seed)
         near = 8 * problem.X.shape[1] * cliques.n_columns <= _NEAR_BYTES
         self.block = _BLOCK if near else _LARGE_BLOCK
-        together = self.block if near or not products.keeps_gram(_TOGETHER) else _TOGETHER
-        self.super_blocks = row_blocks(len(problem.Y), together)
+        shared = not near and products.keeps_gram(_TOGETHER) and problem.X.size >= 2 * _TOGETHER * len(problem.Y)
+        self.super_blocks = row_blocks(len(problem.Y), _TOGETHER if shared else self.block)
         self.V, self.linear = products.zeros(cliques.n_columns), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.sigma = _FIRST_SIGMA * float(np.mean(problem.mass))
