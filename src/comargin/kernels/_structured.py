@@ -21,9 +21,6 @@ import numpy as np
 
 from ._jit import kernel
 
-# Steps of a row end when its labelings differ this much less than before: its neighbours will move them again.
-_ENOUGH = 0.2
-
 
 class Layout(NamedTuple):
     """Where the columns of the cliques are.
@@ -166,7 +163,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
             mean += mass[i, p] * score
         if total_mass <= 0.0:
             continue
-        n_changed, enough = 0, 0.0
+        n_changed = 0
         for step in range(2 * n_known):
             high, low = 0, -1
             for p in range(n_known):
@@ -177,9 +174,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
             if step == 0:
                 parts[0] += total_mass * scores[high] - mean
             violation = scores[high] - scores[low]
-            if step == 0:
-                enough = _ENOUGH * violation
-            if violation <= enough:
+            if violation <= 0.0:
                 break
             curvature = 0.0
             for k in range(n_labels):
