@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..problems.gram import Gram
-from ..problems.rows import row_blocks
+from ..problems.rows import row_blocks, squared_lengths
 from ._row_products import RowProducts
 
 # Rows of a block: enough for matrix products to be efficient, few enough for a block to be visited row by row.
@@ -25,6 +25,7 @@ class KernelProducts(Protocol):
     """What solvers need of the kernel; ``blocks`` are the consecutive rows that are visited together."""
 
     blocks: list[slice]
+    diagonal: np.ndarray
 
     def open(self, pool: Executor) -> None:
         """Use these threads from now on."""
@@ -61,6 +62,7 @@ class LinearProducts:
 
     def __init__(self, X: np.ndarray | sp.csr_array, constant: float) -> None:
         self.X, self.constant = X, constant
+        self.diagonal = squared_lengths(X) + constant
         self.blocks = row_blocks(X.shape[0], BLOCK_ROWS)
         # X^T V in CSR form is several times faster than in CSC.
         self._X_T = None if isinstance(X, np.ndarray) else sp.csr_array(X.T)
@@ -110,7 +112,7 @@ class GramProducts:
     """
 
     def __init__(self, gram: Gram, megabytes: float) -> None:
-        self.source = gram
+        self.source, self.diagonal = gram, gram.diagonal
         n_samples = gram.n_samples
         self.blocks = row_blocks(n_samples, BLOCK_ROWS)
         n_bytes = megabytes * 2**20

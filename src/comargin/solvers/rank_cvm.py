@@ -248,8 +248,7 @@ def solve_rank_cvm(
 def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: int) -> bool:
     """Solve the problem with lower costs, each loosely and from the weights of the one before; False if not needed."""
     products = state.products
-    diagonal = np.concatenate([np.diag(products.gram(rows)) for rows in products.blocks])
-    largest = float(np.max(problem.cost * diagonal))
+    largest = float(np.max(problem.cost * products.diagonal))
     if not _EASY < largest < math.inf:
         return False
     U: np.ndarray | None = None

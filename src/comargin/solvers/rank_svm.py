@@ -149,7 +149,7 @@ class ProximalPoint:
         rank_svm_coefficients(loss.centre, *loss.pairs, loss.beta)
         self.coef = loss.beta.copy()
         self.bias = np.zeros(problem.Y.shape[1]) if start is None else start.bias
-        scale = float(np.mean(np.concatenate([np.diag(products.gram(rows)) for rows in products.blocks])))
+        scale = float(np.mean(products.diagonal))
         # Biases count like a feature of the size of the others, but they must be able to move by 1.
         self.first_tau = max(scale, 1.0 / float(loss.cost_of_pair.sum()))
         self.kernel = _Biased(products, self.first_tau)
