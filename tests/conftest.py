@@ -11,6 +11,10 @@ _digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.glob("
 _flavour = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}"))
 
+# Workers side by side: threads of BLAS beyond one per worker wait for each other, ten times as long in places.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 
@@ -24,6 +28,15 @@ def seed(request):
 @pytest.fixture
 def rng(seed):
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def threaded_blas():
+    """BLAS with two threads, as a user has it, also in a worker: for tests that threads change nothing."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2, user_api="blas"):
+        yield
 
 
 @pytest.fixture(scope="session")

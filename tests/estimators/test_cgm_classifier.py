@@ -274,6 +274,7 @@ def test_without_intercept(data):
     assert_allclose(model.objective_, optimum, rtol=2e-5)
 
 
+@pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(rng, monkeypatch):
     monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
     monkeypatch.setattr("comargin.solvers._structured_part._CHUNK", 16)

@@ -99,8 +99,17 @@ def test_precomputed_kernel_takes_the_rows_and_columns_of_a_fold(data):
     assert_allclose(given.decision_function(K), computed.decision_function(X), atol=1e-4)
 
 
-@pytest.mark.parametrize("to_X", [np.asarray, sp.csr_array, sp.csr_matrix, sp.csc_array])
-@pytest.mark.parametrize("to_Y", [np.asarray, sp.csr_array, sp.csr_matrix])
+@pytest.mark.parametrize(
+    ("to_X", "to_Y"),
+    [
+        (sp.csr_array, np.asarray),
+        (sp.csr_matrix, np.asarray),
+        (sp.csc_array, np.asarray),
+        (np.asarray, sp.csr_array),
+        (np.asarray, sp.csr_matrix),
+        (sp.csr_array, sp.csr_array),
+    ],
+)
 def test_forms_of_input(data, to_X, to_Y):
     X, Y = data
     expected = M3LClassifierCV(3, cv=3, random_state=0).fit(X, Y)
@@ -156,6 +165,7 @@ def test_each_fold_continues_from_the_value_before(data, monkeypatch):
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}], ids=["linear", "rbf"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_same_result_for_any_n_jobs(data, options):
     X, Y = data
     one = M3LClassifierCV(4, n_jobs=1, random_state=3, **options).fit(X, Y)

@@ -166,6 +166,7 @@ def test_prediction_in_blocks(data, monkeypatch):
     assert_allclose(model.decision_function(X), whole, rtol=1e-12)
 
 
+@pytest.mark.usefixtures("threaded_blas")
 def test_same_result_for_any_n_jobs_and_cache(rng):
     X = rng.normal(size=(300, 5))
     Y = (rng.random((300, 12)) < 0.3).astype(int)

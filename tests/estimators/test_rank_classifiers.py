@@ -312,6 +312,7 @@ def test_single_precision_and_integers(data, learner, kernel):
 
 
 @pytest.mark.parametrize("options", [{"kernel": "rbf"}, {"kernel": "linear"}, {"kernel": "rbf", "solver": "fw"}])
+@pytest.mark.usefixtures("threaded_blas")
 def test_same_result_for_any_n_jobs_and_random_state_fixes_it(rng, learner, options):
     X = rng.normal(size=(600, 5))  # several blocks of rows
     Y = (X[:, :4] + rng.normal(size=(600, 4)) > 0.5).astype(int)

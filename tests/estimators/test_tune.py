@@ -487,10 +487,11 @@ def test_values_may_be_arrays_of_numpy_or_estimators(data):
     ],
     ids=["kernel", "linear", "one-vs-rest", "rank-cvm", "rank-svm"],
 )
+@pytest.mark.usefixtures("threaded_blas")
 def test_same_result_for_any_n_jobs(data, model, grid):
     X, Y = data
     one = tune(model, X, Y, grid, n_jobs=1)
-    for n_jobs in (2, 7, None, -1):
+    for n_jobs in (7, None, -1):
         more = tune(model, X, Y, grid, n_jobs=n_jobs)
         for step, same in zip(one.steps, more.steps, strict=True):
             assert_array_equal(step.fold_values, same.fold_values)
@@ -506,16 +507,15 @@ def test_forms_of_X(data, to_X):
     assert_allclose([step.mean for step in result.steps], [step.mean for step in expected.steps])
 
 
-@pytest.mark.parametrize("to_Y", [sp.csr_array, sp.csr_matrix, sp.coo_array, np.ndarray.tolist, lambda Y: Y == 1])
-def test_forms_of_Y(data, to_Y):
+@pytest.mark.parametrize("criterion", ["ranking+hamming", "error_rate", "f1_micro"])
+def test_forms_of_Y(data, criterion):
     X, Y = data
     grid = {"fit_intercept": [True, False], "C": [0.1, 1.0]}
-    for criterion in ("ranking+hamming", "error_rate", "f1_micro"):
-        result, expected = (
-            tune(M3LClassifier(random_state=0), X, labels, grid, criterion=criterion) for labels in (to_Y(Y), Y)
-        )
+    expected = tune(M3LClassifier(random_state=0), X, Y, grid, criterion=criterion)
+    for labels in (sp.csr_array(Y), sp.csr_matrix(Y), sp.coo_array(Y), Y.tolist(), Y == 1):
+        result = tune(M3LClassifier(random_state=0), X, labels, grid, criterion=criterion)
         assert_allclose([step.mean for step in result.steps], [step.mean for step in expected.steps])
-        assert sp.issparse(result.best_estimator.predict(X)) == sp.issparse(to_Y(Y))
+        assert sp.issparse(result.best_estimator.predict(X)) == sp.issparse(labels)
 
 
 def test_frames_keep_their_names(data):

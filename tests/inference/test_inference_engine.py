@@ -160,6 +160,7 @@ def test_long_chain_equals_viterbi(rng):
 
 
 @pytest.mark.parametrize("method", ["auto", "mplp"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_rows_do_not_depend_on_each_other_or_on_threads(method, rng):
     cliques = [*itertools.combinations(range(9), 2), (9, 10), (11, 10), (12, 13, 14)]
     engine = Inference(17, cliques, method, max_width=3)

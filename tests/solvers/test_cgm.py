@@ -212,6 +212,7 @@ def test_passes_and_certificates_of_the_rounds_add_up(rng):
     assert rounds[-1].gap <= 1e-6 * rounds[-1].objective
 
 
+@pytest.mark.compiled
 def test_the_last_round_is_that_of_the_fixed_graph(rng):
     problem = problem_of(rng, CliqueSet(4))
     result, cliques, _ = solve(problem, Generation(1, 3, 3, 50, 0.0), tol=1e-6)
@@ -263,6 +264,7 @@ def test_a_callback_stops_generation(rng):
     assert result.coef.shape == (cliques.n_columns, 4)
 
 
+@pytest.mark.compiled
 def test_a_start_goes_on_where_another_ended(rng):
     problem = problem_of(rng, CliqueSet(4))
     first, cliques, _ = solve(problem, Generation(1, 2, 2, 50, 0.0), tol=1e-6)
@@ -287,6 +289,7 @@ def test_a_start_with_larger_cliques_than_those_asked_for(rng):
     assert len(more.cliques[1]) == 2
 
 
+@pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(rng, monkeypatch):
     monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
     monkeypatch.setattr("comargin.solvers._structured_part._CHUNK", 8)

@@ -212,6 +212,7 @@ def test_smallest_problems(rng, prior, sparse):
                 assert_allclose(result.primal, 2.0 * n * n_labels, rtol=1e-12)
 
 
+@pytest.mark.compiled
 def test_permuted_rows_and_labels(rng):
     problem = make_problem(rng, n=25, n_labels=5, prior="dense")
     rows, labels = rng.permutation(25), rng.permutation(5)
@@ -227,6 +228,7 @@ def test_permuted_rows_and_labels(rng):
     assert_allclose(solve(permuted, 1e-11).coef, solve(problem, 1e-11).coef[labels], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.compiled
 def test_scale_of_R_does_not_matter(rng):
     """(R, C) and (c R, C / c) have the same weights; with c a power of two even the same steps."""
     problem = make_problem(rng, n=30, prior="dense")

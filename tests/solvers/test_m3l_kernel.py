@@ -116,6 +116,7 @@ def test_any_number_of_rows_in_memory_reaches_the_optimum(rng, n_rows, prior, sc
 @pytest.mark.compiled
 @pytest.mark.parametrize("megabytes", [0.04, 10.0])
 @pytest.mark.parametrize("prior", ["identity", "components"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_same_bits_for_any_number_of_threads(rng, megabytes, prior):
     _, problem = make_problem(rng, n=150, n_labels=9, prior=prior)
     one, two, four = (solve(problem, tol=1e-4, megabytes=megabytes, n_threads=t) for t in (1, 2, 4))

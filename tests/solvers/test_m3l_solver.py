@@ -143,6 +143,7 @@ def test_rows_without_weight_are_as_if_not_there(rng):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("prior", ["identity", "components", "dense"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_more_labels_than_a_block_any_threads(rng, prior):
     problem = make_problem(rng, n=60, d=12, n_labels=70, sparse=True, prior=prior)
     one = solve(problem, tol=1e-5, n_threads=1)

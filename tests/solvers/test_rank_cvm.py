@@ -229,6 +229,7 @@ def test_scales_of_features(scale, kernel):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr", "gram"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_a_bit(storage):
     instance = shared("linear")[0]
     one, two = (solve(instance, tol=1e-6, storage=storage, n_threads=n) for n in (1, 2))

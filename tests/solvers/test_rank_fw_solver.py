@@ -159,6 +159,7 @@ def test_least_recently_used_row_makes_room(monkeypatch):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("cache_size", [0.001, 1000])
+@pytest.mark.usefixtures("threaded_blas")
 def test_same_bits_again_and_for_any_number_of_threads(rng, cache_size):
     _, problem, gram = make_problem(rng, n=100)
     one, again, three = (
@@ -219,6 +220,7 @@ def test_pair_groups_are_all_pairs_in_order(rng):
     assert len(found) == problem.n_pairs
 
 
+@pytest.mark.compiled
 def test_labels_that_all_rows_have_or_none(rng):
     K, problem, gram = make_problem(rng, n=12)
     Y = np.column_stack([np.ones(12), problem.Y, np.zeros(12)]).astype(np.uint8)

@@ -149,6 +149,7 @@ def test_kernel_of_zeros(pool):
 
 
 @pytest.mark.parametrize("kind", ["dense", "csr", "gram"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_a_bit(kind, rng):
     X, V, results = rows_of(rng, 30, 5), rng.normal(size=(30, 3)), []
     for n_threads in (1, 2):

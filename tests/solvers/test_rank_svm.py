@@ -227,6 +227,7 @@ def test_start_near_the_optimum_is_worth_it():
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr", "gram"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_a_bit(storage):
     instance = shared("linear")[0]
     (one, one_bias), (two, two_bias) = (solve(instance, storage=storage, n_threads=n) for n in (1, 2))

@@ -90,6 +90,7 @@ def test_chosen_rows(rows, storage, pool, rng):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
+@pytest.mark.usefixtures("threaded_blas")
 def test_the_number_of_threads_changes_no_bit(storage, monkeypatch, rng):
     monkeypatch.setattr(module, "_WORTH_A_THREAD", 1)
     monkeypatch.setattr(module, "_ROWS", 7)

@@ -33,8 +33,9 @@ GRAPHS = {
 }
 
 
-# Plain Python is slow: one of them is enough to run every line.
-ALPHAS = [0.01] if os.environ.get("NUMBA_DISABLE_JIT") == "1" else [0.3, 0.01, 1e-4]
+# Plain Python is slow: one alpha and half the rows are enough to run every line.
+PLAIN = os.environ.get("NUMBA_DISABLE_JIT") == "1"
+ALPHAS = [0.01] if PLAIN else [0.3, 0.01, 1e-4]
 
 
 def make(seed, n_samples=30, n_features=4, n_labels=4):
@@ -89,7 +90,7 @@ def explicit_dual(problem, result):
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_agrees_with_the_independent_optimum(graph, alpha, storage, seed):
-    X, Y = make(seed)
+    X, Y = make(seed, n_samples=15 if PLAIN else 30)
     cliques, groups = GRAPHS[graph]
     optimum, _, _ = structured_optimum(X, Y, cliques, groups, alpha)
     problem = problem_of(sp.csr_array(X) if storage == "csr" else X, Y, graph, alpha)
@@ -124,6 +125,7 @@ def test_passes_alone_agree(monkeypatch, seed):
         np.testing.assert_allclose(result.primal, optimum, rtol=3e-5)
 
 
+@pytest.mark.compiled
 def test_weights_count_as_repeated_rows(seed):
     X, Y = make(seed)
     weight = np.random.default_rng(seed).integers(0, 3, len(X))
@@ -157,6 +159,7 @@ def test_costs_of_wrong_labels(seed):
     assert result.gap <= 1e-6 * result.primal
 
 
+@pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(seed, monkeypatch):
     monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
     monkeypatch.setattr(module, "_CHUNK", 8)

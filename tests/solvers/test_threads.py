@@ -8,6 +8,8 @@ from threadpoolctl import threadpool_info
 
 from comargin.solvers._threads import worker_threads
 
+pytestmark = pytest.mark.usefixtures("threaded_blas")
+
 
 def blas_threads():
     return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
@@ -15,6 +17,7 @@ def blas_threads():
 
 def test_blas_is_limited_inside_and_restored_after():
     before = blas_threads()
+    assert 2 in before  # all but those built for one thread
     with worker_threads(2) as pool:
         assert {n for seen in pool.map(lambda _: blas_threads(), range(2)) for n in seen} == {1}
     assert blas_threads() == before
