@@ -52,6 +52,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     # What max_iter is the limit of, and advice that ends the convergence warning.
     _per: ClassVar[str] = ""
     _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
+    # For learners with ``_prepare``: the parameter they can be fitted along, and whether from small values to large.
+    _path_parameter: ClassVar[str] = "C"
+    _path_ascends: ClassVar[bool] = True
 
     @abstractmethod
     def _solve(self, data: TrainingData, start: Any) -> tuple[Result, dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What searches by cross-validation share: folds, the path over C, threads that Ctrl-C ends, the choice, progress."""
+"""What searches by cross-validation share: folds, a path, threads that Ctrl-C ends, the choice, progress."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def folds_of(cv: Any, X: Any, y: Any, random_state: Any = None) -> Folds:
 
 
 def has_path(model: Any) -> bool:
-    """Whether `fit_path` does what ``fit`` of the model would do for every C.
+    """Whether `fit_path` does what ``fit`` of the model would do for every value.
 
     Parameters
     ----------
@@ -76,30 +76,30 @@ def has_path(model: Any) -> bool:
     return issubclass(prepares, solves) and kind.fit is MultilabelClassifier.fit
 
 
-def fit_path(model: Any, data: TrainingData, Cs: Iterable[float]) -> Iterator[Result]:
-    """Fit one learner for several C, each fit started from the solution of the one before.
+def fit_path(model: Any, data: TrainingData, values: Iterable[float]) -> Iterator[Result]:
+    """Fit one learner for several values of a parameter, each fit started from the solution of the one before.
 
-    What does not depend on C, such as rows of the kernel matrix, is computed once.
+    What does not depend on it, such as rows of the kernel matrix, is computed once.
 
     Parameters
     ----------
     model : MultilabelClassifier
-        With the parameter C and the method ``_prepare``; it becomes fitted with each C in turn.
+        With the method ``_prepare``; it becomes fitted with each value of its ``_path_parameter`` in turn.
     data : TrainingData
         What to learn from.
-    Cs : iterable of float
-        Values of C; in ascending order a start is close to the solution and feasible.
+    values : iterable of float
+        In the order ``_path_ascends`` tells a start is close to the solution, and feasible.
 
     Yields
     ------
     Result
-        Of each C, when ``model`` is fitted with it.
+        Of each value, when ``model`` is fitted with it.
     """
     model._targets, model.classes_ = data.targets, data.targets.classes
     solve, start = model._prepare(data), None
-    for C in Cs:
-        model.set_params(C=C)
-        result, attributes = solve(C, start)
+    for value in values:
+        model.set_params(**{model._path_parameter: value})
+        result, attributes = solve(value, start)
         model._adopt(result, attributes)
         start = result.dual_coef
         yield result

@@ -231,7 +231,7 @@ def _search(
         learner._validate_params()
         weight = rows.weights(fold)[0]
         data = validate_training(learner, X_train, y_train, weight, add_intercept=learner._appends_constant())
-        order = sorted(range(len(values)), key=values.__getitem__)
+        order = sorted(range(len(values)), key=values.__getitem__, reverse=not learner._path_ascends)
         seen = (whole, X_test) if criterion.sees_all else (learner, X_learner)
         for k, result in zip(order, fit_path(learner, data, [values[k] for k in order]), strict=True):
             if stop.is_set():
@@ -262,7 +262,7 @@ def _has_path(base: Any, name: str, values: tuple[Any, ...], weight: np.ndarray 
     numbers = all(isinstance(v, Real) and not isinstance(v, bool) and 0.0 < float(v) < np.inf for v in values)
     # With metadata routing a weight may be meant for other steps too.
     routed = weight is not None and get_config()["enable_metadata_routing"]
-    return name == f"{prefix}C" and numbers and not routed and has_path(learner)
+    return numbers and not routed and has_path(learner) and name == f"{prefix}{learner._path_parameter}"
 
 
 def _with(estimator: Any, params: dict[str, Any]) -> Any:

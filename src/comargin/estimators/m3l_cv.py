@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import dataclasses
-import threading
-import time
 from collections.abc import Callable
-from functools import partial
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_is_fitted
 
 from .._validation import TrainingData
-from ..solvers import Checkpoint, Result, Status
+from ..solvers import Checkpoint
 from ._base import Interval
 from ._kernels import kernel_function
-from ._path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, run_all, scorer_named, takes_weight
+from ._path_cv import PathSearch
 from .m3l import M3LClassifier
 
 # Range of the default Cs, times 1 / mean_i K_ii. With micro-F1 the best C of 13 published data sets lies between 0.1
 # and 30: with dense, standardised features 0.1 to 10 (cal500, digits, emotions, flags, mediamill, scene, yeast), with
 # sparse ones 3 to 30 (bibtex, corel5k, enron, plant, rcv1subset1, tmc2007-500).
 _RANGE = (0.01, 100.0)
-# Parameters that M3LClassifier does not have.
-_OWN = ("Cs", "cv", "scoring", "refit", "path_tol")
 
 
-class M3LClassifierCV(M3LClassifier):
+class M3LClassifierCV(PathSearch, M3LClassifier):
     r"""`M3LClassifier` that chooses C by cross-validation.
 
     Every fold is fitted for all values of C, from the smallest to the largest, each fit started from the solution of
@@ -155,12 +146,9 @@ class M3LClassifierCV(M3LClassifier):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{k: v for k, v in M3LClassifier._parameter_constraints.items() if k not in ("C", "warm_start")},
         "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"],
-        "cv": ["cv_object"],
-        "scoring": [str, callable, None],
-        "refit": ["boolean"],
-        "path_tol": [None, Interval(Real, 0, None, closed="left")],
+        **PathSearch._search_constraints,
     }
-    warm_start = False  # no parameter here: the path itself is what would be continued
+    _learner = M3LClassifier
 
     def __init__(
         self,
@@ -209,145 +197,12 @@ class M3LClassifierCV(M3LClassifier):
         self.verbose = verbose
         self.callback = callback
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Score of the rows by ``scoring``, the measure C was chosen by.
+    def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
+        constant = float(self.fit_intercept and not self._appends_constant())
+        function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
+        lengths = function.gram(data.X, constant=constant).diagonal
+        scale = float(np.average(lengths, weights=data.sample_weight)) or 1.0
+        return np.array([float(f"{C:.3g}") for C in np.geomspace(*_RANGE, count) / scale])
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            True labels, in the form y had in ``fit``.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows; ``scoring`` must take them.
-
-        Returns
-        -------
-        float
-            Greater is better.
-        """
-        check_is_fitted(self)
-        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return float(_scorer(self.scoring, self._targets.kind)(self, X, y, **weight))
-
-    def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
-        Cs = self._values(data)
-        y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
-        folds = folds_of(5 if self.cv is None else self.cv, data.X, y)
-        rng = check_random_state(self.random_state)
-        seed = self.random_state if isinstance(self.random_state, Integral) else int(rng.randint(2**31))
-        began = time.perf_counter()
-        scores, converged = self._scores_of_path(data, y, Cs, folds, seed)
-        best, mean = best_of(scores, f"scoring={self.scoring!r}")
-        choice = {
-            "C_": float(Cs[best]),
-            "Cs_": Cs,
-            "scores_": scores,
-            "best_index_": best,
-            "best_score_": float(mean[best]),
-            "converged_": converged,
-        }
-        if self.refit:
-            result, attributes = self._model_at(Cs[best], random_state=seed)._solve(data, None)
-        else:
-            nothing = Checkpoint(0, time.perf_counter() - began, np.nan, np.nan)
-            result, attributes = Result(np.empty((0, 0)), np.empty((0, 0)), (nothing,), np.nan, Status.CONVERGED), {}
-        if result.status is Status.CONVERGED and not converged.all():
-            result = dataclasses.replace(result, status=Status.MAX_ITER)  # one warning, for all fits together
-        return result, attributes | choice
-
-    def _values(self, data: TrainingData) -> np.ndarray:
-        """Values of C, ascending."""
-        if isinstance(self.Cs, Integral):
-            constant = float(self.fit_intercept and not self._appends_constant())
-            function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
-            lengths = function.gram(data.X, constant=constant).diagonal
-            scale = float(np.average(lengths, weights=data.sample_weight)) or 1.0
-            return np.array([float(f"{C:.3g}") for C in np.geomspace(*_RANGE, int(self.Cs)) / scale])
-        try:
-            Cs = np.unique(np.asarray(self.Cs, dtype=np.float64))
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"Cs must hold positive numbers: {error}") from error
-        if np.ndim(self.Cs) != 1 or Cs.size == 0 or not (np.isfinite(Cs).all() and Cs[0] > 0.0):
-            raise ValueError(f"Cs must be an integer of at least 2 or a 1-D list of positive numbers, got {self.Cs!r}")
-        return Cs
-
-    def _path_tol(self) -> float:
-        return 10.0 * self.tol if self.path_tol is None else self.path_tol
-
-    def _model_at(self, C: float, **changes: Any) -> M3LClassifier:
-        """A plain `M3LClassifier` with the parameters of this one."""
-        params = {k: v for k, v in self.get_params(deep=False).items() if k not in _OWN}
-        return M3LClassifier(C=C, **(params | changes))
-
-    def _scores_of_path(
-        self, data: TrainingData, y: Any, Cs: np.ndarray, folds: Folds, seed: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Score of every fold and C, and which of the fits met the tolerance."""
-        scorer = _scorer(self.scoring, data.targets.kind)
-        weighted = np.ptp(data.sample_weight) > 0.0 and takes_weight(scorer)
-        features = data.X[:, : self.n_features_in_]  # without the constant one
-        pairwise = get_tags(self).input_tags.pairwise
-        scores, converged = np.full((len(folds), len(Cs)), np.nan), np.ones((len(folds), len(Cs)), dtype=bool)
-        stop = threading.Event()
-        n_threads = self._n_threads()
-
-        def run(fold: int) -> None:
-            train, test = folds[fold]
-            part = TrainingData(
-                data.X[np.ix_(train, train)] if pairwise else data.X[train],
-                data.Y[train],
-                data.sample_weight[train],
-                data.targets,
-            )
-            X_test = features[np.ix_(test, train)] if pairwise else features[test]
-            weight = {"sample_weight": data.sample_weight[test]} if weighted else {}
-            model = self._model_at(
-                1.0,
-                random_state=seed,
-                n_jobs=max(1, n_threads // len(folds)),
-                cache_size=self.cache_size / len(folds),
-                tol=self._path_tol(),
-                verbose=0,
-                callback=lambda point: stop.is_set(),
-            )
-            model.n_features_in_ = X_test.shape[1]  # what `predict` compares with
-            for k, result in enumerate(fit_path(model, part, Cs)):
-                if stop.is_set():
-                    return
-                scores[fold, k] = scorer(model, X_test, y[test], **weight)
-                converged[fold, k] = result.status not in UNCONVERGED
-                show(f"fold {fold + 1}  C {Cs[k]:g}  score {scores[fold, k]:.4g}")
-
-        show = Progress(self.verbose, scores.size, type(self).__name__)
-        run_all([partial(run, fold) for fold in range(len(folds))], n_threads, stop)
-        return scores, converged
-
-    def _convergence_message(self, result: Result) -> str:
-        failed = int(np.count_nonzero(~self.converged_))
-        path = ""
-        if failed:
-            smallest = self.Cs_[~self.converged_.all(axis=0)][0]
-            path = (
-                f"{failed} of the {self.converged_.size} fits of the folds stopped before the tolerance "
-                f"(max_iter={self.max_iter}, path_tol={self._path_tol():g}), the smallest C of them is {smallest:g}."
-            )
-        if not result.gap > result.tol_abs:  # the last fit is fine, or there is none
-            return f"{type(self).__name__}: {path} {self._advice}"
-        message = super()._convergence_message(result)
-        return f"{message} Also, {path}" if path else message
-
-    def _scores(self, X: Any) -> np.ndarray:
-        if not hasattr(self, "intercept_"):
-            raise NotFittedError(
-                f"{type(self).__name__} was fitted with refit=False: there are scores_ and C_, but no model to predict "
-                "with. Fit with refit=True, or an M3LClassifier with C=C_"
-            )
-        return super()._scores(X)
-
-
-def _scorer(scoring: Any, kind: str) -> Callable[..., float]:
-    """The scorer a name stands for; ``kind`` is that of the targets."""
-    if scoring is None:
-        scoring = "micro_f1" if kind == "indicator" else "accuracy"
-    return scorer_named(scoring, "scoring") if isinstance(scoring, str) else scoring
+    def _fold_changes(self, n_folds: int) -> dict[str, Any]:
+        return {"cache_size": self.cache_size / n_folds}

@@ -1,0 +1,200 @@
+"""What learners that choose one parameter by cross-validation along a path share."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted
+
+from .._validation import TrainingData
+from ..solvers import Checkpoint, Result, Status
+from ._base import Interval, MultilabelClassifier
+from ._path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, run_all, scorer_named, takes_weight
+
+# Parameters that the learner without a search does not have, besides the values to try.
+_OWN = ("cv", "scoring", "refit", "path_tol")
+
+
+class PathSearch(MultilabelClassifier):
+    """A learner that fits every fold for all values of ``_path_parameter`` and all rows with the best.
+
+    A subclass stands before the learner it searches for in the bases of the class, names it in ``_learner`` and writes
+    ``_default_values``. Its parameter with the values to try is the learner's with an s.
+    """
+
+    _learner: ClassVar[type[MultilabelClassifier]]
+    _search_constraints: ClassVar[dict[str, list[Any]]] = {
+        "cv": ["cv_object"],
+        "scoring": [str, callable, None],
+        "refit": ["boolean"],
+        "path_tol": [None, Interval(Real, 0, None, closed="left")],
+    }
+    _search_only: ClassVar[tuple[str, ...]] = ()  # more parameters that the learner does not have
+    warm_start = False  # no parameter here: the path itself is what would be continued
+
+    @abstractmethod
+    def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
+        """So many values to try, when a number is given instead of values."""
+
+    def _fold_changes(self, n_folds: int) -> dict[str, Any]:
+        """Parameters of the fits in the folds that differ from those of the last."""
+        return {}
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Score of the rows by ``scoring``, the measure the value was chosen by.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            True labels, in the form y had in ``fit``.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; ``scoring`` must take them.
+
+        Returns
+        -------
+        float
+            Greater is better.
+        """
+        check_is_fitted(self)
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return float(_scorer(self.scoring, self._targets.kind)(self, X, y, **weight))
+
+    def _solve(self, data: TrainingData, start: Any) -> tuple[Result, dict[str, Any]]:
+        values = self._values(data)
+        y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
+        folds = folds_of(5 if self.cv is None else self.cv, data.X, y)
+        rng = check_random_state(self.random_state)
+        seed = int(self.random_state if isinstance(self.random_state, Integral) else rng.randint(2**31))
+        began = time.perf_counter()
+        scores, converged = self._scores_of_path(data, y, values, folds, seed)
+        best, mean = best_of(scores, f"scoring={self.scoring!r}")
+        choice = {
+            f"{self._path_parameter}_": float(values[best]),
+            f"{self._path_parameter}s_": values,
+            "scores_": scores,
+            "best_index_": best,
+            "best_score_": float(mean[best]),
+            "converged_": converged,
+        }
+        if self.refit:
+            result, attributes = self._model_at(values[best], random_state=seed)._solve(data, None)
+        else:
+            nothing = Checkpoint(0, time.perf_counter() - began, np.nan, np.nan)
+            result, attributes = Result(np.empty((0, 0)), np.empty((0, 0)), (nothing,), np.nan, Status.CONVERGED), {}
+        if result.status is Status.CONVERGED and not converged.all():
+            result = dataclasses.replace(result, status=Status.MAX_ITER)  # one warning, for all fits together
+        return result, attributes | choice
+
+    def _values(self, data: TrainingData) -> np.ndarray:
+        """Values to try, each once, in the order of the path."""
+        name = f"{self._path_parameter}s"
+        given = getattr(self, name)
+        if isinstance(given, Integral):
+            return self._default_values(data, int(given))
+        try:
+            values = np.unique(np.asarray(given, dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name} must hold positive numbers: {error}") from error
+        if np.ndim(given) != 1 or values.size == 0 or not (np.isfinite(values).all() and values[0] > 0.0):
+            raise ValueError(
+                f"{name} must be an integer of at least 2 or a 1-D list of positive numbers, got {given!r}"
+            )
+        return values if self._path_ascends else values[::-1].copy()
+
+    def _path_tol(self) -> float:
+        return 10.0 * self.tol if self.path_tol is None else self.path_tol
+
+    def _model_at(self, value: float, **changes: Any) -> Any:
+        """The plain learner with the parameters of this one."""
+        params = self.get_params(deep=False)
+        for name in (*_OWN, *self._search_only, f"{self._path_parameter}s"):
+            del params[name]
+        return self._learner(**(params | {self._path_parameter: value} | changes))
+
+    def _scores_of_path(
+        self, data: TrainingData, y: Any, values: np.ndarray, folds: Folds, seed: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Score of every fold and value, and which of the fits met the tolerance."""
+        scorer = _scorer(self.scoring, data.targets.kind)
+        weighted = np.ptp(data.sample_weight) > 0.0 and takes_weight(scorer)
+        features = data.X[:, : self.n_features_in_]  # without the constant one
+        pairwise = get_tags(self).input_tags.pairwise
+        scores, converged = np.full((len(folds), len(values)), np.nan), np.ones((len(folds), len(values)), dtype=bool)
+        stop = threading.Event()
+        n_threads = self._n_threads()
+
+        def run(fold: int) -> None:
+            train, test = folds[fold]
+            part = TrainingData(
+                data.X[np.ix_(train, train)] if pairwise else data.X[train],
+                data.Y[train],
+                data.sample_weight[train],
+                data.targets,
+            )
+            X_test = features[np.ix_(test, train)] if pairwise else features[test]
+            weight = {"sample_weight": data.sample_weight[test]} if weighted else {}
+            model = self._model_at(
+                1.0,
+                random_state=seed,
+                n_jobs=max(1, n_threads // len(folds)),
+                tol=self._path_tol(),
+                verbose=0,
+                callback=lambda point: stop.is_set(),
+                **self._fold_changes(len(folds)),
+            )
+            model.n_features_in_ = X_test.shape[1]  # what `predict` compares with
+            for k, result in enumerate(fit_path(model, part, values)):
+                if stop.is_set():
+                    return
+                scores[fold, k] = scorer(model, X_test, y[test], **weight)
+                converged[fold, k] = result.status not in UNCONVERGED
+                show(f"fold {fold + 1}  {self._path_parameter} {values[k]:g}  score {scores[fold, k]:.4g}")
+
+        show = Progress(self.verbose, scores.size, type(self).__name__)
+        run_all([partial(run, fold) for fold in range(len(folds))], n_threads, stop)
+        return scores, converged
+
+    def _convergence_message(self, result: Result) -> str:
+        failed = int(np.count_nonzero(~self.converged_))
+        path = ""
+        if failed:
+            tried = getattr(self, f"{self._path_parameter}s_")
+            first = tried[~self.converged_.all(axis=0)][0]
+            side = "smallest" if self._path_ascends else "largest"
+            path = (
+                f"{failed} of the {self.converged_.size} fits of the folds stopped before the tolerance "
+                f"(max_iter={self.max_iter}, path_tol={self._path_tol():g}), the {side} {self._path_parameter} of them "
+                f"is {first:g}."
+            )
+        if not result.gap > result.tol_abs:  # the last fit is fine, or there is none
+            return f"{type(self).__name__}: {path} {self._advice}"
+        message = super()._convergence_message(result)
+        return f"{message} Also, {path}" if path else message
+
+    def _scores(self, X: Any) -> np.ndarray:
+        if not hasattr(self, "intercept_"):
+            name = self._path_parameter
+            raise NotFittedError(
+                f"{type(self).__name__} was fitted with refit=False: there are scores_ and {name}_, but no model to "
+                f"predict with. Fit with refit=True, or the learner itself with {name}={name}_"
+            )
+        return self._learner._scores(self, X)
+
+
+def _scorer(scoring: Any, kind: str) -> Callable[..., float]:
+    """The scorer a name stands for; ``kind`` is that of the targets."""
+    if scoring is None:
+        scoring = "micro_f1" if kind == "indicator" else "accuracy"
+    return scorer_named(scoring, "scoring") if isinstance(scoring, str) else scoring
