@@ -42,6 +42,7 @@ def update_pages() -> None:
         ("docs/structured.md", "passes", table("bench_cgm_passes")),
         ("docs/rank.md", "rank_tables", table("bench_rank_tables")),
         ("docs/rank.md", "rank_growth", table("bench_rank_growth")),
+        ("docs/lsg21.md", "lsg21_scene", table("bench_lsg21_scene")),
     ):
         path = ROOT / page
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)

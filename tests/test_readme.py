@@ -35,7 +35,10 @@ def test_demo_table_is_the_demos(capsys, monkeypatch):
         lines = text[text.index("On the new images") :].splitlines()
         return [re.sub(r"\s+\d+\.\d\d\s*$", "", line).rstrip() for line in lines]
 
-    assert without_seconds(capsys.readouterr().out) == without_seconds(blocks("text")[0])
+    out = capsys.readouterr().out
+    assert without_seconds(out) == without_seconds(blocks("text")[0])
+    assert "Certified." in out
+    assert "\u2501" in out[out.index("Three new images") : out.index("On the new images")]  # a lit segment
 
 
 @pytest.mark.parametrize("target", re.findall(r"\]\(([\w./-]+)\)", README))
@@ -58,5 +61,6 @@ def test_benchmark_tables_are_those_of_the_results():
         ("structured", "cgm_passes"),
         ("rank", "rank_tables"),
         ("rank", "rank_growth"),
+        ("lsg21", "lsg21_scene"),
     ):
         assert summary["table"](f"bench_{name}") in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

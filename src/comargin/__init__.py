@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from . import data, graphs, inference, metrics, model_selection, report, thresholds
     from .estimators import (
         CGMClassifier,
+        LSG21Classifier,
+        LSG21ClassifierCV,
         M3LClassifier,
         M3LClassifierCV,
         RankCVMClassifier,
@@ -30,6 +32,8 @@ _SUBMODULES = ("data", "graphs", "inference", "metrics", "model_selection", "rep
 _ATTRIBUTES = dict.fromkeys(
     (
         "CGMClassifier",
+        "LSG21Classifier",
+        "LSG21ClassifierCV",
         "M3LClassifier",
         "M3LClassifierCV",
         "RankCVMClassifier",
@@ -45,6 +49,8 @@ _ATTRIBUTES = dict.fromkeys(
 
 __all__ = [
     "CGMClassifier",
+    "LSG21Classifier",
+    "LSG21ClassifierCV",
     "M3LClassifier",
     "M3LClassifierCV",
     "RankCVMClassifier",

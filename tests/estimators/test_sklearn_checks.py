@@ -1,11 +1,13 @@
 """scikit-learn's own suite over every public estimator."""
 
 import pytest
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 import comargin
 from comargin import (
     CGMClassifier,
+    LSG21Classifier,
+    LSG21ClassifierCV,
     M3LClassifier,
     M3LClassifierCV,
     RankCVMClassifier,
@@ -13,31 +15,39 @@ from comargin import (
     StructuredSVMClassifier,
 )
 
-# Each learner twice: as a user gets it, and solved so exactly that repeated rows and weights agree to 1e-7.
+# Each learner as a user gets it, and each way to solve it.
 LEARNERS = [
     M3LClassifier(),
-    M3LClassifier(tol=1e-10, max_iter=100_000),
     M3LClassifier(kernel="rbf"),
-    M3LClassifier(kernel="rbf", gamma=0.1, tol=1e-10),  # "scale" would depend on how often a row is there
     M3LClassifier(kernel="precomputed"),
     M3LClassifier(solver="smo", max_iter=10_000),
     StructuredSVMClassifier(alpha=0.01),
-    StructuredSVMClassifier(alpha=1.0, tol=1e-10, max_iter=100_000),
     CGMClassifier(alpha=0.01),
-    # all pairs at once: which of several optimal duals ranks them depends on how often a row is there
-    CGMClassifier(alpha=1.0, cliques_per_round=3, tol=1e-10, max_iter=100_000),
     RankCVMClassifier(),
-    RankCVMClassifier(gamma=0.1, tol=1e-10),
     RankCVMClassifier(kernel="linear"),
     RankCVMClassifier(kernel="precomputed"),
     RankCVMClassifier(solver="cd", max_iter=100_000),
     RankCVMClassifier(solver="fw", tol=0.2, max_iter=10_000),
     RankSVMClassifier(),
-    RankSVMClassifier(gamma=0.1, tol=1e-11),
     RankSVMClassifier(kernel="linear"),
     RankSVMClassifier(kernel="precomputed"),
     M3LClassifierCV(Cs=[0.1, 1.0]),
+    LSG21Classifier(),
+    LSG21Classifier(solver="irls", tol=1e-4),
+    LSG21ClassifierCV(alphas=[1.0, 10.0]),
+]
+# Solved so exactly that repeated rows and weights agree to 1e-7, for the checks that compare them.
+EXACT = [
+    M3LClassifier(tol=1e-10, max_iter=100_000),
+    M3LClassifier(kernel="rbf", gamma=0.1, tol=1e-10),  # "scale" would depend on how often a row is there
+    StructuredSVMClassifier(alpha=1.0, tol=1e-10, max_iter=100_000),
+    # all pairs at once: which of several optimal duals ranks them depends on how often a row is there
+    CGMClassifier(alpha=1.0, cliques_per_round=3, tol=1e-10, max_iter=100_000),
+    RankCVMClassifier(gamma=0.1, tol=1e-10),
+    RankSVMClassifier(gamma=0.1, tol=1e-11),
     M3LClassifierCV(Cs=[0.1, 1.0], tol=1e-10, path_tol=1e-10, max_iter=100_000),
+    LSG21Classifier(tol=1e-13),
+    LSG21ClassifierCV(alphas=[1.0, 10.0], tol=1e-13, path_tol=1e-13),
 ]
 NEEDS_EXACT = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 
@@ -61,9 +71,17 @@ def expected_failures(estimator):
 
 @parametrize_with_checks(LEARNERS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
-    if check.func.__name__ in NEEDS_EXACT and estimator.tol > 1e-9:
+    if check.func.__name__ in NEEDS_EXACT:
         pytest.skip("compares to 1e-7: run on the exact instance")
     check(estimator)
+
+
+@pytest.mark.parametrize("estimator", EXACT, ids=lambda learner: type(learner).__name__)
+def test_repeated_rows_and_weights_agree(estimator):
+    checks = [check for _, check in estimator_checks_generator(estimator) if check.func.__name__ in NEEDS_EXACT]
+    assert len(checks) == len(NEEDS_EXACT)
+    for check in checks:
+        check(estimator)
 
 
 def test_every_public_estimator_is_checked():
@@ -72,3 +90,4 @@ def test_every_public_estimator_is_checked():
     public = {name for name in names if "Classifier" in name}
     checked = {type(learner).__name__ for learner in LEARNERS}
     assert public == checked | {"ThresholdClassifierCV", "ZeroShotClassifier"}
+    assert checked == {type(learner).__name__ for learner in EXACT}

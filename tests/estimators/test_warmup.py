@@ -9,7 +9,8 @@ import pytest
 CODE = """
 import numpy as np, scipy.sparse as sp
 import comargin
-from comargin.kernels import _elimination, _m3l, _m3l_pairs, _moments, _planes, _rank, _rank_fw, _rank_svm, _structured
+from comargin.kernels import _edges, _elimination, _m3l, _m3l_pairs, _moments, _planes
+from comargin.kernels import _rank, _rank_fw, _rank_svm, _structured
 
 comargin.warmup()
 epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_factor_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
@@ -42,6 +43,17 @@ for features in (X, sp.csr_array(X)):
         model.set_params(C=2.0, n_jobs=2).fit(features, Y)
 comargin.RankCVMClassifier(solver="fw", tol=0.1, cache_size=1e-4, max_iter=10_000).fit(X, Y)
 assert {f: len(f.signatures) for f in ranks} == compiled, compiled
+edges = {f for f in vars(_edges).values() if hasattr(f, "signatures")}
+compiled = {f: len(f.signatures) for f in edges}
+called = {"shrink_row", "edge_descent", "edge_excess", "edge_slope", "edge_curvature", "edge_curvature_diagonal"}
+assert all(n == 1 for f, n in compiled.items() if f.__name__ in called), compiled
+for features in (X, sp.csr_array(X)):
+    for options in ({}, {"self_edges": False, "affinity": np.ones((6, 6))}):
+        model = comargin.LSG21Classifier(alpha=0.1, tol=1e-3, warm_start=True, **options).fit(features, Y)
+        model.set_params(alpha=0.05).fit(features, Y)
+    comargin.LSG21Classifier(alpha=0.1, tol=0.1, solver="irls").fit(features, Y)
+    comargin.LSG21ClassifierCV(alphas=3, cv=2).fit(np.vstack([X, X]), np.vstack([Y, Y]))
+assert {f: len(f.signatures) for f in edges} == compiled, compiled
 assert [len(kernel.signatures) for kernel in epochs] == before, before
 print(before)
 """

@@ -77,6 +77,36 @@ def test_cosine_against_loops(Y, cut):
     assert affinity[0, 5] == 1.0
 
 
+@pytest.mark.parametrize("cut", [0.0, 0.3])
+def test_cosine_of_weighted_rows_is_that_of_repeated_rows(Y, cut):
+    times = np.random.default_rng(5).integers(0, 4, len(Y))
+    expected = cosine_affinity(np.repeat(Y, times, axis=0), cut).to_array()
+    for given in (times, times.astype(float), times.tolist()):
+        assert_allclose(cosine_affinity(Y, cut, sample_weight=given).to_array(), expected, atol=1e-14)
+    # A cosine has no unit, and rows of weight 0 are not there.
+    assert_allclose(cosine_affinity(Y, cut, sample_weight=1e6 * times).to_array(), expected, atol=1e-14)
+    assert_array_equal(
+        cosine_affinity(Y, cut, sample_weight=times).to_array(),
+        cosine_affinity(Y[times > 0], cut, sample_weight=times[times > 0]).to_array(),
+    )
+
+
+def test_cosine_of_equal_weights_is_the_plain_one(Y):
+    assert_allclose(cosine_affinity(Y, sample_weight=np.ones(len(Y))).to_array(), cosine_affinity(Y).to_array())
+
+
+def test_labels_on_rows_without_weight_only_have_no_affinity():
+    Y = np.array([[1, 1], [1, 0], [0, 1]])
+    assert_array_equal(cosine_affinity(Y, sample_weight=[0.0, 2.0, 0.0]).to_array(), [[1.0, 0.0], [0.0, 0.0]])
+    assert_array_equal(cosine_affinity(Y, sample_weight=[0.0, 0.0, 0.0]).to_array(), np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("weight", [[1.0, 2.0], [1.0, -1.0, 1.0], [1.0, np.nan, 1.0], [1.0, np.inf, 1.0], [[1.0] * 3]])
+def test_bad_weights_of_rows_are_named(weight):
+    with pytest.raises(ValueError, match="sample_weight must hold 3 finite, non-negative numbers"):
+        cosine_affinity([[1, 1], [1, 0], [0, 1]], sample_weight=weight)
+
+
 def test_cosine_equal_to_the_cut_is_kept():
     """Two labels with 10 positives each, one in common: the cosine is exactly 0.1."""
     Y = np.zeros((19, 2), dtype=int)

@@ -8,6 +8,8 @@ from ._tune_result import TuneResult, TuneStep
 from ._tuning import tune
 from ._warmup import warmup
 from .cgm import CGMClassifier
+from .lsg21 import LSG21Classifier
+from .lsg21_cv import LSG21ClassifierCV
 from .m3l import M3LClassifier
 from .m3l_cv import M3LClassifierCV
 from .rank_cvm import RankCVMClassifier
@@ -18,6 +20,8 @@ from .zero_shot import ZeroShotClassifier
 __all__ = [
     "CGMClassifier",
     "Interval",
+    "LSG21Classifier",
+    "LSG21ClassifierCV",
     "LinearMultilabelClassifier",
     "M3LClassifier",
     "M3LClassifierCV",

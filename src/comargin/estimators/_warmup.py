@@ -18,6 +18,7 @@ def warmup() -> None:
     >>> comargin.warmup()
     """
     from .cgm import CGMClassifier
+    from .lsg21_cv import LSG21ClassifierCV
     from .m3l import M3LClassifier
     from .rank_cvm import RankCVMClassifier
     from .rank_svm import RankSVMClassifier
@@ -40,3 +41,5 @@ def warmup() -> None:
     for solver in ("auto", "fw"):
         RankCVMClassifier(C=10.0, solver=solver, tol=0.5 if solver == "fw" else 1e-8, random_state=0).fit(X, Y[:, :3])
     RankSVMClassifier(tol=0.1).fit(X, Y[:, :3])
+    # The loops over edges see products of features only.
+    LSG21ClassifierCV(alphas=[0.1, 1.0], cv=2, tol=1e-8).fit(X, Y[:, :3])

@@ -43,7 +43,9 @@ def cooccurrence(Y: Any, *, label_names: Sequence[str] | None = None) -> LabelGr
     return _graph(_counts(_as_indicator(Y)), label_names)
 
 
-def cosine_affinity(Y: Any, cut: float = 0.1, *, label_names: Sequence[str] | None = None) -> LabelGraph:
+def cosine_affinity(
+    Y: Any, cut: float = 0.1, *, sample_weight: ArrayLike | None = None, label_names: Sequence[str] | None = None
+) -> LabelGraph:
     r"""Cosine similarity of label columns, weak entries removed: the graph of LSG21.
 
     .. math:: a_{ij} = \frac{y_i^\top y_j}{\lVert y_i \rVert \lVert y_j \rVert}, \qquad
@@ -56,6 +58,8 @@ def cosine_affinity(Y: Any, cut: float = 0.1, *, label_names: Sequence[str] | No
     cut : float, default=0.1
         Entries under ``cut`` times the largest entry become 0; in [0, 1]. The largest entry is the
         diagonal, 1.
+    sample_weight : array-like of shape (n_samples,) or None, default=None
+        Non-negative weights of the rows in the inner products and norms; 1 when None.
     label_names : sequence of str or None, default=None
         One name per label.
 
@@ -76,7 +80,14 @@ def cosine_affinity(Y: Any, cut: float = 0.1, *, label_names: Sequence[str] | No
     """
     if not (isinstance(cut, int | float | np.number) and 0 <= cut <= 1):
         raise ValueError(f"cut must be a number in [0, 1], got {cut!r}")
-    together = _counts(_as_indicator(Y)).tocoo()
+    indicator = _as_indicator(Y)
+    if sample_weight is not None:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+        if weight.shape != indicator.shape[:1] or not (np.isfinite(weight).all() and weight.min(initial=0.0) >= 0.0):
+            raise ValueError(f"sample_weight must hold {indicator.shape[0]} finite, non-negative numbers")
+        indicator = sp.csr_array(sp.diags_array(np.sqrt(weight)) @ indicator)
+    together = _counts(indicator).tocoo()
+    together.eliminate_zeros()  # rows of weight 0
     counts = np.zeros(together.shape[0])
     on_diagonal = together.row == together.col
     counts[together.row[on_diagonal]] = together.data[on_diagonal]

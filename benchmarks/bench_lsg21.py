@@ -1,0 +1,106 @@
+"""LSG21: our solver against the paper's reweighting, both until the objective is within 1e-5 of the optimum.
+
+Also beside scikit-learn's MultiTaskLasso with as many features in use: another penalty (one group per feature for all
+labels), so its time is a scale, not a race. The generated features have 40 common factors; weights are sparse.
+Run: python benchmarks/bench_lsg21.py
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import MultiTaskLasso
+from sklearn.preprocessing import StandardScaler
+
+from _common import Row, best_of, compared, show
+from comargin import LSG21Classifier
+from comargin._validation import validate_training
+from comargin.data import load
+from comargin.estimators.lsg21 import largest_alpha
+
+TITLE = "LSG21, seconds until the objective is within 1e-5 of the optimum"
+WITHIN = 1e-5
+
+
+def scene() -> tuple[np.ndarray, np.ndarray]:
+    parts = [load("scene", split=split) for split in ("train", "test")]
+    X = StandardScaler().fit_transform(np.vstack([part.X for part in parts]))
+    return X, np.vstack([part.Y for part in parts])
+
+
+def generated(n_samples: int = 8000, n_features: int = 512, n_labels: int = 20) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    factors = rng.normal(size=(n_samples, 40))
+    X = 0.5 * factors @ rng.normal(size=(40, n_features)) + rng.normal(size=(n_samples, n_features))
+    W = np.where(rng.random((n_features, n_labels)) < 0.06, rng.normal(size=(n_features, n_labels)), 0.0)
+    W = W @ (np.eye(n_labels) + 0.5 * (rng.random((n_labels, n_labels)) < 0.2))  # labels share features
+    scores = X @ W
+    noise = rng.normal(size=scores.shape)
+    return X, (scores / scores.std(axis=0) + noise > 0.8).astype(int)
+
+
+def steps_needed(X: np.ndarray, Y: np.ndarray, alpha: float, target: float, solver: str) -> int:
+    """The fewest steps after which the objective is at most ``target``."""
+
+    def met(steps: int) -> bool:
+        return LSG21Classifier(alpha, solver=solver, tol=0.0, max_iter=steps).fit(X, Y).objective_ <= target
+
+    low, high = 0, 1
+    while not met(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if met(middle) else (middle, high)
+    return high
+
+
+def lasso_with(X: np.ndarray, Y: np.ndarray, n_used: int) -> MultiTaskLasso:
+    """MultiTaskLasso with about as many features in use."""
+    low, high = -6.0, 0.0  # log10 of alpha
+    for _ in range(12):
+        model = MultiTaskLasso(alpha=10.0 ** ((low + high) / 2), tol=1e-3).fit(X, Y)
+        used = int(np.count_nonzero(model.coef_.any(axis=0)))
+        if used == n_used:
+            break
+        low, high = ((low + high) / 2, high) if used > n_used else (low, (low + high) / 2)
+    return model
+
+
+def measured(name: str, X: np.ndarray, Y: np.ndarray, fraction: float) -> list[Row]:
+    """Both comparisons at one alpha."""
+    learner = LSG21Classifier()
+    alpha = fraction * largest_alpha(learner, validate_training(learner, X, Y))
+    best = LSG21Classifier(alpha, tol=1e-9).fit(X, Y)
+    seconds = {}
+    for solver, repeats in (("auto", 5), ("irls", 2)):
+        steps = steps_needed(X, Y, alpha, (1.0 + WITHIN) * best.objective_, solver)
+        model = LSG21Classifier(alpha, solver=solver, tol=0.0, max_iter=steps)
+        seconds[solver] = best_of(repeats, lambda model=model: model.fit(X, Y))
+    certified = best_of(5, lambda: LSG21Classifier(alpha).fit(X, Y))
+    used = int(np.count_nonzero(best.coef_.any(axis=0)))
+    lasso = lasso_with(X, Y, used).set_params(tol=1e-6)
+    lasso_s = best_of(2, lambda: lasso.fit(X, Y))
+    work = f"LSG21, {name}, alpha = {fraction:g} alpha_max"
+    return [
+        compared(f"{work}, objective within 1e-5", seconds["auto"], 'solver="irls"', seconds["irls"]),
+        compared(f"{work}, certified to 1e-6", certified, f"MultiTaskLasso, {used} features too, tol=1e-6", lasso_s),
+    ]
+
+
+def main() -> list[Row]:
+    rows = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # steps are counted on purpose
+        for name, (X, Y) in (
+            ("scene 2407 x 294, 6 labels", scene()),
+            ("generated 8000 x 512, 20 labels", generated()),
+        ):
+            for fraction in (0.1, 0.05, 0.01):
+                rows += measured(name, X, Y, fraction)
+    return rows
+
+
+if __name__ == "__main__":
+    show(TITLE, main())

@@ -1,0 +1,273 @@
+"""LSG21: least squares whose features are shared along the edges of a label graph."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._validation import TrainingData
+from ..graphs import LabelGraph, cosine_affinity
+from ..problems.lsg21 import EdgePenalty, LSG21Problem
+from ..solvers import Checkpoint, Result
+from ..solvers.lsg21 import LSG21Start, alpha_max, full_gram, solve_lsg21
+from ..solvers.lsg21_irls import solve_lsg21_irls
+from ._base import Interval, LinearMultilabelClassifier, StrOptions
+
+# Features of this size are taken as they are.
+_USUAL = (1e-30, 1e30)
+_Solve = Callable[[float, LSG21Start | None], tuple[Result, dict[str, Any]]]
+
+
+class LSG21Classifier(LinearMultilabelClassifier):
+    r"""Least squares with an l2,1 norm on every edge of the label graph, solved to a certified optimum.
+
+    .. math:: \min_{W, b} \|X W + 1 b^\top - Y\|_F^2
+        + \alpha \sum_{i} \sum_{j} a_{ij} \|[w_i, w_j]\|_{2,1}
+
+    over ordered pairs of labels: a feature that two related labels share costs less than one for each. Most weights are
+    exactly zero, so the model tells which features a label needs. A label is on where its value reaches 0.5.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Strength of the penalty, not negative. Zero weights from ``alpha_max`` on (see `LSG21ClassifierCV`); it grows
+        with the number of rows.
+    affinity : "cosine", array-like, sparse matrix or LabelGraph of shape (n_labels, n_labels), default="cosine"
+        a, symmetric and not negative. "cosine" is the cosine similarity of the label columns, without the entries
+        below ``edge_threshold``.
+    edge_threshold : float, default=0.1
+        For "cosine": entries below this fraction of the largest are no edges. In [0, 1].
+    self_edges : bool, default=True
+        Keep the diagonal of a: it adds :math:`\sqrt2 a_{ii} \|w_i\|_1` for every label. Without it a label that has no
+        edges is not penalised at all; if its weights are not unique then, the shortest are taken, with a warning.
+    fit_intercept : bool, default=True
+        Learn b, which is not penalised. False fixes it to 0.
+    solver : {"auto", "irls"}, default="auto"
+        "auto" minimises over one feature at a time and takes Newton steps on the weights that are not zero. "irls" is
+        the reweighting of the paper: no weight becomes exactly zero, and a small gap takes hundreds of rounds.
+    tol : float, default=1e-6
+        Relative tolerance: the fit ends when the duality gap is at most ``tol`` times the objective.
+    max_iter : int, default=1000
+        Most steps (Newton and passes over the features), or rounds of "irls".
+    n_jobs : int, default=None
+        Not used by one fit. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Not used: nothing is random.
+    verbose : int, default=0
+        1 shows a progress bar with the current gap.
+    callback : callable, default=None
+        Called with every ``Checkpoint``; returning True ends the fit with what it has.
+    warm_start : bool, default=False
+        Start from the weights of the fit before, which must have been on the same rows, features and labels.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        W transposed, with exact zeros.
+    sparse_coef_ : csr_array of shape (n_labels, n_features)
+        The same without the zeros.
+    intercept_ : ndarray of shape (n_labels,)
+        b.
+    selected_features_ : list of ndarray
+        For every label, the features whose weight is not zero.
+    shared_features_ : dict of (int, int) to ndarray
+        For every edge (i, j), i < j, the features that both labels use.
+    label_graph_ : LabelGraph
+        a as it was used.
+    objective_, dual_objective_, duality_gap_ : float
+        The certificate: the optimum lies between the first two.
+    history_ : list of Checkpoint
+        Certified moments of the fit.
+    n_iter_ : int
+        Steps done.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
+
+    Notes
+    -----
+    ``decision_function`` is x W + b - 0.5, so that positive means on. Features should have similar scales: the penalty
+    compares their weights. The values are regressions of 0 and 1 and shrunk by the penalty; a cut from
+    :mod:`comargin.thresholds` gives better label sets than 0.5 when labels are rare.
+
+    References
+    ----------
+    X. Cai, F. Nie, W. Cai, H. Huang: New graph structured sparsity model for multi-label image annotations. ICCV 2013,
+    doi:10.1109/ICCV.2013.104.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin import LSG21Classifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 10))
+    >>> Y = (X[:, :3] + X[:, 1:4] > 0).astype(int)
+    >>> model = LSG21Classifier(alpha=20.0).fit(X, Y)
+    >>> [features.tolist() for features in model.selected_features_]
+    [[0, 1], [1, 2], [2, 3]]
+    >>> bool(model.duality_gap_ <= 1e-6 * model.objective_)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearMultilabelClassifier._parameter_constraints,
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "affinity": [StrOptions({"cosine"}), "array-like", "sparse matrix", LabelGraph],
+        "edge_threshold": [Interval(Real, 0, 1, closed="both")],
+        "self_edges": ["boolean"],
+        "solver": [StrOptions({"auto", "irls"})],
+    }
+    _path_parameter = "alpha"
+    _path_ascends = False
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        *,
+        affinity: Any = "cosine",
+        edge_threshold: float = 0.1,
+        self_edges: bool = True,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[Checkpoint], object] | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.affinity = affinity
+        self.edge_threshold = edge_threshold
+        self.self_edges = self_edges
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
+
+    @property
+    def sparse_coef_(self) -> sp.csr_array:
+        """Weights without the zeros, (n_labels, n_features)."""
+        return sp.csr_array(self.coef_)
+
+    def _appends_constant(self) -> bool:
+        return False  # b is free
+
+    def _solve(self, data: TrainingData, start: LSG21Start | None) -> tuple[Result, dict[str, Any]]:
+        return self._prepare(data)(self.alpha, start)
+
+    def _prepare(self, data: TrainingData) -> _Solve:
+        """Everything that does not depend on alpha, once; returns a function of alpha and a start that solves."""
+        graph, unit = self._graph(data), _unit(data.X)
+        problem = self._problem(data, graph, unit)
+        gram = full_gram(problem) if self.solver == "auto" else None
+
+        def solve(alpha: float, start: LSG21Start | None) -> tuple[Result, dict[str, Any]]:
+            W = self._start(start, problem)
+            self._warn_of_free_labels(problem, alpha)
+            if self.solver == "irls":
+                result = solve_lsg21_irls(problem, alpha / unit, self._control(), start=W)
+            else:
+                result = solve_lsg21(problem, alpha / unit, self._control(), start=W, gram=gram)
+            used = result.coef != 0.0
+            pairs = zip(problem.penalty.first.tolist(), problem.penalty.second.tolist(), strict=True)
+            return result, {
+                "coef_": result.coef / unit,
+                "intercept_": problem.intercept(result.coef.T),
+                "selected_features_": [np.flatnonzero(row) for row in used],
+                "shared_features_": {(i, j): np.flatnonzero(used[i] & used[j]) for i, j in pairs},
+                "label_graph_": graph,
+            }
+
+        return solve
+
+    def _graph(self, data: TrainingData) -> LabelGraph:
+        n_labels = data.Y.shape[1]
+        if isinstance(self.affinity, str):
+            return cosine_affinity(data.Y, self.edge_threshold, sample_weight=data.sample_weight)
+        try:
+            graph = self.affinity if isinstance(self.affinity, LabelGraph) else LabelGraph(self.affinity)
+        except ValueError as error:
+            raise ValueError(f"affinity must be a symmetric matrix of non-negative numbers: {error}") from error
+        if graph.weights.shape != (n_labels, n_labels):
+            raise ValueError(f"affinity must be of shape ({n_labels}, {n_labels}), got {graph.weights.shape}")
+        if graph.weights.nnz and graph.weights.data.min() < 0.0:
+            raise ValueError(f"affinity must not be negative, got {graph.weights.data.min():g}")
+        return graph
+
+    def _problem(self, data: TrainingData, graph: LabelGraph, unit: float) -> LSG21Problem:
+        if not data.sample_weight.any():
+            raise ValueError("sample_weight must not be zero everywhere")
+        penalty = EdgePenalty.from_affinity(graph.weights, self.self_edges)
+        X = data.X if unit == 1.0 else data.X / unit
+        return LSG21Problem.build(X, data.Y, data.sample_weight, penalty, self.fit_intercept)
+
+    def _start(self, start: LSG21Start | None, problem: LSG21Problem) -> np.ndarray | None:
+        if start is None:
+            return None
+        n_features = problem.X.shape[1]
+        if start.W.shape[0] != n_features:
+            raise ValueError(
+                f"warm_start=True continues with the same features: the fit before had {start.W.shape[0]}, X now has "
+                f"{n_features}"
+            )
+        return start.W
+
+    def _warn_of_free_labels(self, problem: LSG21Problem, alpha: float) -> None:
+        """Tell of labels whose weights nothing but the data determines, when these do not determine them."""
+        free = np.flatnonzero((alpha * problem.penalty.total == 0.0) & problem.Y.any(axis=0))
+        if free.size and problem.is_rank_deficient():
+            names = ", ".join(str(label) for label in free[:10]) + (", ..." if free.size > 10 else "")
+            warnings.warn(
+                f"{type(self).__name__}: labels {names} have no edges and are not penalised, and X does not determine "
+                "their weights: of all least-squares solutions the one of least norm is taken. Use self_edges=True, or "
+                "an affinity with a positive diagonal",
+                UserWarning,
+                stacklevel=2,
+            )
+
+    def _scores(self, X: Any) -> np.ndarray:
+        scores = super()._scores(X) - 0.5
+        scores[scores == 0.0] = np.finfo(np.float64).tiny  # 0.5 is on
+        return scores
+
+
+def _unit(X: np.ndarray | sp.csr_array) -> float:
+    """A power of two that brings extreme features to numbers whose cubes are numbers: X W = (X / unit) (unit W)."""
+    largest = float(abs(X).max()) if X.size else 0.0
+    return 1.0 if largest == 0.0 or _USUAL[0] < largest < _USUAL[1] else float(2.0 ** np.floor(np.log2(largest)))
+
+
+def largest_alpha(learner: LSG21Classifier, data: TrainingData) -> float:
+    """``alpha_max`` of some data: from there on all weights of penalised labels are zero.
+
+    Parameters
+    ----------
+    learner : LSG21Classifier
+        Whose label graph is taken.
+    data : TrainingData
+        Canonical data.
+
+    Returns
+    -------
+    float
+        0 when nothing is penalised.
+    """
+    unit = _unit(data.X)
+    problem = learner._problem(data, learner._graph(data), unit)
+    penalised = np.flatnonzero(problem.penalty.total > 0.0)
+    return unit * alpha_max(problem.at(penalised)) if penalised.size else 0.0

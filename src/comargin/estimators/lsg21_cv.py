@@ -1,0 +1,175 @@
+"""LSG21 with alpha chosen by cross-validation along a warm-started path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+
+from .._validation import TrainingData
+from ..solvers import Checkpoint
+from ._base import Interval
+from ._path_cv import PathSearch
+from .lsg21 import LSG21Classifier, largest_alpha
+
+
+class LSG21ClassifierCV(PathSearch, LSG21Classifier):
+    """`LSG21Classifier` that chooses alpha by cross-validation.
+
+    Every fold is fitted for all values of alpha, from the largest to the smallest, each fit started from the weights of
+    the one before; the held-out rows are scored. The alpha with the best mean score is then fitted on all rows: what is
+    left is an `LSG21Classifier` with that alpha and its certificate.
+
+    Parameters
+    ----------
+    alphas : int or array-like of float, default=20
+        Values of alpha to try. An integer means so many values, evenly spaced on a log scale, from ``alpha_max_``,
+        where all weights become zero, down to ``alpha_ratio`` times that.
+    alpha_ratio : float, default=1e-4
+        The smallest default alpha, as a fraction of the largest. In (0, 1).
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        How rows are held out. An integer means so many folds of
+        :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
+    scoring : str, callable or None, default=None
+        What the best alpha is best at: a name of :data:`comargin.metrics.scorers` or of scikit-learn's scorers, or a
+        callable ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a
+        1-D y. Take a measure of rankings ("average_precision") when another rule than f >= 0.5 makes the label sets.
+    refit : bool, default=True
+        Whether to fit all rows with the best alpha. Without it there are the scores and ``alpha_``, but nothing to
+        predict with; the certificate is nan.
+    affinity : "cosine", array-like, sparse matrix or LabelGraph of shape (n_labels, n_labels), default="cosine"
+        As in `LSG21Classifier`. "cosine" is taken anew from the training part of every fold.
+    edge_threshold : float, default=0.1
+        As in `LSG21Classifier`.
+    self_edges : bool, default=True
+        As in `LSG21Classifier`.
+    fit_intercept : bool, default=True
+        As in `LSG21Classifier`.
+    solver : {"auto", "irls"}, default="auto"
+        As in `LSG21Classifier`.
+    path_tol : float or None, default=None
+        Relative tolerance of the fits in the folds; None is ten times ``tol``.
+    tol : float, default=1e-6
+        Relative tolerance of the last fit.
+    max_iter : int, default=1000
+        Most steps of every fit. One ``ConvergenceWarning`` tells in how many fits they did not suffice.
+    n_jobs : int, default=None
+        Threads over the folds. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Not used: nothing is random.
+    verbose : int, default=0
+        1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
+    callback : callable, default=None
+        Called with every ``Checkpoint`` of the last fit; returning True ends it with what it has.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The best alpha; the largest of several equally good ones.
+    alphas_ : ndarray of shape (n_alphas,)
+        Values tried, descending, each once.
+    alpha_max_ : float
+        The smallest alpha for which all weights are zero, on all rows.
+    scores_ : ndarray of shape (n_folds, n_alphas)
+        Scores of the held-out rows.
+    best_index_ : int
+        Index of ``alpha_`` in ``alphas_``.
+    best_score_ : float
+        Mean score of ``alpha_`` over the folds.
+    converged_ : bool ndarray of shape (n_folds, n_alphas)
+        Which fits of the path met the tolerance.
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights, with exact zeros.
+    sparse_coef_ : csr_array of shape (n_labels, n_features)
+        The same without the zeros.
+    intercept_ : ndarray of shape (n_labels,)
+        b.
+    selected_features_, shared_features_, label_graph_
+        As in `LSG21Classifier`.
+    objective_, dual_objective_, duality_gap_ : float
+        The certificate of the last fit.
+    history_ : list of Checkpoint
+        Certified moments of the last fit.
+    n_iter_ : int
+        Steps of the last fit.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin import LSG21ClassifierCV
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 10))
+    >>> Y = (X[:, :3] + X[:, 1:4] > 0).astype(int)
+    >>> model = LSG21ClassifierCV(alphas=5).fit(X, Y)
+    >>> model.scores_.shape, bool(model.alphas_[0] == model.alpha_max_)
+    ((5, 5), True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{k: v for k, v in LSG21Classifier._parameter_constraints.items() if k not in ("alpha", "warm_start")},
+        "alphas": [Interval(Integral, 2, None, closed="left"), "array-like"],
+        "alpha_ratio": [Interval(Real, 0, 1, closed="neither")],
+        **PathSearch._search_constraints,
+    }
+    _learner = LSG21Classifier
+    _search_only = ("alpha_ratio",)
+
+    def __init__(
+        self,
+        alphas: Any = 20,
+        *,
+        alpha_ratio: float = 1e-4,
+        cv: Any = None,
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        affinity: Any = "cosine",
+        edge_threshold: float = 0.1,
+        self_edges: bool = True,
+        fit_intercept: bool = True,
+        solver: str = "auto",
+        path_tol: float | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[Checkpoint], object] | None = None,
+    ) -> None:
+        self.alphas = alphas
+        self.alpha_ratio = alpha_ratio
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.affinity = affinity
+        self.edge_threshold = edge_threshold
+        self.self_edges = self_edges
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.path_tol = path_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+
+    def _solve(self, data: TrainingData, start: Any) -> tuple[Any, dict[str, Any]]:
+        self._largest = largest_alpha(self, data)
+        try:
+            result, attributes = super()._solve(data, start)
+            return result, attributes | {"alpha_max_": self._largest}
+        finally:
+            del self._largest
+
+    def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
+        # Constant or unpenalised labels only: any value does.
+        largest = self._largest or 1.0
+        return largest * np.geomspace(1.0, self.alpha_ratio, count)

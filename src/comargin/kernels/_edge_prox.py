@@ -1,0 +1,289 @@
+"""The penalty on the edges of a label graph for one feature: its proximal map (LSG21).
+
+For a row w of weights (one per label), Omega(w) = sum_i own_i |w_i| + sum_e weight_e ||(w_i, w_j)||, e = (i, j).
+
+The proximal map u = prox_{alpha Omega}(h) is h without the parts that the edges take, u = h - sum_e p_e,
+||p_e|| <= alpha weight_e, as short as can be; p_e = alpha weight_e u_e / ||u_e|| where u_e is not 0. Exact before
+anything else: own terms are soft thresholds, and an edge to a label that is 0 anyway is an own term of the other
+label. What is left then, the core, has positive targets v only. Two methods share it: sweeps that project one part
+after the other, which are exact and quick where u = 0 with room to spare; and the Newton steps of ``_norm_sum``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ._jit import kernel
+from ._norm_sum import norm_sum_newton
+
+# So many times the accuracy, an entry of u is 0: smoothing leaves some multiple of mu there.
+_NOTHING = 20.0
+# Entries of u below this fraction of the largest target may be 0; it is tried.
+_PERHAPS = 1e-6
+_SWEEPS = 4
+
+
+class Edges(NamedTuple):
+    """A label graph as the loops take it.
+
+    Attributes
+    ----------
+    first, second : int32 ndarray (E,), labels of every edge
+    weight : ndarray (E,)
+    own : ndarray (L,)
+    begin : int32 ndarray (L + 1,), where the edges of a label begin in ``at`` and ``other``
+    at : int32 ndarray (2 E,), edges of every label in turn
+    other : int32 ndarray (2 E,), their labels at the other end
+    """
+
+    first: np.ndarray
+    second: np.ndarray
+    weight: np.ndarray
+    own: np.ndarray
+    begin: np.ndarray
+    at: np.ndarray
+    other: np.ndarray
+
+
+class Scratch(NamedTuple):
+    """Memory of one row's proximal map; contents do not matter between rows.
+
+    Attributes
+    ----------
+    left : ndarray (L,), what is left for every label
+    zero : bool ndarray (L,), labels outside the core
+    queue, place : int32 ndarray (L,), labels of the core in turn, and where they stand there
+    ends : int32 ndarray (2, E), edges of the core between places
+    radius : ndarray (E,), the longest part of each
+    parts : ndarray (2, E)
+    u, v : ndarray (L,), by places
+    work : ndarray (7, L)
+    system : ndarray (M, M), M the smaller of L and ``_norm_sum.FACTOR_UP_TO``
+    h, delta : ndarray (L,)
+    changed : int32 ndarray (L,)
+    """
+
+    left: np.ndarray
+    zero: np.ndarray
+    queue: np.ndarray
+    place: np.ndarray
+    ends: np.ndarray
+    radius: np.ndarray
+    parts: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    work: np.ndarray
+    system: np.ndarray
+    h: np.ndarray
+    delta: np.ndarray
+    changed: np.ndarray
+
+
+@kernel
+def _reduce(h, alpha, edges, scratch):
+    """Own terms and edges to labels that are 0 for sure: writes ``left`` and ``zero``; returns how many are 0."""
+    left, queue, zero = scratch.left, scratch.queue, scratch.zero
+    n_labels = h.size
+    n_zero = 0
+    for i in range(n_labels):
+        left[i] = max(abs(h[i]) - alpha * edges.own[i], 0.0)
+        zero[i] = left[i] == 0.0
+        if zero[i]:
+            queue[n_zero] = i
+            n_zero += 1
+    seen = 0
+    while seen < n_zero < n_labels:
+        i = queue[seen]
+        seen += 1
+        for k in range(edges.begin[i], edges.begin[i + 1]):
+            j = edges.other[k]
+            if not zero[j]:
+                left[j] -= alpha * edges.weight[edges.at[k]]
+                if left[j] <= 0.0:
+                    left[j] = 0.0
+                    zero[j] = True
+                    queue[n_zero] = j
+                    n_zero += 1
+    return n_zero
+
+
+@kernel
+def _list_core(alpha, edges, scratch):
+    """List labels with ``zero`` False and the edges between them by places; returns the numbers of both."""
+    queue, place, ends, radius = scratch.queue, scratch.place, scratch.ends, scratch.radius
+    n_core, n_edges = 0, 0
+    for i in range(scratch.zero.size):
+        if not scratch.zero[i]:
+            queue[n_core], place[i] = i, n_core
+            scratch.v[n_core] = scratch.left[i]
+            n_core += 1
+    for c in range(n_core):
+        i = queue[c]
+        for k in range(edges.begin[i], edges.begin[i + 1]):
+            j = edges.other[k]
+            if j > i and not scratch.zero[j]:
+                ends[0, n_edges], ends[1, n_edges] = c, place[j]
+                radius[n_edges] = alpha * edges.weight[edges.at[k]]
+                n_edges += 1
+    return n_core, n_edges
+
+
+@kernel
+def _sweep(u, scratch, n_edges, n_sweeps):
+    """Project the parts of the edges in turn, u = v - sum_e p_e throughout; returns whether that ended at u = 0."""
+    ends, radius, parts = scratch.ends, scratch.radius, scratch.parts
+    for _ in range(n_sweeps):
+        moved = False
+        for e in range(n_edges):
+            i, j = ends[0, e], ends[1, e]
+            if u[i] == 0.0 and u[j] == 0.0:
+                continue
+            a, b = u[i] + parts[0, e], u[j] + parts[1, e]
+            square = a * a + b * b
+            if square <= radius[e] * radius[e]:
+                parts[0, e], parts[1, e] = a, b
+                u[i], u[j] = 0.0, 0.0
+            else:
+                moved = True
+                scale = radius[e] / np.sqrt(square)
+                parts[0, e], parts[1, e] = scale * a, scale * b
+                u[i], u[j] = a - parts[0, e], b - parts[1, e]
+        if not moved:
+            return True
+    return False
+
+
+@kernel
+def _settle(u, scratch, n_core, n_edges, accuracy):
+    """Set small entries of u to 0: those of the size that smoothing leaves, and those that edges can take.
+
+    An entry near 0 is 0 when the edges between such entries can take all of its target, ||p_e|| <= radius_e.
+    """
+    v, ends, radius, parts = scratch.v, scratch.ends, scratch.radius, scratch.parts
+    rest, room = scratch.work[0], scratch.work[1]
+    largest = 0.0
+    for c in range(n_core):
+        largest = max(largest, v[c])
+    small = max(_PERHAPS, _NOTHING * accuracy) * largest
+    for c in range(n_core):
+        rest[c], room[c] = v[c], 0.0
+    for e in range(n_edges):
+        i, j = ends[0, e], ends[1, e]
+        if u[i] <= small and u[j] <= small:
+            rest[i] -= parts[0, e]
+            rest[j] -= parts[1, e]
+            room[i] += radius[e]
+            room[j] += radius[e]
+    taken = True
+    for e in range(n_edges):
+        i, j = ends[0, e], ends[1, e]
+        if u[i] <= small and u[j] <= small:
+            a, b = parts[0, e] + rest[i] / room[i] * radius[e], parts[1, e] + rest[j] / room[j] * radius[e]
+            taken = taken and a * a + b * b <= radius[e] * radius[e]
+    for c in range(n_core):
+        if u[c] <= _NOTHING * accuracy * largest or (taken and u[c] <= small and room[c] > 0.0):
+            u[c] = 0.0
+
+
+@kernel
+def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
+    """Write u = prox_{alpha Omega}(h), without the signs of h, into ``scratch.left``.
+
+    Parameters
+    ----------
+    h : ndarray (L,)
+    w : ndarray (L,)
+    scale : float, u = scale |w| is the start
+    alpha : float
+    edges : Edges
+    scratch : Scratch
+    accuracy : float, of u, relative to its largest target
+    """
+    left, u, v = scratch.left, scratch.u, scratch.v
+    if _reduce(h, alpha, edges, scratch) == h.size:
+        return
+    n_core, n_edges = _list_core(alpha, edges, scratch)
+    if n_edges == 0:
+        return
+    still = True
+    for c in range(n_core):
+        still = still and w[scratch.queue[c]] == 0.0
+    if still:
+        for c in range(n_core):
+            u[c] = v[c]
+        for e in range(n_edges):
+            scratch.parts[0, e], scratch.parts[1, e] = 0.0, 0.0
+        done = _sweep(u, scratch, n_edges, _SWEEPS)
+        for c in range(n_core):
+            u[c] = max(u[c], 0.0)
+    else:
+        done = False
+        for c in range(n_core):
+            i = scratch.queue[c]
+            u[c] = scale * abs(w[i]) if (w[i] > 0.0) == (h[i] > 0.0) else 0.0
+        for e in range(n_edges):
+            a, b = u[scratch.ends[0, e]], u[scratch.ends[1, e]]
+            length = np.sqrt(a * a + b * b)
+            part = scratch.radius[e] / length if length > 0.0 else 0.0
+            scratch.parts[0, e], scratch.parts[1, e] = part * a, part * b
+    if not done:
+        norm_sum_newton(u, scratch, n_core, n_edges, accuracy)
+        _settle(u, scratch, n_core, n_edges, accuracy)
+    for c in range(n_core):
+        left[scratch.queue[c]] = u[c]
+
+
+@kernel
+def left_over(h, w, alpha, edges, scratch, accuracy):
+    """Write into ``scratch.left`` what is left of h when the edges have taken their parts; returns its largest entry.
+
+    Parts of edges with w_e not 0 are alpha weight_e w_e / ||w_e||, what they are at the optimum; the others, between
+    labels with w = 0, take what they can.
+
+    Parameters
+    ----------
+    h : ndarray (L,)
+    w : ndarray (L,)
+    alpha : float
+    edges : Edges
+    scratch : Scratch
+    accuracy : as in ``shrink_row``
+    """
+    left, u, v = scratch.left, scratch.u, scratch.v
+    n_labels = h.size
+    if _reduce(h, alpha, edges, scratch) == n_labels:
+        return 0.0
+    # Labels with w not 0 leave the core with what their own edges do not take.
+    for i in range(n_labels):
+        if scratch.zero[i] or w[i] == 0.0:
+            continue
+        a = abs(w[i]) if (w[i] > 0.0) == (h[i] > 0.0) else -abs(w[i])
+        for k in range(edges.begin[i], edges.begin[i + 1]):
+            j = edges.other[k]
+            if not scratch.zero[j]:
+                left[i] -= alpha * edges.weight[edges.at[k]] * a / np.sqrt(w[i] * w[i] + w[j] * w[j])
+    for i in range(n_labels):
+        scratch.zero[i] = scratch.zero[i] or w[i] != 0.0
+    n_core, n_edges = _list_core(alpha, edges, scratch)
+    if n_edges > 0:
+        for c in range(n_core):
+            u[c] = v[c]
+        for e in range(n_edges):
+            scratch.parts[0, e], scratch.parts[1, e] = 0.0, 0.0
+        if not _sweep(u, scratch, n_edges, _SWEEPS):
+            for c in range(n_core):
+                u[c] = max(u[c], 0.0)
+            norm_sum_newton(u, scratch, n_core, n_edges, accuracy)
+            for c in range(n_core):
+                u[c] = v[c]
+            for e in range(n_edges):
+                u[scratch.ends[0, e]] -= scratch.parts[0, e]
+                u[scratch.ends[1, e]] -= scratch.parts[1, e]
+        for c in range(n_core):
+            left[scratch.queue[c]] = u[c]
+    largest = 0.0
+    for i in range(n_labels):
+        largest = max(largest, abs(left[i]))
+    return largest

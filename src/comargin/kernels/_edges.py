@@ -1,0 +1,176 @@
+"""Passes over features and derivatives for the penalty on the edges of a label graph (LSG21)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ._edge_prox import left_over, shrink_row
+from ._jit import kernel
+
+# From this excess on a certificate tries what it would be without the weights of the feature.
+_TRY_WITHOUT = 1e-9
+
+
+@kernel
+def edge_descent(gram, slope, W, alpha, edges, features, scratch, accuracy):
+    """One pass of exact steps for the rows of W, one after the other; returns how much the objective fell.
+
+    The step of row f minimises ||X_f||^2 ||w||^2 + 2 <slope_f - ||X_f||^2 w_old, w> + alpha Omega(w).
+
+    Parameters
+    ----------
+    gram : ndarray (d, d), X^T X
+    slope : ndarray (d, L), X^T (X W - Y), kept up to date
+    W : ndarray (d, L), changed
+    alpha : float
+    edges : Edges
+    features : int32 ndarray, rows to visit
+    scratch : Scratch
+    accuracy : as in ``shrink_row``
+    """
+    n_features, n_labels = W.shape
+    h, delta, changed = scratch.h, scratch.delta, scratch.changed
+    fell = 0.0
+    for f in features:
+        curvature = 2.0 * gram[f, f]
+        if curvature <= 0.0:
+            continue
+        at_rest = True
+        for i in range(n_labels):
+            h[i] = curvature * W[f, i] - 2.0 * slope[f, i]
+            at_rest = at_rest and W[f, i] == 0.0 and abs(h[i]) <= alpha * edges.own[i]
+        if at_rest:
+            continue
+        shrink_row(h, W[f], curvature, alpha, edges, scratch, accuracy)
+        n_changed, gain = 0, 0.0
+        for i in range(n_labels):
+            new = np.copysign(scratch.left[i], h[i]) / curvature
+            delta[i] = new - W[f, i]
+            if delta[i] != 0.0:
+                changed[n_changed] = i
+                n_changed += 1
+                gain -= delta[i] * (2.0 * slope[f, i] + 0.5 * curvature * delta[i])
+        if n_changed == 0:
+            continue
+        before = row_penalty(W[f], edges)
+        for k in range(n_changed):
+            W[f, changed[k]] += delta[changed[k]]
+        fell += gain + alpha * (before - row_penalty(W[f], edges))
+        if 2 * n_changed >= n_labels:
+            for g in range(n_features):
+                product = gram[g, f]
+                for i in range(n_labels):
+                    slope[g, i] += product * delta[i]
+        else:
+            for g in range(n_features):
+                product = gram[g, f]
+                for k in range(n_changed):
+                    slope[g, changed[k]] += product * delta[changed[k]]
+    return fell
+
+
+@kernel
+def row_penalty(w, edges):
+    """Omega(w)."""
+    value = 0.0
+    for i in range(w.size):
+        value += edges.own[i] * abs(w[i])
+    for e in range(edges.weight.size):
+        a, b = w[edges.first[e]], w[edges.second[e]]
+        if a != 0.0 or b != 0.0:
+            value += edges.weight[e] * np.sqrt(a * a + b * b)
+    return value
+
+
+@kernel
+def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
+    """Write, for every feature, how far Omega-circle(H_f) may exceed alpha, as a fraction of alpha.
+
+    Parameters
+    ----------
+    H : ndarray (d, L), slopes -2 X^T R
+    W : ndarray (d, L)
+    alpha : float
+    edges : Edges
+    total : ndarray (L,), all weight at every label, positive
+    scratch : Scratch
+    accuracy : as in ``left_over``
+    excess : ndarray (d,), written
+    """
+    n_labels = H.shape[1]
+    nothing = scratch.delta
+    nothing[:] = 0.0
+    for f in range(H.shape[0]):
+        excess[f] = 0.0
+        at_rest = True
+        for i in range(n_labels):
+            at_rest = at_rest and abs(H[f, i]) <= alpha * edges.own[i]
+        if at_rest:
+            continue
+        left_over(H[f], W[f], alpha, edges, scratch, accuracy)
+        excess[f] = _handed_out(edges, total, scratch.left) / alpha
+        if excess[f] > _TRY_WITHOUT:  # weights of rounding point anywhere
+            left_over(H[f], nothing, alpha, edges, scratch, accuracy)
+            excess[f] = min(excess[f], _handed_out(edges, total, scratch.left) / alpha)
+
+
+@kernel
+def _handed_out(edges, total, left):
+    """How much longer parts get, relative to their weights, when labels hand out what is left to their edges."""
+    worst = 0.0
+    for i in range(left.size):
+        if edges.own[i] > 0.0 or edges.begin[i] == edges.begin[i + 1]:
+            worst = max(worst, abs(left[i]) / total[i])
+    for e in range(edges.weight.size):
+        a = left[edges.first[e]] / total[edges.first[e]]
+        b = left[edges.second[e]] / total[edges.second[e]]
+        worst = max(worst, np.sqrt(a * a + b * b))
+    return worst
+
+
+@kernel
+def edge_slope(W, edges, out):
+    """Write the gradient of sum_f Omega(w^f) where it has one: entries with W = 0 get 0."""
+    for f in range(W.shape[0]):
+        for i in range(W.shape[1]):
+            out[f, i] = np.copysign(edges.own[i], W[f, i]) if W[f, i] != 0.0 else 0.0
+        for e in range(edges.weight.size):
+            i, j = edges.first[e], edges.second[e]
+            a, b = W[f, i], W[f, j]
+            if a != 0.0 or b != 0.0:
+                scale = edges.weight[e] / np.sqrt(a * a + b * b)
+                out[f, i] += scale * a
+                out[f, j] += scale * b
+
+
+@kernel
+def edge_curvature(W, V, edges, out):
+    """Write the second derivative of sum_f Omega(w^f) in the direction V, for V = 0 wherever W = 0."""
+    for f in range(W.shape[0]):
+        for i in range(W.shape[1]):
+            out[f, i] = 0.0
+        for e in range(edges.weight.size):
+            i, j = edges.first[e], edges.second[e]
+            a, b = W[f, i], W[f, j]
+            if a != 0.0 and b != 0.0:
+                square = a * a + b * b
+                # The part of V across w_e, over its length.
+                across = (b * V[f, i] - a * V[f, j]) * edges.weight[e] / (square * np.sqrt(square))
+                out[f, i] += b * across
+                out[f, j] -= a * across
+
+
+@kernel
+def edge_curvature_diagonal(W, edges, out):
+    """Write the diagonal of ``edge_curvature``."""
+    for f in range(W.shape[0]):
+        for i in range(W.shape[1]):
+            out[f, i] = 0.0
+        for e in range(edges.weight.size):
+            i, j = edges.first[e], edges.second[e]
+            a, b = W[f, i], W[f, j]
+            if a != 0.0 and b != 0.0:
+                square = a * a + b * b
+                scale = edges.weight[e] / (square * np.sqrt(square))
+                out[f, i] += b * b * scale
+                out[f, j] += a * a * scale

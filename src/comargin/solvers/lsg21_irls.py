@@ -1,0 +1,108 @@
+"""LSG21 by iterative reweighting, the paper's Algorithm 2: one linear system per label and round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..problems.lsg21 import LSG21Problem
+from ._loop import Control, run_loop
+from ._result import Result
+from .lsg21 import Certifier, LSG21Start, split_labels
+
+# sqrt(w_i^2 + w_j^2) is kept from zero by this, relative to the largest weight of the
+# start: the weights of a zero row are infinite.
+_SMOOTHING = 1e-8
+# For the certificate, weights below this fraction of the largest are zeros on their way.
+_ON_THE_WAY = 1e-5
+
+
+def solve_lsg21_irls(
+    problem: LSG21Problem, alpha: float, control: Control, *, start: np.ndarray | None = None
+) -> Result:
+    """Solve LSG21 by reweighting.
+
+    Round by round, ||(w_i, w_j)|| is replaced by its tangent in the squares, which makes labels independent:
+    (X^T X + alpha diag(m_i)) w_i = X^T y_i with m_fi = 1/2 sum_e weight_e / ||w_e^f|| over the edges of label i.
+
+    Parameters
+    ----------
+    problem : LSG21Problem
+        Data and penalty.
+    alpha : float
+        Of the penalty, not negative.
+    control : Control
+        Tolerance, limits, progress and callback.
+    start : ndarray of shape (n_features, n_labels) or None
+        Weights to start from; ridge regression if None.
+
+    Returns
+    -------
+    Result
+        ``coef`` is W^T, ``dual_coef`` an `LSG21Start`. No weight is exactly zero.
+    """
+    split = split_labels(problem, alpha)
+    part, penalty = split.part, split.part.penalty
+    n_samples, n_features = part.X.shape
+    solve = _by_features(part) if n_features <= n_samples else _by_samples(part)
+    if start is None:
+        W = solve(alpha * np.broadcast_to(penalty.total, (n_features, penalty.total.size)))
+    else:
+        W = np.array(start[:, split.penalised], order="C")
+    certifier = Certifier(part, alpha)
+    scale = float(np.abs(W).max(initial=0.0)) or 1.0
+
+    def step() -> None:
+        nonlocal W
+        smallest = _SMOOTHING * scale
+        edges = np.hypot(np.hypot(W[:, penalty.first], W[:, penalty.second]), smallest)
+        weights = 0.5 * penalty.own / np.hypot(W, smallest)
+        for end in (penalty.first, penalty.second):
+            np.add.at(weights.T, end, (0.5 * penalty.weight / edges).T)
+        W = solve(alpha * weights)
+
+    def certify() -> tuple[float, float]:
+        split_at = np.where(np.abs(W) > _ON_THE_WAY * scale, W, 0.0)
+        primal, dual = certifier.objectives(W, split_at)[:2] if split.penalised.size else (0.0, 0.0)
+        return primal + split.primal, dual + split.dual
+
+    status, history, tol_abs = run_loop(step, certify, control)
+    full = split.joined(W)
+    return Result(np.ascontiguousarray(full.T), LSG21Start(full, problem.Y.shape), history, tol_abs, status)
+
+
+def _by_features(problem: LSG21Problem) -> Callable[[np.ndarray], np.ndarray]:
+    """Solver of (X^T X + diag(m)) w = X^T y for every label, through systems of the size of the features."""
+    everything = np.arange(problem.X.shape[1])
+    gram, XY = problem.gram(everything, everything), problem.transposed(problem.Y)
+    diagonal = np.diag_indices_from(gram)
+
+    def solve(added: np.ndarray) -> np.ndarray:
+        W = np.empty_like(XY)
+        for label in range(XY.shape[1]):
+            system = gram.copy()
+            system[diagonal] += added[:, label]
+            factors = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+            W[:, label] = cho_solve(factors, XY[:, label], check_finite=False)
+        return W
+
+    return solve
+
+
+def _by_samples(problem: LSG21Problem) -> Callable[[np.ndarray], np.ndarray]:
+    """The same through systems of the size of the rows: w = M^-1 X^T (I + X M^-1 X^T)^-1 y, M = diag(m)."""
+    X = problem.centred()
+
+    def solve(added: np.ndarray) -> np.ndarray:
+        W = np.empty((X.shape[1], problem.Y.shape[1]))
+        for label in range(W.shape[1]):
+            scaled = X / added[:, label]
+            system = scaled @ X.T
+            system[np.diag_indices_from(system)] += 1.0
+            factors = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+            W[:, label] = scaled.T @ cho_solve(factors, problem.Y[:, label], check_finite=False)
+        return W
+
+    return solve
