@@ -24,6 +24,8 @@ from comargin import (
     CGMClassifier,
     LSG21Classifier,
     M3LClassifier,
+    PrBRClassifier,
+    PrMLClassifier,
     RankCVMClassifier,
     RankSVMClassifier,
     StructuredSVMClassifier,
@@ -44,6 +46,7 @@ class Learner:
     exact: float = 1e-10  # tolerance where answers are compared
     loose: float = 0.1  # tolerance that takes some iterations
     again: int = 0  # most iterations of a warm start from its own solution
+    shares_slack: bool = False  # rows of a label set have the slack of the worst: labels may not be worth learning
 
     def __call__(self, **options):
         return self.cls(**(self.options | options))
@@ -66,6 +69,16 @@ LEARNERS = [
     ),
     Learner(
         LSG21Classifier, {"alpha": 0.02}, lambda C: {"alpha": 1 / C}, draws=False, weighs_classes=False, loose=1e-8
+    ),
+    # Small costs: with rows of noise no label is worth learning at large ones, as equal label sets share one slack.
+    Learner(PrBRClassifier, {"C": 0.01}, lambda C: {"C": 0.01 * C}, again=6, shares_slack=True),
+    Learner(
+        PrMLClassifier,
+        {"C": 0.01, "gamma1": 0.01},
+        lambda C: {"C": 0.01 * C},
+        exact=1e-6,
+        again=10,
+        shares_slack=True,
     ),
 ]
 
@@ -113,7 +126,9 @@ def test_forms_of_input_give_one_answer(learner, data):
         predicted = model.predict(to_X(X))
         assert sp.issparse(predicted) == sp.issparse(to_Y(Y)), form
         predicted = predicted.toarray() if sp.issparse(predicted) else predicted
-        assert_array_equal(predicted, expected_labels, err_msg=form)
+        # Scores of labels not worth learning are rounding, and so are their signs.
+        clear = np.abs(expected.decision_function(X)) > 1e-6 if learner.shares_slack else slice(None)
+        assert_array_equal(predicted[clear], expected_labels[clear], err_msg=form)
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int8, np.uint8, np.int64, np.float64])
@@ -225,7 +240,10 @@ def test_class_weight_forms(learner, data):
     same = learner(random_state=0, class_weight={1: 3}).fit(X, Y)
     assert_array_equal(each.coef_, same.coef_)
     plain = learner(random_state=0).fit(X, Y)
-    assert same.predict(X)[:, 0].sum() > plain.predict(X)[:, 0].sum()
+    if learner.shares_slack:  # the worst row of a label set counts, not how many there are
+        assert not np.allclose(same.coef_, plain.coef_, rtol=1e-2)
+    else:
+        assert same.predict(X)[:, 0].sum() > plain.predict(X)[:, 0].sum()
     share = Y[:, 0].mean()
     balanced = learner(random_state=0, class_weight="balanced").fit(X, Y[:, [0]])
     by_hand = learner(random_state=0, class_weight={0: 0.5 / (1 - share), 1: 0.5 / share}).fit(X, Y[:, [0]])

@@ -10,6 +10,8 @@ from comargin import (
     LSG21ClassifierCV,
     M3LClassifier,
     M3LClassifierCV,
+    PrBRClassifier,
+    PrMLClassifier,
     RankCVMClassifier,
     RankSVMClassifier,
     StructuredSVMClassifier,
@@ -35,6 +37,8 @@ LEARNERS = [
     LSG21Classifier(),
     LSG21Classifier(solver="irls", tol=1e-4),
     LSG21ClassifierCV(alphas=[1.0, 10.0]),
+    PrBRClassifier(),
+    PrMLClassifier(),
 ]
 # Solved so exactly that repeated rows and weights agree to 1e-7, for the checks that compare them.
 EXACT = [
@@ -48,16 +52,23 @@ EXACT = [
     M3LClassifierCV(Cs=[0.1, 1.0], tol=1e-10, path_tol=1e-10, max_iter=100_000),
     LSG21Classifier(tol=1e-13),
     LSG21ClassifierCV(alphas=[1.0, 10.0], tol=1e-13, path_tol=1e-13),
+    PrBRClassifier(tol=1e-12),
 ]
+# Not convex: where the alternation ends depends on rounding more than those checks allow (3e-7 off at tol=1e-13).
+NOT_CONVEX = {"PrMLClassifier"}
 NEEDS_EXACT = {"check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"}
 
 
 NOT_A_KERNEL = "gives a matrix that is not symmetric or not positive semi-definite, which is refused"
 NOT_SCALED = "products of two features around 100: pair steps stop at max_iter, and the warning is an error here"
 
+STALLS = "classes weighted 1000 and 0.0001: stops at a gap of half the objective, and the warning is an error here"
+
 
 def expected_failures(estimator):
     expected = {}
+    if isinstance(estimator, PrBRClassifier):
+        expected["check_class_weight_classifiers"] = STALLS
     ranks = isinstance(estimator, RankCVMClassifier | RankSVMClassifier)
     if getattr(estimator, "kernel", None) == "precomputed":
         expected["check_classifiers_one_label_sample_weights"] = NOT_A_KERNEL
@@ -90,4 +101,4 @@ def test_every_public_estimator_is_checked():
     public = {name for name in names if "Classifier" in name}
     checked = {type(learner).__name__ for learner in LEARNERS}
     assert public == checked | {"ThresholdClassifierCV", "ZeroShotClassifier"}
-    assert checked == {type(learner).__name__ for learner in EXACT}
+    assert checked == {type(learner).__name__ for learner in EXACT} | NOT_CONVEX

@@ -9,7 +9,7 @@ import pytest
 CODE = """
 import numpy as np, scipy.sparse as sp
 import comargin
-from comargin.kernels import _edges, _elimination, _m3l, _m3l_pairs, _moments, _planes
+from comargin.kernels import _edges, _elimination, _m3l, _m3l_pairs, _moments, _planes, _prml, _prml_split
 from comargin.kernels import _rank, _rank_fw, _rank_svm, _structured
 
 comargin.warmup()
@@ -54,6 +54,13 @@ for features in (X, sp.csr_array(X)):
     comargin.LSG21Classifier(alpha=0.1, tol=0.1, solver="irls").fit(features, Y)
     comargin.LSG21ClassifierCV(alphas=3, cv=2).fit(np.vstack([X, X]), np.vstack([Y, Y]))
 assert {f: len(f.signatures) for f in edges} == compiled, compiled
+privileged = {f for m in (_prml, _prml_split) for f in vars(m).values() if hasattr(f, "signatures")}
+compiled = {f: len(f.signatures) for f in privileged}
+for features in (X, sp.csr_array(X)):
+    for options in ({}, {"n_privileged": 2, "tol": 1e-7}, {"fit_intercept": False, "n_jobs": 2}):
+        comargin.PrBRClassifier(random_state=0, **options).fit(features, Y)
+        comargin.PrMLClassifier(random_state=0, **options).fit(features, Y)
+assert {f: len(f.signatures) for f in privileged} == compiled, compiled
 assert [len(kernel.signatures) for kernel in epochs] == before, before
 print(before)
 """

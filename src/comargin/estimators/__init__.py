@@ -12,6 +12,8 @@ from .lsg21 import LSG21Classifier
 from .lsg21_cv import LSG21ClassifierCV
 from .m3l import M3LClassifier
 from .m3l_cv import M3LClassifierCV
+from .prbr import PrBRClassifier
+from .prml import PrMLClassifier
 from .rank_cvm import RankCVMClassifier
 from .rank_svm import RankSVMClassifier
 from .structured import StructuredClassifier, StructuredSVMClassifier
@@ -26,6 +28,8 @@ __all__ = [
     "M3LClassifier",
     "M3LClassifierCV",
     "MultilabelClassifier",
+    "PrBRClassifier",
+    "PrMLClassifier",
     "RankCVMClassifier",
     "RankSVMClassifier",
     "StrOptions",

@@ -20,6 +20,8 @@ def warmup() -> None:
     from .cgm import CGMClassifier
     from .lsg21_cv import LSG21ClassifierCV
     from .m3l import M3LClassifier
+    from .prbr import PrBRClassifier
+    from .prml import PrMLClassifier
     from .rank_cvm import RankCVMClassifier
     from .rank_svm import RankSVMClassifier
     from .structured import StructuredSVMClassifier
@@ -43,3 +45,6 @@ def warmup() -> None:
     RankSVMClassifier(tol=0.1).fit(X, Y[:, :3])
     # The loops over edges see products of features only.
     LSG21ClassifierCV(alphas=[0.1, 1.0], cv=2, tol=1e-8).fit(X, Y[:, :3])
+    for features in (X, sp.csr_array(X)):
+        PrBRClassifier(tol=0.1, random_state=0).fit(features, Y[:, :3])
+        PrMLClassifier(rank=2, tol=0.1, random_state=0).fit(features, Y[:, :3])

@@ -1,0 +1,184 @@
+"""PrBR: one SVM per label, whose slacks are explained by the other labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .._validation import TrainingData, kernel_view
+from ..problems.label_prior import identity_prior
+from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
+from ..solvers import Checkpoint, Result
+from ..solvers.prbr import n_seeds, solve_svm_plus
+from ._base import Interval, LinearMultilabelClassifier, StrOptions
+
+
+class PrivilegedClassifier(LinearMultilabelClassifier):
+    """What PrBR and PrML share: costs, privileged features and their parameters."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LinearMultilabelClassifier._parameter_constraints,
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "gamma2": [Interval(Real, 0, None, closed="neither")],
+        "n_privileged": [None, Interval(Integral, 0, None, closed="left")],
+        "privileged_intercept": ["boolean"],
+        "class_weight": [None, StrOptions({"balanced"}), dict, list],
+    }
+
+    def _privileged_sets(self, S: np.ndarray, row_weight: np.ndarray) -> PrivilegedSets:
+        """Privileged features of the distinct label sets."""
+        mask = None
+        if self.n_privileged is not None:
+            most = S.shape[1] - 1
+            if self.n_privileged > most:
+                raise ValueError(f"n_privileged must be at most {most}, the number of other labels, or None for all")
+            mask = nearest_labels(S, self.n_privileged, row_weight)
+        return PrivilegedSets.of(S, mask, intercept=self.privileged_intercept)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Rows of a class have one label set, hence one slack, that of the worst: classes that overlap are not learned.
+        tags.classifier_tags.poor_score = True
+        return tags
+
+
+class _Start(NamedTuple):
+    dual: SlackDual
+    shape: tuple[int, int]
+
+
+class PrBRClassifier(PrivilegedClassifier):
+    r"""Binary relevance with privileged information: other labels tell how much slack a row may have.
+
+    .. math:: \min \tfrac12 \sum_i \|z_i\|^2 + \tfrac{\gamma_2}2 \sum_i \|\tilde w_i\|^2 + C \sum_{ij} \xi_{ij},
+        \quad \xi_{ij} = \langle \tilde w_i, \tilde y_{ij} \rangle \ge 0, \quad S_{ij} z_i^\top x_j \ge 1 - \xi_{ij}
+
+    The slack of row j for label i is no free variable but a linear function of the row's other labels, so rows with
+    equal label sets have the same slack, that of the worst of them. Convex, one problem per label, solved to a
+    certified gap.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of slack.
+    gamma2 : float, default=1.0
+        Regularisation of the privileged weights.
+    n_privileged : int or None, default=None
+        How many other labels are privileged features of a label: the nearest in Hamming distance. None means all.
+    privileged_intercept : bool, default=True
+        Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
+        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
+    fit_intercept : bool, default=True
+        Append a constant-1 feature, reported as ``intercept_``.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        Weights of the cost of negatives and positives, as in `M3LClassifier`.
+    tol : float, default=1e-3
+        Relative tolerance: the fit ends when the duality gap is at most ``tol`` times the objective.
+    max_iter : int, default=200
+        Most updates of the multipliers.
+    n_jobs : int, default=None
+        Threads over labels. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the order in which rows are visited at the start.
+    verbose : int, default=0
+        1 shows a progress bar with the current gap.
+    callback : callable, default=None
+        Called with every ``Checkpoint``; returning True ends the fit with what it has.
+    warm_start : bool, default=False
+        Start from the dual solution of the fit before, which must have been on the same rows and labels.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weights of the constant feature; zero without intercept.
+    privileged_coef_ : ndarray of shape (n_labels, n_labels)
+        Row i has the privileged weights of label i; on the diagonal that of the constant.
+    objective_, dual_objective_, duality_gap_ : float
+        The certificate: the optimum lies between the first two.
+    history_ : list of Checkpoint
+        Certified moments of the fit.
+    n_iter_ : int
+        Updates done.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
+
+    References
+    ----------
+    S. You, C. Xu, Y. Wang, C. Xu, D. Tao: Privileged multi-label learning. IJCAI 2017, arXiv:1701.07194.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin import PrBRClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> Y = (X + 0.3 * rng.normal(size=(60, 3)) > 0).astype(int)
+    >>> model = PrBRClassifier(C=0.1, random_state=0).fit(X, Y)
+    >>> model.predict([[2.0, -1.0, 1.0]])
+    array([[1, 0, 1]])
+    >>> bool(model.duality_gap_ <= model.tol * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        gamma2: float = 1.0,
+        n_privileged: int | None = None,
+        privileged_intercept: bool = True,
+        fit_intercept: bool = True,
+        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 200,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[Checkpoint], object] | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.C = C
+        self.gamma2 = gamma2
+        self.n_privileged = n_privileged
+        self.privileged_intercept = privileged_intercept
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+        row_weight, label_weight = self._weights(data)
+        S = 2 * data.Y - 1
+        sets = self._privileged_sets(S, data.sample_weight)
+        if start is not None and len(start.dual.B) != len(sets.sets):
+            raise ValueError(
+                f"warm_start=True continues on the same labels: the fit before had {len(start.dual.B)} distinct label "
+                f"sets, y now has {len(sets.sets)}. Pass the same labels, or clone the estimator"
+            )
+        prior = identity_prior(S.shape[1])[0]
+        problem = SVMPlusProblem(data.X, S, self.C * row_weight, label_weight, prior, self.gamma2, sets)
+        result = solve_svm_plus(
+            problem,
+            kernel_view(data.X),
+            self._control(),
+            seeds=self._seeds(n_seeds(problem)),
+            n_threads=self._n_threads(),
+            start=None if start is None else start.dual,
+        )
+        attributes = self._linear_attributes(result.coef) | {"privileged_coef_": result.privileged}
+        kept = _Start(result.dual_coef, S.shape)
+        return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

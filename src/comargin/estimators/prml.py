@@ -1,0 +1,202 @@
+"""PrML: low-rank predictors with the other labels as privileged information."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .._validation import TrainingData, kernel_view
+from ..problems.prml import PrMLProblem
+from ..solvers import Checkpoint, Result
+from ..solvers.prml import solve_prml
+from ._base import Interval
+from .prbr import PrivilegedClassifier
+
+# 0.28 * 25 is 7, whatever floating point says.
+_ROUNDING = 1e-9
+
+
+class _Start(NamedTuple):
+    dictionary: np.ndarray
+    shape: tuple[int, int]
+
+
+class PrMLClassifier(PrivilegedClassifier):
+    r"""Privileged multi-label learning: predictors of low rank, slacks explained by the other labels.
+
+    .. math:: \min_{D, W, \tilde W} \tfrac12 \|D\|^2 + \tfrac{\gamma_1}2 \|W\|^2 + \tfrac{\gamma_2}2 \|\tilde W\|^2
+        + C \sum_{ij} \xi_{ij}, \quad \xi_{ij} = \langle \tilde w_i, \tilde y_{ij} \rangle \ge 0, \quad
+        S_{ij} \langle D^\top w_i, x_j \rangle \ge 1 - \xi_{ij}
+
+    as in `PrBRClassifier`, with predictors :math:`z_i = D^\top w_i`. Solved by turns for (W, \tilde W) and (D,
+    \tilde W), each a convex problem with a certificate; the objective never rises.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of slack.
+    gamma1 : float, default=1.0
+        Regularisation of the codes W.
+    gamma2 : float, default=1.0
+        Regularisation of the privileged weights.
+    rank : float or int, default=0.9
+        Rows k of the dictionary: a fraction of the number of labels in (0, 1], rounded up, or a number.
+    n_privileged : int or None, default=None
+        How many other labels are privileged features of a label: the nearest in Hamming distance. None means all.
+    privileged_intercept : bool, default=True
+        Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
+        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
+    n_init : int, default=1
+        Starts; the fit with the best objective is kept. The first begins with the singular vectors of PrBR's
+        predictors, the others with random mixtures of them.
+    fit_intercept : bool, default=True
+        Append a constant-1 feature, reported as ``intercept_``.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        Weights of the cost of negatives and positives, as in `M3LClassifier`.
+    tol : float, default=1e-3
+        Relative tolerance: the fit ends when the last alternation lowered the objective by at most ``tol`` of it, moved
+        the privileged weights by at most ``tol`` of their length, and left a gap of at most ``tol`` in its last step.
+    max_iter : int, default=100
+        Most alternations.
+    n_jobs : int, default=None
+        Threads over labels. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the starts.
+    verbose : int, default=0
+        1 shows a progress bar.
+    callback : callable, default=None
+        Called with the ``Checkpoint`` of every alternation; returning True ends the fit with what it has.
+    warm_start : bool, default=False
+        Start from the dictionary of the fit before, which must have been on the same rows, features and labels.
+
+    Attributes
+    ----------
+    dictionary_ : ndarray of shape (k, n_features)
+        D, without the constant feature.
+    dictionary_intercept_ : ndarray of shape (k,)
+        Column of the constant feature in D; zero without intercept.
+    codes_ : ndarray of shape (k, n_labels)
+        W: ``coef_ = codes_.T @ dictionary_``.
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weights of the constant feature; zero without intercept.
+    privileged_coef_ : ndarray of shape (n_labels, n_labels)
+        Row i has the privileged weights of label i; on the diagonal that of the constant.
+    objective_ : float
+        The objective, which is not convex.
+    dual_objective_, duality_gap_ : float
+        The certificate of the last convex step: with W held, no dictionary and privileged weights are below
+        ``dual_objective_``.
+    lower_bound_ : float
+        No solution of any rank has an objective below this.
+    history_ : list of Checkpoint
+        One per alternation; the objective never rises.
+    n_iter_ : int
+        Alternations done.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
+
+    References
+    ----------
+    S. You, C. Xu, Y. Wang, C. Xu, D. Tao: Privileged multi-label learning. IJCAI 2017, arXiv:1701.07194.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin import PrMLClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(60, 3))
+    >>> Y = (X + 0.3 * rng.normal(size=(60, 3)) > 0).astype(int)
+    >>> model = PrMLClassifier(rank=2, random_state=0).fit(X, Y)
+    >>> model.dictionary_.shape, model.codes_.shape
+    ((2, 3), (2, 3))
+    >>> bool(model.lower_bound_ <= model.objective_)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **PrivilegedClassifier._parameter_constraints,
+        "gamma1": [Interval(Real, 0, None, closed="neither")],
+        "rank": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="right")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        C: float = 1.0,
+        *,
+        gamma1: float = 1.0,
+        gamma2: float = 1.0,
+        rank: float = 0.9,
+        n_privileged: int | None = None,
+        privileged_intercept: bool = True,
+        n_init: int = 1,
+        fit_intercept: bool = True,
+        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
+        tol: float = 1e-3,
+        max_iter: int = 100,
+        n_jobs: int | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[Checkpoint], object] | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.C = C
+        self.gamma1 = gamma1
+        self.gamma2 = gamma2
+        self.rank = rank
+        self.n_privileged = n_privileged
+        self.privileged_intercept = privileged_intercept
+        self.n_init = n_init
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+        row_weight, label_weight = self._weights(data)
+        S = 2 * data.Y - 1
+        sets = self._privileged_sets(S, data.sample_weight)
+        problem = PrMLProblem(data.X, S, self.C * row_weight, label_weight, self.gamma1, self.gamma2, sets)
+        rank = self.rank if isinstance(self.rank, Integral) else max(1, math.ceil(self.rank * S.shape[1] - _ROUNDING))
+        begun = None
+        if start is not None:
+            begun = start.dictionary
+            if begun.shape != (rank, data.X.shape[1]):
+                raise ValueError(
+                    f"warm_start=True continues with the same rank and features: the dictionary before has shape "
+                    f"{begun.shape}, now it would be {(rank, data.X.shape[1])}"
+                )
+        result = solve_prml(
+            problem,
+            kernel_view(data.X),
+            self._control(),
+            rank=int(rank),
+            seeds=self._seeds(self.n_init),
+            n_threads=self._n_threads(),
+            start=begun,
+        )
+        D = result.dictionary
+        attributes = self._linear_attributes(result.coef) | {
+            "dictionary_": np.ascontiguousarray(D[:, : self.n_features_in_]),
+            "dictionary_intercept_": D[:, -1].copy() if self.fit_intercept else np.zeros(len(D)),
+            "codes_": result.codes,
+            "privileged_coef_": result.privileged,
+            "lower_bound_": result.lower_bound,
+        }
+        kept = _Start(D, S.shape)
+        return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

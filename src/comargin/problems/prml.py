@@ -1,0 +1,358 @@
+r"""Privileged multi-label learning: SVM+ steps whose slack is a linear function of the other labels.
+
+With S in {-1, +1} the signs (n x L), s_j row j of S, C_ji the weighted cost of row j and label i, Z (d x L) the
+predictors, and T (L x L) the privileged weights, column i for label i:
+
+.. math:: \min_{D, W, T} \tfrac12 \|D\|^2 + \tfrac{\gamma_1}2 \|W\|^2 + \tfrac{\gamma_2}2 \|T\|^2
+    + \sum_{ji} C_{ji}\, \xi_{ji}, \qquad Z = D^\top W, \quad \xi_{ji} = \langle t_i, \tilde y_{ji} \rangle      (5)
+.. math:: S_{ji}\, z_i^\top x_j + \xi_{ji} \ge 1, \qquad \xi_{ji} \ge 0
+
+The privileged features of row j for label i are s_j with element i replaced by the constant 1, or by 0 (the literal
+form, which can be infeasible); all labels are used, or only the nearest ones of each label. Pairs of zero cost are out
+of the problem, constraints and all.
+
+Each step over (W, T) or (D, T) is the same convex problem in V (d x L), with R symmetric and positive semi-definite:
+
+.. math:: P(V, T) = \tfrac12 \operatorname{tr}(V R V^\top) + \tfrac{\gamma_2}2 \|T\|^2 + \sum_{ji} C_{ji} \xi_{ji},
+    \qquad Z = V R
+.. math:: D(A, B) = \sum_{ji} A_{ji} - \tfrac12 \operatorname{tr}(V R V^\top) - \tfrac{\gamma_2}2 \|T\|^2,
+    \quad A, B \ge 0
+.. math:: V = X^\top (S \circ A), \qquad t_i = \tfrac1{\gamma_2} \sum_j (A_{ji} + B_{ji} - C_{ji})\, \tilde y_{ji}
+
+====== ============= =============== =====================
+step   X             R               solution
+====== ============= =============== =====================
+PrBR   X             I               Z = V
+W      X D^T         I / gamma1      W = V / gamma1
+D      X             W^T W           D = W V^T
+====== ============= =============== =====================
+
+The slack depends on a row only through its label set: rows with equal sets share :math:`\xi`, and B is kept per
+distinct set, each standing for the sum over its rows.
+
+Notation, paper -> code: ``alpha -> A``, ``beta -> B``, ``Y_ij -> S[j, i]``, ``\tilde w_i -> T[:, i]``. Deviation: the
+constant privileged feature, without which (5) need not have a feasible point.
+
+Reference: You, Xu, Wang, Xu, Tao: Privileged multi-label learning. IJCAI 2017, arXiv:1701.07194.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .label_prior import PriorPart
+from .rows import row_blocks
+
+_ROWS_AT_ONCE = 65536
+
+
+class SlackDual(NamedTuple):
+    """Dual variables of a step.
+
+    Attributes
+    ----------
+    A : ndarray of shape (n_samples, n_labels)
+        Of the margins.
+    B : ndarray of shape (n_sets, n_labels)
+        Of the slacks of the distinct label sets.
+    """
+
+    A: np.ndarray
+    B: np.ndarray
+
+
+def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None = None) -> np.ndarray:
+    """The labels nearest to each label in Hamming distance.
+
+    Parameters
+    ----------
+    S : ndarray of shape (n_samples, n_labels)
+        Signs.
+    n_privileged : int
+        How many; of labels equally near the first ones.
+    weight : ndarray of shape (n_samples,) or None
+        How often each row counts; once if None.
+
+    Returns
+    -------
+    bool ndarray of shape (n_labels, n_labels)
+        Entry (i, l): l is one of the nearest to i; none to itself.
+    """
+    n_labels = S.shape[1]
+    agreement = np.zeros((n_labels, n_labels))
+    for rows in row_blocks(S.shape[0], _ROWS_AT_ONCE):
+        part = S[rows].astype(np.float64)
+        agreement += (part if weight is None else weight[rows, None] * part).T @ part
+    np.fill_diagonal(agreement, -np.inf)
+    order = np.argsort(-agreement, axis=1, kind="stable")[:, : min(max(n_privileged, 0), n_labels - 1)]
+    mask = np.zeros((n_labels, n_labels), dtype=bool)
+    np.put_along_axis(mask, order, True, axis=1)
+    return mask
+
+
+@dataclass(frozen=True)
+class PrivilegedSets:
+    """Privileged features of the distinct label sets, and what they do with weights.
+
+    Attributes
+    ----------
+    sets : int8 ndarray of shape (n_sets, n_labels)
+        Distinct rows of the signs.
+    row_set : int ndarray of shape (n_samples,)
+        The set of each row.
+    mask : bool ndarray of shape (n_labels, n_labels) or None
+        Entry (i, l): label l is a privileged feature of label i (the diagonal is not read); all of them if None.
+    intercept : bool
+        Whether element i of the features of label i is the constant 1, or 0.
+    """
+
+    sets: np.ndarray
+    row_set: np.ndarray
+    mask: np.ndarray | None
+    intercept: bool
+
+    @classmethod
+    def of(cls, S: np.ndarray, mask: np.ndarray | None = None, *, intercept: bool = True) -> PrivilegedSets:
+        """The sets that occur in the signs S, of shape (n_samples, n_labels)."""
+        sets, row_set = np.unique(np.ascontiguousarray(S, dtype=np.int8), axis=0, return_inverse=True)
+        return cls(sets, row_set.reshape(-1), mask, intercept)
+
+    @cached_property
+    def used(self) -> np.ndarray:
+        """(n_labels, n_labels) of 0.0 and 1.0: column i has the places of T that label i may use."""
+        n_labels = self.sets.shape[1]
+        used = np.ones((n_labels, n_labels)) if self.mask is None else self.mask.T.astype(np.float64)
+        np.fill_diagonal(used, float(self.intercept))
+        return used
+
+    @cached_property
+    def on(self) -> sp.csr_array:
+        """The labels that are on in each set: few, so that products with the signs 2 on - 1 are cheap."""
+        return sp.csr_array((self.sets > 0).astype(np.float64))
+
+    @cached_property
+    def _on_transposed(self) -> sp.csr_array:
+        return sp.csr_array(self.on.T)
+
+    @cached_property
+    def gram(self) -> np.ndarray:
+        """Products of the columns of ``sets``, (n_labels, n_labels)."""
+        signs = self.sets.astype(np.float64)
+        return signs.T @ signs
+
+    @cached_property
+    def by_set(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows ordered by their set, and where each set begins."""
+        order = np.argsort(self.row_set, kind="stable")
+        starts = np.searchsorted(self.row_set[order], np.arange(len(self.sets)))
+        return order, starts
+
+    def slack(self, T: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Slacks of every set for the given labels, (n_sets, m), from their columns T (n_labels, m)."""
+        constant = T[labels, np.arange(len(labels))]
+        # 2 on - 1 in place of the sets; the element of the label itself is s there and has to be 1.
+        xi = 2.0 * (self.on @ T) - T.sum(axis=0)
+        xi += constant * (self.sets[:, labels] < 0) * 2.0
+        return np.asarray(xi)
+
+    def adjoint(self, gamma: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """sum_g gamma_g yt_g of the given labels, (n_labels, m), from gamma (n_sets, m)."""
+        totals = gamma.sum(axis=0)
+        weights = 2.0 * (self._on_transposed @ gamma) - totals
+        weights[labels, np.arange(len(labels))] = totals
+        return np.asarray(weights * self.used[:, labels])
+
+    def columns(self, label: int) -> np.ndarray:
+        """The places of T that a label uses."""
+        return np.flatnonzero(self.used[:, label])
+
+    def features(self, label: int, sets: np.ndarray) -> np.ndarray:
+        """Features of the given sets in the places that the label uses, (len(sets), n_columns)."""
+        columns = self.columns(label)
+        U = self.sets[np.ix_(sets, columns)].astype(np.float64)
+        U[:, columns == label] = 1.0
+        return U
+
+    def feature_gram(self, label: int, chosen: np.ndarray) -> np.ndarray:
+        """Sum of yt yt^T over the sets with ``chosen`` True, in the places that the label uses."""
+        n_chosen = np.count_nonzero(chosen)
+        if 2 * n_chosen <= len(chosen):
+            U = self.features(label, np.flatnonzero(chosen))
+            return np.asarray(U.T @ U)
+        columns = self.columns(label)
+        gram = self.gram[np.ix_(columns, columns)]
+        own = columns == label
+        if own.any():
+            sums = self.sets[:, columns].sum(axis=0, dtype=np.float64)
+            sums[own] = len(chosen)
+            gram[own], gram[:, own] = sums, sums[:, None]
+        U = self.features(label, np.flatnonzero(~chosen))
+        return np.asarray(gram - U.T @ U)
+
+    def sum_by_set(self, values: np.ndarray) -> np.ndarray:
+        """Sums over the rows of each set, (n_sets, m) from (n_samples, m)."""
+        order, starts = self.by_set
+        return np.asarray(np.add.reduceat(values[order], starts, axis=0))
+
+    def largest_by_set(self, values: np.ndarray) -> np.ndarray:
+        """Largest over the rows of each set, (n_sets, m) from (n_samples, m)."""
+        order, starts = self.by_set
+        return np.asarray(np.maximum.reduceat(values[order], starts, axis=0))
+
+
+@dataclass(frozen=True)
+class SVMPlusProblem:
+    """One convex step.
+
+    Attributes
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Features, float64.
+    S : int8 ndarray of shape (n_samples, n_labels)
+        Signs of the labels.
+    row_cost : ndarray of shape (n_samples,)
+        C times the weight of each row.
+    label_cost : ndarray of shape (2, n_labels)
+        Weight of a negative (row 0) and of a positive (row 1) of each label.
+    prior : PriorPart
+        R, of all labels.
+    gamma2 : float
+        Regularisation of T.
+    privileged : PrivilegedSets
+        Of S.
+    """
+
+    X: np.ndarray | sp.csr_array
+    S: np.ndarray
+    row_cost: np.ndarray
+    label_cost: np.ndarray
+    prior: PriorPart
+    gamma2: float
+    privileged: PrivilegedSets
+
+    @property
+    def labels(self) -> np.ndarray:
+        """All labels."""
+        return np.arange(self.S.shape[1])
+
+    def cost(self, rows: slice = slice(None)) -> np.ndarray:
+        """C_ji of the given rows."""
+        return self.row_cost[rows, None] * np.where(self.S[rows] > 0, self.label_cost[1], self.label_cost[0])
+
+    @cached_property
+    def set_cost(self) -> np.ndarray:
+        """Cost of the rows of each set, (n_sets, n_labels)."""
+        return self.privileged.sum_by_set(self.cost())
+
+    def dual_average(self, A: np.ndarray) -> np.ndarray:
+        """V = X^T (S o A)."""
+        return np.asarray(self.X.T @ (self.S * A))
+
+    def weights(self, V: np.ndarray) -> np.ndarray:
+        """Z = V R."""
+        return self.prior.apply(V)
+
+    def privileged_weights(self, dual: SlackDual) -> np.ndarray:
+        """T of (A, B)."""
+        gamma = self.privileged.sum_by_set(dual.A) + dual.B - self.set_cost
+        return self.privileged.adjoint(gamma, self.labels) / self.gamma2
+
+    def primal(self, V: np.ndarray, T: np.ndarray) -> float:
+        """P(V, T), feasible or not."""
+        xi = self.privileged.slack(T, self.labels)
+        quadratic = float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T))
+        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))
+
+    def dual(self, dual: SlackDual) -> float:
+        """D(A, B)."""
+        V, T = self.dual_average(dual.A), self.privileged_weights(dual)
+        quadratic = float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T))
+        return float(dual.A.sum()) - 0.5 * quadratic
+
+    def violation(self, V: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """Largest amount by which a constraint of each label is broken; not positive where (V, T) is feasible."""
+        xi = self.privileged.slack(T, self.labels)
+        margins = self.S * np.asarray(self.X @ self.weights(V))
+        broken = np.where(self.cost() > 0.0, 1.0 - margins, -np.inf)
+        lacking = np.maximum(self.privileged.largest_by_set(broken), np.where(self.set_cost > 0.0, 0.0, -np.inf))
+        return np.asarray(np.max(lacking - xi, axis=0))
+
+    def kkt_residual(self, dual: SlackDual) -> SlackDual:
+        """Projected gradients of -D, for A and for B; all zero exactly at the optimum."""
+        xi = self.privileged.slack(self.privileged_weights(dual), self.labels)
+        margins = self.S * np.asarray(self.X @ self.weights(self.dual_average(dual.A)))
+        G = np.where(self.cost() > 0.0, margins + xi[self.privileged.row_set] - 1.0, 0.0)
+        H = np.where(self.set_cost > 0.0, xi, 0.0)
+        return SlackDual(
+            np.where(dual.A > 0.0, G, np.minimum(G, 0.0)),
+            np.where(dual.B > 0.0, H, np.minimum(H, 0.0)),
+        )
+
+
+@dataclass(frozen=True)
+class PrMLProblem:
+    r"""Problem (5): predictors of low rank, Z = D^T W.
+
+    Not convex in (D, W) together, but bounded from below by a convex problem. Of all (D, W) with the same Z the
+    balanced ones cost least, :math:`\sqrt{\gamma_1} \|Z\|_*` (the sum of the singular values), whose dual is
+
+    .. math:: \max_{A, B \ge 0} \sum A - \tfrac{\gamma_2}2 \|T\|^2 \quad \text{s.t.} \quad
+        \|X^\top (S \circ A)\|_2 \le \sqrt{\gamma_1}
+
+    so any dual variables, scaled down until the largest singular value fits, bound (5) for every rank.
+
+    Attributes
+    ----------
+    X, S, row_cost, label_cost, gamma2, privileged
+        As in :class:`SVMPlusProblem`.
+    gamma1 : float
+        Regularisation of W.
+    """
+
+    X: np.ndarray | sp.csr_array
+    S: np.ndarray
+    row_cost: np.ndarray
+    label_cost: np.ndarray
+    gamma1: float
+    gamma2: float
+    privileged: PrivilegedSets
+
+    def step(self, X: np.ndarray | sp.csr_array, prior: PriorPart) -> SVMPlusProblem:
+        """A convex step on the rows of X with the given R."""
+        return SVMPlusProblem(X, self.S, self.row_cost, self.label_cost, prior, self.gamma2, self.privileged)
+
+    def w_step(self, D: np.ndarray) -> SVMPlusProblem:
+        """The step over (W, T); W = V / gamma1."""
+        n_labels = self.S.shape[1]
+        prior = PriorPart(np.arange(n_labels), "diagonal", np.full(n_labels, 1.0 / self.gamma1))
+        return self.step(np.ascontiguousarray(np.asarray(self.X @ D.T)), prior)
+
+    def d_step(self, W: np.ndarray) -> SVMPlusProblem:
+        """The step over (D, T); D = W V^T."""
+        return self.step(self.X, PriorPart(np.arange(W.shape[1]), "factor", np.ascontiguousarray(W.T)))
+
+    def objective(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> float:
+        """(5), feasible or not."""
+        xi = self.privileged.slack(T, np.arange(self.S.shape[1]))
+        quadratic = float(np.sum(D * D)) + self.gamma1 * float(np.sum(W * W)) + self.gamma2 * float(np.sum(T * T))
+        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))
+
+    @cached_property
+    def set_cost(self) -> np.ndarray:
+        """Cost of the rows of each set, (n_sets, n_labels)."""
+        cost = self.row_cost[:, None] * np.where(self.S > 0, self.label_cost[1], self.label_cost[0])
+        return self.privileged.sum_by_set(cost)
+
+    def lower_bound(self, dual: SlackDual) -> float:
+        """A bound of (5) for all D, W and T, of any rank, by A scaled down and B raised so that T stays."""
+        V = np.asarray(self.X.T @ (self.S * dual.A))
+        largest = float(np.linalg.norm(V, 2))
+        share = min(1.0, np.sqrt(self.gamma1) / largest) if largest > 0.0 else 1.0
+        gamma = self.privileged.sum_by_set(dual.A) + dual.B - self.set_cost
+        T = self.privileged.adjoint(gamma, np.arange(self.S.shape[1])) / self.gamma2
+        return share * float(dual.A.sum()) - 0.5 * self.gamma2 * float(np.sum(T * T))

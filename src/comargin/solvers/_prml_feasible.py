@@ -1,0 +1,146 @@
+r"""Which SVM+ problems have a feasible point, and in which directions their privileged weights can move.
+
+With a constant privileged feature every slack can be raised, and every label is feasible. In the literal form this
+takes linear programs, per label and over the distinct label sets:
+
+1. max sum_g s_g s.t. <t, yt_g> >= s_g, 0 <= s_g <= 1. At its optimum every s_g is 0 or 1, and 1 wherever some t with
+   slacks >= 0 has a positive one. If all are 1, t raises all slacks, and the label is feasible.
+2. Sets with s_g = 0 have no slack at all: their rows need margins of 1 by the features alone. w with S_j w.x_j >= 1 for
+   them exists, or there is a proof that it does not: a >= 0 with sum a_j S_j x_j = 0, sum a = 1 (Gordan). Together with
+   the multipliers of (1) that is a direction in which the dual objective grows for ever.
+
+Where (2) is feasible, t is confined to the subspace in which those slacks stay zero.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+from ..problems.prml import SVMPlusProblem
+from ._prml_step import Ways
+
+# Slacks and certificates are 0 or 1 up to the precision of the linear programs.
+_HALF = 0.5
+_ZERO = 1e-6
+_PROOF = 1e-6
+
+
+def privileged_ways(problem: SVMPlusProblem) -> Ways:
+    """How the privileged weights can move.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+        All labels.
+
+    Returns
+    -------
+    Ways
+        Raises a ValueError that names the labels without a feasible point.
+    """
+    n_labels = problem.S.shape[1]
+    if problem.privileged.intercept:
+        return Ways(np.eye(n_labels), {})
+    lift, bases, bad = np.zeros((n_labels, n_labels)), {}, []
+    for label in range(n_labels):
+        columns = problem.privileged.columns(label)
+        t, raised = _largest_slack(problem, label)
+        lift[columns, label] = t
+        there = problem.set_cost[:, label] > 0.0
+        stuck = np.flatnonzero(there & ~raised)
+        if not stuck.size:
+            continue
+        if _proof(problem, label, stuck) is not None:
+            bad.append(label)
+            continue
+        U = problem.privileged.features(label, stuck)
+        bases[label] = _null_space(U)
+        lift[columns, label] = bases[label] @ (bases[label].T @ t)
+    if bad:
+        named = ", ".join(str(label) for label in bad[:10]) + (", ..." if len(bad) > 10 else "")
+        raise ValueError(
+            f"no weights satisfy all constraints for {len(bad)} of {n_labels} labels ({named}): rows whose slack is "
+            "zero for all privileged weights cannot be separated. Use privileged_intercept=True, which is always "
+            "feasible"
+        )
+    return Ways(lift, bases)
+
+
+def infeasible_labels(problem: SVMPlusProblem) -> dict[int, np.ndarray]:
+    """Labels for which no weights satisfy all constraints, each with a proof.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+        Labels independent of each other: a diagonal R without zeros.
+
+    Returns
+    -------
+    dict of int to ndarray
+        For each such label a of shape (n_samples,), not negative, summing to 1, with sum_j a_j S_j x_j = 0, positive
+        only for rows whose slack is zero for all privileged weights that keep the slacks from being negative.
+    """
+    proofs: dict[int, np.ndarray] = {}
+    if problem.privileged.intercept:
+        return proofs
+    for label in range(problem.S.shape[1]):
+        _, raised = _largest_slack(problem, label)
+        stuck = np.flatnonzero((problem.set_cost[:, label] > 0.0) & ~raised)
+        proof = _proof(problem, label, stuck) if stuck.size else None
+        if proof is not None:
+            proofs[label] = proof
+    return proofs
+
+
+def _largest_slack(problem: SVMPlusProblem, label: int) -> tuple[np.ndarray, np.ndarray]:
+    """Find t with slacks of at least 1 wherever they can be positive, and where that is."""
+    there = np.flatnonzero(problem.set_cost[:, label] > 0.0)
+    U = problem.privileged.features(label, there)
+    n_sets, n_columns = U.shape
+    raised = np.zeros(len(problem.set_cost), dtype=bool)
+    if n_columns == 0 or n_sets == 0:
+        return np.zeros(n_columns), raised
+    cost = np.concatenate([np.zeros(n_columns), -np.ones(n_sets)])
+    bounds = [(None, None)] * n_columns + [(0.0, 1.0)] * n_sets
+    limits = sp.hstack([sp.csr_array(-U), sp.eye_array(n_sets)], format="csr")
+    found = linprog(cost, limits, np.zeros(n_sets), bounds=bounds, method="highs")
+    if found.status != 0:
+        raise RuntimeError(f"the linear program over the slacks of label {label} ended with: {found.message}")
+    t = found.x[:n_columns]
+    raised[there] = found.x[n_columns:] > _HALF
+    lowest = float(np.min(U[raised[there]] @ t, initial=1.0))
+    return t / lowest, raised
+
+
+def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray | None:
+    """Find a >= 0 on the rows of the given sets with sum a_j S_j x_j = 0 and sum a = 1; None if margins can be 1."""
+    cost = problem.cost()[:, label]
+    rows = np.flatnonzero(np.isin(problem.privileged.row_set, stuck) & (cost > 0.0))
+    signed = sp.csr_array(problem.X[rows]).multiply(problem.S[rows, label][:, None])
+    signed = sp.csr_array(signed)
+    if problem.prior.diagonal[label] <= 0.0:
+        signed = signed * 0.0
+    # Gordan: either some w has signed w > 0, or some a >= 0, sum a = 1, has signed^T a = 0.
+    equal = sp.vstack([signed.T, np.ones((1, len(rows)))], format="csr")
+    right = np.zeros(equal.shape[0])
+    right[-1] = 1.0
+    found = linprog(np.zeros(len(rows)), A_eq=equal, b_eq=right, bounds=(0.0, None), method="highs")
+    if found.status == 2:
+        return None
+    if found.status != 0:
+        raise RuntimeError(f"the linear program over the margins of label {label} ended with: {found.message}")
+    scale = float(np.max(np.abs(signed.data), initial=1.0))
+    if np.max(np.abs(signed.T @ found.x), initial=0.0) > _PROOF * scale or found.x.min() < -_PROOF:
+        raise RuntimeError(f"the proof that label {label} has no feasible point does not hold: scale the features")
+    proof = np.zeros(problem.S.shape[0])
+    proof[rows] = np.maximum(found.x, 0.0)
+    return proof
+
+
+def _null_space(U: np.ndarray) -> np.ndarray:
+    """Orthonormal columns N with U N = 0."""
+    _, values, right = np.linalg.svd(U, full_matrices=True)
+    rank = int(np.count_nonzero(values > _ZERO * values[0])) if values.size else 0
+    return np.ascontiguousarray(right[rank:].T)

@@ -1,0 +1,178 @@
+r"""The first part of a coupled SVM+ step: coordinate descent for V, least squares for T, multipliers between them.
+
+The slacks xi (one per label set) and the privileged weights T are split, xi = U T, by the alternating direction method
+of multipliers (Gabay and Mercier, 1976) with multipliers beta - cost and penalties rho_g proportional to the rows of
+the set:
+
+1. V and xi by one pass of dual coordinate descent with slacks held near U T (``kernels/_prml_split``): M3L's pass, with
+   budgets that give way;
+2. T by least squares, (gamma2 I + U^T diag(rho) U) T = U^T (beta - cost + rho xi), one factorisation per label for all
+   passes;
+3. beta += rho (xi - U T).
+
+The dual is near its optimum after a hundred passes or so, the constraints are still broken by what the worst row lacks.
+For the certificate T is therefore solved exactly for the margins at hand, each label for itself: an SVM+ without
+features (``best_privileged``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from ..kernels._prml_split import SplitActive, SplitDual, prml_split_pass
+from ..kernels._random import random_state_array
+from ..problems.label_prior import PriorPart
+from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem
+from ..problems.rows import squared_lengths
+from ._prml_step import StepBlock, Ways
+from ._prml_system import Features, cholesky, solve_factored
+
+# Penalty of a slack, per row of its set; over-relaxation of the slacks.
+_PENALTY = 0.1
+_RELAX = 1.5
+# Every so many passes all variables are visited; then those at zero with gradients below the first number are kept,
+# and in other passes those below the second.
+_VISIT_ALL = 10
+_KEEP = (0.3, 1.0)
+# The exact T: precision as a share of that of the step, and most updates of the multipliers.
+_PRECISION = 0.2
+_MOST_UPDATES = 30
+
+
+class SplitPhase:
+    """Passes over all labels of a block.
+
+    Invariants: N = X^T (S o A) F; ``totals`` are the sums of A over sets; ``slack`` = U T.
+
+    Parameters
+    ----------
+    block : StepBlock
+        All labels, coupled by R = F F^T or not; its dual variables are the start.
+    seed : int
+        Of the order of rows and labels.
+    """
+
+    def __init__(self, block: StepBlock, seed: int) -> None:
+        self.block, sets = block, block.sets
+        n_samples, n_labels = block.S.shape
+        self.F = np.ascontiguousarray(block.problem.prior.factor()) if block.coupled else np.empty((n_labels, 0))
+        self.diagonal = np.vecdot(self.F, self.F) if block.coupled else block.r
+        n_rows = np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
+        self.rho = (_PENALTY * n_rows)[:, None]
+        self.factors = [self._factor(label) for label in range(n_labels)]
+        self.beta = sets.sum_by_set(block.A) + block.B
+        self.T, self.slack = block.T, block.xi
+        A = block.A.copy()
+        self.dual = SplitDual(
+            A,
+            block.S,
+            squared_lengths(block.features.X),
+            sets.row_set,
+            np.empty(self.beta.shape),
+            1.0 / self.rho[:, 0],
+            sets.sum_by_set(A),
+        )
+        self.active = SplitActive(
+            np.arange(n_samples, dtype=np.int32),
+            np.tile(np.arange(n_labels, dtype=np.int32), (n_samples, 1)),
+            np.empty(n_samples, dtype=np.int32),
+            random_state_array(seed),
+        )
+        V = block.features.average(block.S * A)
+        self.N = np.ascontiguousarray(V @ self.F if block.coupled else V * self.diagonal)
+        self.n_passes = 0
+
+    def _factor(self, label: int) -> np.ndarray:
+        """Factor of gamma2 I + U^T diag(rho) U."""
+        U = self.block.sets.features(label, np.arange(len(self.block.sets.sets)))
+        H = U.T @ (self.rho * U)
+        H.flat[:: len(H) + 1] += self.block.gamma2
+        return cholesky(H)
+
+    def passes(self, count: int) -> None:
+        """Some iterations of V, T and multipliers."""
+        block, dual = self.block, self.dual
+        for _ in range(count):
+            np.subtract(self.slack, self.beta / self.rho, out=dual.offset)
+            visit_all = self.n_passes % _VISIT_ALL == 0
+            if visit_all:
+                self.active.count[:] = block.S.shape[1]
+            prml_split_pass(
+                block.features.view, self.F, self.diagonal, dual, self.active, self.N, _KEEP[0 if visit_all else 1]
+            )
+            self.n_passes += 1
+            xi = np.maximum(dual.offset + dual.totals / self.rho, 0.0)
+            xi = _RELAX * xi + (1.0 - _RELAX) * self.slack
+            right = block.sets.adjoint(self.beta - block.set_cost + self.rho * xi, block.labels)
+            self.T = np.zeros(block.T.shape)
+            for label, factor in enumerate(self.factors):
+                columns = block.sets.columns(label)
+                self.T[columns, label] = solve_factored(factor, right[columns, label])
+            self.slack = block.sets.slack(self.T, block.labels)
+            self.beta = self.beta + self.rho * (xi - self.slack)
+
+    def to_block(self) -> None:
+        """Give the block these dual variables, with its certificate."""
+        block = self.block
+        block.A, block.B = self.dual.A.copy(), np.maximum(self.beta - self.dual.totals, 0.0)
+        block.link()
+        block.T, block.xi = self.T, self.slack
+        block.certify()
+
+    def repair(self, run: Callable[..., Iterable[Any]] = map) -> None:
+        """Offer the block the margins of V with the T that is best for them."""
+        block = self.block
+        allowed = _PRECISION * block.tol * abs(block.best_primal)
+        T = best_privileged(block.problem, block.needed(1.0), self.dual.totals + block.B, allowed, run)
+        block.offer(block.V, T)
+
+
+def best_privileged(
+    problem: SVMPlusProblem,
+    needed: np.ndarray,
+    start: np.ndarray,
+    allowed: float,
+    run: Callable[..., Iterable[Any]] = map,
+) -> np.ndarray:
+    """The cheapest privileged weights with at least the given slacks.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+        All labels, with a constant privileged feature.
+    needed : ndarray of shape (n_sets, n_labels)
+        Smallest slack of each set.
+    start : ndarray of shape (n_sets, n_labels)
+        Dual variables to begin with.
+    allowed : float
+        Precision of the objective, of all labels together.
+    run : callable
+        Maps a function over labels.
+
+    Returns
+    -------
+    ndarray of shape (n_labels, n_labels)
+        T; feasible.
+    """
+    sets = problem.privileged
+    n_sets, n_labels = needed.shape
+    by_set = PrivilegedSets(sets.sets, np.arange(n_sets), sets.mask, sets.intercept)
+    row_cost = sets.sum_by_set(problem.row_cost[:, None])[:, 0]
+    prior = PriorPart(np.arange(n_labels), "diagonal", np.zeros(n_labels))
+    nothing = np.zeros((n_sets, 1))
+    sub = SVMPlusProblem(nothing, sets.sets, row_cost, problem.label_cost, prior, problem.gamma2, by_set)
+    features, ways = Features(nothing, nothing), Ways(np.eye(n_labels), {})
+    dual, share = SlackDual(np.zeros(start.shape), start), allowed / n_labels
+
+    def solve(label: int) -> np.ndarray:
+        block = StepBlock(sub, np.array([label]), features, 0.0, 0.0, dual, ways, needed=needed, allowance=share)
+        for _ in range(_MOST_UPDATES):
+            if block.done:
+                break
+            block.advance()
+        return block.best_T[:, 0]
+
+    return np.column_stack(list(run(solve, range(n_labels))))

@@ -1,0 +1,218 @@
+"""The Newton systems of SVM+: Gram matrices of chosen rows, and the factorised system of one label."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs
+
+from ..kernels._prml import prml_average, prml_gram, prml_scores
+from ..kernels._rows import CSR
+
+# Ridges relative to the diagonal, the first that works: rounding may leave a singular matrix slightly indefinite.
+_RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+
+
+class Features:
+    """X with the products the steps need.
+
+    Parameters
+    ----------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+        Rows.
+    view : ndarray or CSR
+        X as the kernels take it.
+    """
+
+    def __init__(self, X: np.ndarray | sp.csr_array, view: np.ndarray | CSR) -> None:
+        self.X, self.view = X, view
+        self.n_samples, self.n_features = X.shape
+
+    def scores(self, Z: np.ndarray) -> np.ndarray:
+        """X Z."""
+        if isinstance(self.X, np.ndarray) or Z.shape[1] == 1:
+            return np.asarray(self.X @ Z)
+        out = np.empty((self.n_samples, Z.shape[1]))
+        prml_scores(self.view, np.ascontiguousarray(Z), out)
+        return out
+
+    def average(self, signed: np.ndarray) -> np.ndarray:
+        """X^T ``signed``."""
+        if isinstance(self.X, np.ndarray):
+            return np.asarray(self.X.T @ signed)
+        V = np.zeros((self.n_features, signed.shape[1]))
+        prml_average(self.view, np.ascontiguousarray(signed), V)
+        return V
+
+    def moments(self, rows: np.ndarray) -> np.ndarray:
+        """X_r^T X_r of the given rows."""
+        chosen = self.X[rows]
+        product = chosen.T @ chosen
+        return product if isinstance(product, np.ndarray) else product.toarray()
+
+
+class RowGram:
+    """Products between rows of X, kept for the rows that were asked for so far.
+
+    Parameters
+    ----------
+    features : Features
+        X.
+    """
+
+    def __init__(self, features: Features) -> None:
+        self.features = features
+        self.position = np.full(features.n_samples, -1, dtype=np.int64)
+        self.rows = np.empty(0, dtype=np.int64)
+        self.matrix = np.empty((0, 0))
+
+    def of(self, rows: np.ndarray) -> np.ndarray:
+        """A copy of the Gram matrix of ``rows``."""
+        if isinstance(self.features.X, np.ndarray):
+            chosen = self.features.X[rows]
+            return np.asarray(chosen @ chosen.T)
+        self.require(rows)
+        places = self.position[rows]
+        return self.matrix[np.ix_(places, places)]
+
+    def require(self, rows: np.ndarray) -> None:
+        """Compute what is missing for ``rows`` of a sparse X."""
+        new = rows[self.position[rows] < 0]
+        if not new.size:
+            return
+        n_known = len(self.rows)
+        self.rows = np.concatenate([self.rows, new])
+        self.position[new] = np.arange(n_known, len(self.rows))
+        if len(self.rows) > len(self.matrix):
+            size = min(max(len(self.rows), 3 * n_known // 2), self.features.n_samples)
+            grown = np.empty((size, size))
+            grown[:n_known, :n_known] = self.matrix[:n_known, :n_known]
+            self.matrix = grown
+        prml_gram(self.features.view, self.features.n_features, self.rows, n_known, self.matrix)
+
+
+class LabelSystem:
+    r"""Newton system of one label.
+
+    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + sigma U_b^T U_b:
+
+    .. math:: (I / \sigma + r\, (s s^\top) \circ K)\, z - U t = f, \qquad U^\top z + H t = g
+
+    z is solved through the rows (a matrix of their number) or through the features, whichever are fewer, and t through
+    the Schur complement.
+
+    Parameters
+    ----------
+    rows : int ndarray of shape (p,)
+        Active rows.
+    signs : ndarray of shape (p,)
+        Their signs.
+    U : ndarray of shape (p, q)
+        Their privileged features.
+    H : ndarray of shape (q, q)
+        As above.
+    r, sigma : float
+        As above.
+    """
+
+    def __init__(
+        self, rows: np.ndarray, signs: np.ndarray, U: np.ndarray, H: np.ndarray, r: float, sigma: float
+    ) -> None:
+        self.rows, self.signs, self.U, self.H, self.r, self.sigma = rows, signs, U, H, r, sigma
+        self.inner: np.ndarray | None = None
+        self.outer: np.ndarray | None = None
+
+    def factorise(self, features: Features, gram: RowGram) -> None:
+        """Prepare ``solve``.
+
+        Parameters
+        ----------
+        features : Features
+            X.
+        gram : RowGram
+            Of X.
+        """
+        rows, signs, r = self.rows, self.signs, self.r
+        if r > 0.0 and rows.size <= features.n_features:
+            K = gram.of(rows)
+            K *= signs[:, None]
+            K *= r * signs
+            K.flat[:: rows.size + 1] += 1.0 / self.sigma
+            self.inner = cholesky(K)
+        elif r > 0.0:
+            M = features.moments(rows)
+            M.flat[:: features.n_features + 1] += 1.0 / (self.sigma * r)
+            self.outer, self.X = cholesky(M), features.X[rows]
+        self.BU = self._inverse(self.U)
+        self.schur = cholesky(self.H + self.U.T @ self.BU)
+
+    def _inverse(self, right: np.ndarray) -> np.ndarray:
+        """(I / sigma + r (s s^T) o K)^-1 right."""
+        if self.inner is not None:
+            return solve_factored(self.inner, right)
+        if self.outer is None:
+            return self.sigma * right
+        signs = self.signs if right.ndim == 1 else self.signs[:, None]
+        through = solve_factored(self.outer, self.X.T @ (signs * right))
+        return np.asarray(self.sigma * (right - signs * (self.X @ through)))
+
+    def solve(self, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return z and t."""
+        z = self._inverse(f)
+        t = solve_factored(self.schur, g - self.U.T @ z)
+        return z + self.BU @ t, t
+
+    @cached_property
+    def _factor(self) -> np.ndarray:
+        """Factor of H."""
+        return cholesky(self.H)
+
+    def weights(self, g: np.ndarray) -> np.ndarray:
+        """H^-1 g."""
+        return solve_factored(self._factor, g)
+
+
+def cholesky(M: np.ndarray) -> np.ndarray:
+    """Upper Cholesky factor of a symmetric positive definite matrix, with the smallest ridge for which it exists.
+
+    Parameters
+    ----------
+    M : ndarray of shape (m, m)
+        Symmetric.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        For ``solve_factored``.
+    """
+    if not M.size:
+        return M
+    M = M.copy()
+    diagonal = M.diagonal().copy()
+    for ridge in _RIDGES:
+        M.flat[:: len(M) + 1] = diagonal * (1.0 + ridge)
+        factor, info = dpotrf(M.T, lower=0, clean=0)
+        if info == 0:
+            return np.asarray(factor)
+    raise LinAlgError("a Newton system of SVM+ is not positive definite: scale the features")
+
+
+def solve_factored(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Solve with the factor of ``cholesky``.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (m, m)
+        Of the matrix.
+    right : ndarray of shape (m,) or (m, q)
+        Right-hand sides.
+
+    Returns
+    -------
+    ndarray
+        Of the shape of ``right``.
+    """
+    return np.asarray(dpotrs(factor, right)[0]) if right.size else np.zeros(right.shape)
