@@ -33,7 +33,7 @@ _START_PASSES = 10
 _START_TOL = 0.05
 # Passes with split slacks between two certificates, and most of them; repairs are made when the dual rises by less than
 # this share of the gap.
-_SPLIT_PASSES, _SPLIT_GROWTH, _SPLIT_FROM = 100, 1.5, 1e-4
+_SPLIT_PASSES, _SPLIT_GROWTH = 100, 1.5
 _MOST_PASSES, _MOST_IF_DIRECT = 3000, 600
 _TOO_FAR = 0.5
 _STILL_RISING = 0.25
@@ -74,7 +74,7 @@ def solve_svm_plus(
     ways: Ways | None = None,
     gram: RowGram | None = None,
     known: tuple[float, np.ndarray, np.ndarray] | None = None,
-    split: bool | None = None,
+    split: bool = False,
 ) -> SVMPlusResult:
     """Solve an SVM+ problem to a certified gap.
 
@@ -101,9 +101,8 @@ def solve_svm_plus(
     known : tuple of float and two ndarrays, or None
         Objective, V and T of a feasible point, of all labels together; it is returned if nothing better is found,
         with V unchanged, whatever it is.
-    split : bool or None
-        Whether to begin with passes of coordinate descent with split slacks, which are fast to a moderate precision;
-        if None, when the tolerance is moderate.
+    split : bool, default=False
+        Whether to begin with passes of coordinate descent with split slacks: fast to a moderate precision.
 
     Returns
     -------
@@ -111,7 +110,6 @@ def solve_svm_plus(
         ``coef`` is Z^T; with the privileged weights it is feasible, and its objective the last primal of ``history``.
     """
     ways = privileged_ways(problem) if ways is None else ways
-    split = control.tol >= _SPLIT_FROM if split is None else split
     seeds = list(seeds)
     seed = seeds[0] if seeds else 0
     if start is None:
