@@ -63,11 +63,6 @@ class PrMLResult(Result):
     privileged: np.ndarray
     lower_bound: float
 
-    @property
-    def collapsed(self) -> bool:
-        """Whether all predictors are zero: C is so small, or gamma1 so large, that nothing is worth learning."""
-        return not self.coef.any()
-
 
 def solve_prml(
     problem: PrMLProblem,
