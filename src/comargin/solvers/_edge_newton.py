@@ -24,6 +24,8 @@ _LARGEST_RIDGE = 1.0
 _MORE, _LESS = 30.0, 0.1
 # Products with matrices that have less than this fraction of entries skip the others.
 _SPARSE_BELOW = 0.1
+# Lengths of a step that are tried with one ridge.
+_LENGTHS = (1.0, 0.3, 0.1, 0.03)
 # Ridges that are tried at most; and a fall of the objective that may be rounding.
 _TRIALS = 6
 _ROUNDING = 1e-14
@@ -146,9 +148,14 @@ class RidgedNewton:
         gradient = np.where(part != 0.0, 2.0 * slopes + alpha * gradient, 0.0)
         for _ in range(_TRIALS):
             D = _direction(_Hessian(system, part, alpha, self.edges, self.ridge), gradient)
-            new, fell = self._best(system, slopes, part, D, alpha)
+            for length in _LENGTHS:
+                new, fell = self._best(system, slopes, part, length * D, alpha)
+                if fell > 0.0:
+                    break
             if fell > 0.0:
-                self.ridge = max(_LESS * self.ridge, _SMALLEST_RIDGE)
+                # A step that had to be shortened wants more of a ridge next time.
+                change = _LESS if length == 1.0 else _MORE
+                self.ridge = min(max(change * self.ridge, _SMALLEST_RIDGE), _LARGEST_RIDGE)
                 delta = np.zeros_like(W)
                 delta[rows] = new - part
                 W[rows] = new
