@@ -62,13 +62,9 @@ NEEDS_EXACT = {"check_sample_weight_equivalence_on_dense_data", "check_sample_we
 NOT_A_KERNEL = "gives a matrix that is not symmetric or not positive semi-definite, which is refused"
 NOT_SCALED = "products of two features around 100: pair steps stop at max_iter, and the warning is an error here"
 
-STALLS = "classes weighted 1000 and 0.0001: stops at a gap of half the objective, and the warning is an error here"
-
 
 def expected_failures(estimator):
     expected = {}
-    if isinstance(estimator, PrBRClassifier):
-        expected["check_class_weight_classifiers"] = STALLS
     ranks = isinstance(estimator, RankCVMClassifier | RankSVMClassifier)
     if getattr(estimator, "kernel", None) == "precomputed":
         expected["check_classifiers_one_label_sample_weights"] = NOT_A_KERNEL

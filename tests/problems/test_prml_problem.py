@@ -8,6 +8,7 @@ from tests import reference_prml as reference
 
 from comargin.problems.label_prior import PriorPart
 from comargin.problems.prml import PrivilegedSets, PrMLProblem, SlackDual, SVMPlusProblem, nearest_labels
+from comargin.solvers._prml_system import privileged_gram
 
 
 def make_data(rng, n=20, d=4, n_labels=4, repeat=2):
@@ -61,7 +62,7 @@ def test_slack_and_adjoint_are_those_of_the_features(rng, intercept, n_privilege
         assert_array_equal(sets.features(label, np.arange(len(sets.sets))), features[:, columns])
         for some in (chosen, ~chosen, np.ones(len(chosen), dtype=bool)):
             gram = (features[some].T @ features[some])[np.ix_(columns, columns)]
-            assert_allclose(sets.feature_gram(label, some), gram, atol=1e-12)
+            assert_allclose(privileged_gram(sets, label, 0.7 * some), 0.7 * gram, atol=1e-12)
 
 
 def test_sets_are_the_distinct_rows(rng):

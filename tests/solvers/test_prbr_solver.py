@@ -19,6 +19,14 @@ from comargin.solvers.prbr import held_budgets, m3l_start, n_seeds, solve_svm_pl
 FORMS = ["factor", "dense"]
 
 
+@pytest.fixture
+def split(request, monkeypatch):
+    """Whether passes with split slacks come before Newton steps."""
+    if not request.param:
+        monkeypatch.setattr("comargin.solvers.prbr._can_split", lambda problem, ways: False)
+    return request.param
+
+
 def make_problem(rng, n=24, d=4, n_labels=3, C=1.0, gamma2=1.0, prior=None, mask=None, intercept=True, sparse=False):
     X = rng.normal(size=(n, d))
     Y = X @ rng.normal(size=(d, n_labels)) + 0.7 * rng.normal(size=(n, n_labels)) > 0.3
@@ -81,12 +89,12 @@ def test_w_step_equals_cvxpy(rng):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("split", [False, True], indirect=True)
 @pytest.mark.parametrize(("C", "sparse"), [(0.05, True), (1.0, False), (5.0, True)])
 def test_d_step_equals_cvxpy(rng, form, split, C, sparse):
     W = rng.normal(size=(2, 3))
     problem = make_problem(rng, C=C, gamma2=0.5, prior=prior_of(W, form), sparse=sparse)
-    result = solve(problem, split=split)
+    result = solve(problem)
     X = problem.X.toarray() if sparse else problem.X
     optimum = reference.d_step_optimum(X, problem.S, W, C, 0.5)
     assert_certified(problem, result, 1e-8)
@@ -102,7 +110,7 @@ def test_passes_alone_reach_a_moderate_precision(rng, form, monkeypatch):
     problem = make_problem(rng, n=60, C=0.05, prior=prior)
     monkeypatch.setattr("comargin.solvers.prbr._MOST_PASSES", 100_000)
     monkeypatch.setattr("comargin.solvers.prbr._MOST_IF_DIRECT", 100_000)
-    result = solve(problem, tol=1e-3, split=True)
+    result = solve(problem, tol=1e-3)
     assert_certified(problem, result, 1e-3)
     assert_allclose(result.primal, solve(problem, tol=1e-7).primal, rtol=1e-3)
 
@@ -119,17 +127,17 @@ def test_weights_of_rows_and_labels(rng):
     assert_allclose(result.primal, optimum.objective, rtol=1e-6)
     assert not result.dual_coef.A[problem.cost() == 0.0].any()
     coupled = replace(problem, prior=prior_of(rng.normal(size=(2, 3)), "dense"))
-    assert_certified(coupled, solve(coupled, split=True), 1e-8)  # no split passes: some pairs are missing
+    assert_certified(coupled, solve(coupled), 1e-8)  # no split passes: some pairs are missing
 
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("n_privileged", [0, 1, 2])
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("split", [False, True], indirect=True)
 def test_nearest_labels_only(rng, n_privileged, split):
     problem = make_problem(rng, n_labels=4, C=0.2)
     mask = nearest_labels(problem.S, n_privileged)
     problem = replace(problem, privileged=PrivilegedSets.of(problem.S, mask))
-    result = solve(problem, tol=1e-7, split=split)
+    result = solve(problem, tol=1e-7)
     optimum = reference.prbr_optimum(problem.X, problem.S, 0.2, 1.0, mask)
     assert_certified(problem, result, 1e-7)
     assert_allclose(result.primal, optimum.objective, rtol=1e-6)
@@ -160,7 +168,7 @@ def test_start_has_no_privileged_part(rng):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("split", [False, True], indirect=True)
 @pytest.mark.parametrize("coupled", [False, True])
 def test_hard_cases(rng, split, coupled):
     """No positives, only positives, equal labels, an empty row, a label of no weight; one label set for all rows."""
@@ -173,7 +181,7 @@ def test_hard_cases(rng, split, coupled):
     prior = prior_of(W, "factor") if coupled else problem.prior
     for signs in (S, np.tile(S[:1], (20, 1))):
         some = replace(problem, X=X, S=signs, privileged=PrivilegedSets.of(signs), prior=prior)
-        assert_certified(some, solve(some, tol=1e-6, split=split), 1e-6)
+        assert_certified(some, solve(some, tol=1e-6), 1e-6)
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -237,11 +245,11 @@ def test_one_label_without_privileged_features_is_a_hard_margin(rng):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("coupled", [False, True])
-@pytest.mark.parametrize("split", [False, True])
+@pytest.mark.parametrize("split", [False, True], indirect=True)
 def test_any_number_of_threads(rng, coupled, split):
     prior = prior_of(rng.normal(size=(4, 6)), "dense") if coupled else None
     problem = make_problem(rng, n=60, d=8, n_labels=6, C=0.1, prior=prior, sparse=True)
-    one, three = (solve(problem, tol=1e-4, split=split, n_threads=count) for count in (1, 3))
+    one, three = (solve(problem, tol=1e-4, n_threads=count) for count in (1, 3))
     assert_array_equal(one.coef, three.coef)
     assert_array_equal(one.dual_coef.A, three.dual_coef.A)
     assert_array_equal(one.privileged, three.privileged)

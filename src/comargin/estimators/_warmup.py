@@ -46,5 +46,6 @@ def warmup() -> None:
     # The loops over edges see products of features only.
     LSG21ClassifierCV(alphas=[0.1, 1.0], cv=2, tol=1e-8).fit(X, Y[:, :3])
     for features in (X, sp.csr_array(X)):
-        PrBRClassifier(tol=0.1, random_state=0).fit(features, Y[:, :3])
+        for n_rows in (40, 4):  # systems of features, and of rows
+            PrBRClassifier(C=100.0, tol=1e-8, random_state=0).fit(features[:n_rows], Y[:n_rows, :3])
         PrMLClassifier(rank=2, tol=0.1, random_state=0).fit(features, Y[:, :3])

@@ -1,4 +1,4 @@
-"""Products with the rows of X for all labels of an SVM+ step, and the Gram matrix of chosen rows.
+"""Products with the rows of X for all labels of an SVM+ step, Gram matrices of chosen rows and of label sets.
 
 Labels are contiguous in memory, so that every non-zero of a row meets one run of them.
 """
@@ -65,3 +65,51 @@ def prml_gram(X, n_features, rows, first, gram):
             gram[a, b] = product
             gram[b, a] = product
         row_axpy(-1.0, X, rows[a], spread[:, 0])  # back to exact zeros
+
+
+@kernel
+def prml_signs_gram(indptr, indices, weight, gram, sums):
+    """Write sum_g weight_g s_g s_g^T and sum_g weight_g s_g, s_g = 2 on_g - 1 the signs of set g; few labels are on.
+
+    Parameters
+    ----------
+    indptr, indices : int ndarrays, CSR of the labels that are on in each set
+    weight : ndarray (G,)
+    gram : ndarray (L, L), written
+    sums : ndarray (L,), written
+    """
+    n_labels = gram.shape[0]
+    gram[:] = 0.0
+    total = 0.0
+    for g in range(weight.shape[0]):
+        w = weight[g]
+        if w == 0.0:
+            continue
+        total += w
+        for a in range(indptr[g], indptr[g + 1]):
+            for b in range(indptr[g], indptr[g + 1]):
+                gram[indices[a], indices[b]] += w
+    for a in range(n_labels):
+        sums[a] = 2.0 * gram[a, a] - total
+    for a in range(n_labels):
+        for b in range(n_labels):
+            gram[a, b] = 4.0 * gram[a, b] - (sums[a] + sums[b]) - total
+
+
+@kernel
+def prml_signed_gram(gram, places, signs, scale, ridge, out):
+    """Write ``scale`` (s s^T) o ``gram`` + ``ridge`` I at the given places.
+
+    Parameters
+    ----------
+    gram : ndarray (m, m), symmetric
+    places : int ndarray (p,)
+    signs : ndarray (p,)
+    scale, ridge : float
+    out : ndarray (p, p), written
+    """
+    for a in range(places.shape[0]):
+        row, sign = gram[places[a]], scale * signs[a]
+        for b in range(places.shape[0]):
+            out[a, b] = sign * signs[b] * row[places[b]]
+        out[a, a] += ridge

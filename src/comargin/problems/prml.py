@@ -140,12 +140,6 @@ class PrivilegedSets:
         return sp.csr_array(self.on.T)
 
     @cached_property
-    def gram(self) -> np.ndarray:
-        """Products of the columns of ``sets``, (n_labels, n_labels)."""
-        signs = self.sets.astype(np.float64)
-        return signs.T @ signs
-
-    @cached_property
     def by_set(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows ordered by their set, and where each set begins."""
         order = np.argsort(self.row_set, kind="stable")
@@ -177,22 +171,6 @@ class PrivilegedSets:
         U = self.sets[np.ix_(sets, columns)].astype(np.float64)
         U[:, columns == label] = 1.0
         return U
-
-    def feature_gram(self, label: int, chosen: np.ndarray) -> np.ndarray:
-        """Sum of yt yt^T over the sets with ``chosen`` True, in the places that the label uses."""
-        n_chosen = np.count_nonzero(chosen)
-        if 2 * n_chosen <= len(chosen):
-            U = self.features(label, np.flatnonzero(chosen))
-            return np.asarray(U.T @ U)
-        columns = self.columns(label)
-        gram = self.gram[np.ix_(columns, columns)]
-        own = columns == label
-        if own.any():
-            sums = self.sets[:, columns].sum(axis=0, dtype=np.float64)
-            sums[own] = len(chosen)
-            gram[own], gram[:, own] = sums, sums[:, None]
-        U = self.features(label, np.flatnonzero(~chosen))
-        return np.asarray(gram - U.T @ U)
 
     def sum_by_set(self, values: np.ndarray) -> np.ndarray:
         """Sums over the rows of each set, (n_sets, m) from (n_samples, m)."""

@@ -27,8 +27,9 @@ from ..kernels._random import random_state_array
 from ..problems.label_prior import PriorPart
 from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem
 from ..problems.rows import squared_lengths
+from ._cholesky import cholesky, solve_factored
 from ._prml_step import StepBlock, Ways
-from ._prml_system import Features, cholesky, solve_factored
+from ._prml_system import Features, privileged_gram, signs_gram
 
 # Penalty of a slack, per row of its set; over-relaxation of the slacks.
 _PENALTY = 0.1
@@ -62,7 +63,7 @@ class SplitPhase:
         self.diagonal = np.vecdot(self.F, self.F) if block.coupled else block.r
         n_rows = np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
         self.rho = (_PENALTY * n_rows)[:, None]
-        self.factors = [self._factor(label) for label in range(n_labels)]
+        self.regression = _Regression(sets, block.gamma2, self.rho[:, 0])
         self.beta = sets.sum_by_set(block.A) + block.B
         self.T, self.slack = block.T, block.xi
         A = block.A.copy()
@@ -85,13 +86,6 @@ class SplitPhase:
         self.N = np.ascontiguousarray(V @ self.F if block.coupled else V * self.diagonal)
         self.n_passes = 0
 
-    def _factor(self, label: int) -> np.ndarray:
-        """Factor of gamma2 I + U^T diag(rho) U."""
-        U = self.block.sets.features(label, np.arange(len(self.block.sets.sets)))
-        H = U.T @ (self.rho * U)
-        H.flat[:: len(H) + 1] += self.block.gamma2
-        return cholesky(H)
-
     def passes(self, count: int) -> None:
         """Some iterations of V, T and multipliers."""
         block, dual = self.block, self.dual
@@ -107,10 +101,7 @@ class SplitPhase:
             xi = np.maximum(dual.offset + dual.totals / self.rho, 0.0)
             xi = _RELAX * xi + (1.0 - _RELAX) * self.slack
             right = block.sets.adjoint(self.beta - block.set_cost + self.rho * xi, block.labels)
-            self.T = np.zeros(block.T.shape)
-            for label, factor in enumerate(self.factors):
-                columns = block.sets.columns(label)
-                self.T[columns, label] = solve_factored(factor, right[columns, label])
+            self.T = self.regression.solve(right)
             self.slack = block.sets.slack(self.T, block.labels)
             self.beta = self.beta + self.rho * (xi - self.slack)
 
@@ -128,6 +119,67 @@ class SplitPhase:
         allowed = _PRECISION * block.tol * abs(block.best_primal)
         T = best_privileged(block.problem, block.needed(1.0), self.dual.totals + block.B, allowed, run)
         block.offer(block.V, T)
+
+
+class _Regression:
+    r"""Solves (gamma2 I + U_i^T diag(rho) U_i) t_i = r_i for all labels i.
+
+    Where all labels are privileged features, U_i is the signs of the sets with column i replaced by ones: with H the
+    matrix of the signs the system is H plus a matrix of rank 2, so that one inverse serves all labels:
+
+    .. math:: H_i = H + e_i a_i^\top + a_i e_i^\top + b_i e_i e_i^\top, \qquad a_i = S^\top \rho (1 - s_i), \quad
+        b_i = (1 - s_i)^\top \rho (1 - s_i)
+
+    Else every label has a factor of its own size.
+
+    Parameters
+    ----------
+    sets : PrivilegedSets
+        U.
+    gamma2 : float
+        Regularisation of T.
+    rho : ndarray of shape (n_sets,)
+        Weights of the sets, positive.
+    """
+
+    def __init__(self, sets: PrivilegedSets, gamma2: float, rho: np.ndarray) -> None:
+        self.sets = sets
+        self.factors: list[np.ndarray] = []
+        labels = range(sets.sets.shape[1])
+        self.shared = sets.mask is None and sets.intercept
+        if not self.shared:
+            for label in labels:
+                H = privileged_gram(sets, label, rho)
+                H.flat[:: len(H) + 1] += gamma2
+                self.factors.append(cholesky(H))
+            return
+        H, sums = signs_gram(sets, rho)
+        a = sums[:, None] - H
+        b = 2.0 * (rho.sum() - sums)
+        H.flat[:: len(H) + 1] += gamma2
+        inverse = solve_factored(cholesky(H), np.eye(len(H)))
+        self.inverse = 0.5 * (inverse + inverse.T)
+        self.a, self.inverse_a = a, self.inverse @ a
+        # (M^-1 + E^T H^-1 E)^-1 of E = [e_i, a_i], M = [[b_i, 1], [1, 0]], M^-1 = [[0, 1], [1, -b_i]].
+        small = np.empty((len(H), 2, 2))
+        small[:, 0, 0] = self.inverse.diagonal()
+        small[:, 0, 1] = small[:, 1, 0] = 1.0 + self.inverse_a.diagonal()
+        small[:, 1, 1] = np.vecdot(a.T, self.inverse_a.T) - b
+        self.small = np.linalg.inv(small)
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """All t_i, (n_labels, n_labels), from all r_i."""
+        if not self.shared:
+            T = np.zeros(right.shape)
+            for label, factor in enumerate(self.factors):
+                columns = self.sets.columns(label)
+                T[columns, label] = solve_factored(factor, right[columns, label])
+            return T
+        T = self.inverse @ right
+        seen = np.stack([T.diagonal(), np.vecdot(self.a.T, T.T)], axis=1)
+        first, second = np.einsum("iab,ib->ai", self.small, seen)
+        T -= self.inverse * first + self.inverse_a * second
+        return T
 
 
 def best_privileged(

@@ -28,13 +28,14 @@ import numpy as np
 from ..problems.prml import SlackDual, SVMPlusProblem
 from ._loop import tolerance
 from ._prml_coupled import coupled_by_cg, coupled_directly, solves_directly
-from ._prml_system import Features, LabelSystem, RowGram
+from ._prml_system import Features, LabelSystem, RowGram, privileged_gram
 
 # First penalty, in units of cost over the squared length of a constraint; how it grows with every update; and the
 # largest, in units of one over that length: beyond, Newton systems are rounding. Conjugate gradients need smaller ones.
-_FIRST_PENALTY, _FIRST_COUPLED = 1000.0, 100.0
+_FIRST_PENALTY, _FIRST_COUPLED = 10000.0, 100.0
 _GROWTH, _GROWTH_COUPLED = 4.0, 2.0
 _LARGEST_PENALTY = 1e10
+_SHRINK = 16.0
 _MOST_NEWTON = 50
 # Newton steps end when what they could still gain is this fraction of the tolerance, or of the gap if that is larger.
 _INNER = 0.1
@@ -103,7 +104,9 @@ class StepBlock:
         else:
             self.A = np.where(self.there, start.A[:, labels], 0.0)
             self.B = np.where(self.set_there, start.B[:, labels], 0.0)
-        length = mean_sqnorm * self.r + (np.count_nonzero(self.sets.used[:, labels], axis=0) + 1.0) / self.gamma2
+        slack_length = (np.count_nonzero(self.sets.used[:, labels], axis=0) + 1.0) / self.gamma2
+        length = mean_sqnorm * self.r + slack_length
+        self.stiffer = length / slack_length
         mean_cost = cost.sum(axis=0) / np.maximum(self.there.sum(axis=0), 1)
         self.largest_penalty = _LARGEST_PENALTY / length
         self.growth = _GROWTH_COUPLED if self.coupled else _GROWTH
@@ -163,21 +166,25 @@ class StepBlock:
             inner_A, inner_B, gV, gT = self._gradient()
             RgV = self.apply_prior(gV)
             left = 0.5 * (float(np.sum(gV * RgV)) + float(np.sum(gT * gT)) / self.gamma2)
-            if newton > 0 and left <= enough:
-                break
-            if not self._newton_step(inner_A, inner_B, gV, RgV, gT, left, run):
+            solved = newton > 0 and left <= enough
+            if solved or not self._newton_step(inner_A, inner_B, gV, RgV, gT, left, run):
                 break
         else:
             self._gradient()
+        before = self.A, self.B, self.best_dual
         self.A, self.B = self.next_A, self.next_B
         self.refresh()
         self.certify()
-        self.sigma = np.minimum(self.growth * self.sigma, self.largest_penalty)
+        if solved or self.best_dual > before[2]:
+            self.sigma = np.minimum(self.growth * self.sigma, self.largest_penalty)
+        else:  # too hard with this penalty: the multipliers stay
+            self.A, self.B = before[:2]
+            self.sigma = self.sigma / _SHRINK
 
     def _gradient(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The brackets before they are cut at zero, and the gradient in V and T."""
         inner_A = self.A + self.sigma * (1.0 - self.margins - self.xi[self.sets.row_set])
-        inner_B = self.B + self.sigma * (self.least - self.xi)
+        inner_B = self.B + self.stiffer * self.sigma * (self.least - self.xi)
         self.next_A = np.where(self.there, np.maximum(inner_A, 0.0), 0.0)
         self.next_B = np.where(self.set_there, np.maximum(inner_B, 0.0), 0.0)
         self.next_V, self.next_T = self.weights_of(self.next_A, self.next_B)
@@ -198,7 +205,7 @@ class StepBlock:
         RdV = self.apply_prior(dV)
         d_margins = self.S * self.features.scores(RdV)
         d_xi = self.sets.slack(dT, self.labels)
-        dA, dB = self.sigma * (d_margins + d_xi[self.sets.row_set]), self.sigma * d_xi
+        dA, dB = self.sigma * (d_margins + d_xi[self.sets.row_set]), self.stiffer * self.sigma * d_xi
         inner_A = np.where(self.there, inner_A, -np.inf)
         inner_B = np.where(self.set_there, inner_B, -np.inf)
         constant = float(np.sum(self.V * RdV)) + self.gamma2 * float(np.sum(self.T * dT))
@@ -208,7 +215,7 @@ class StepBlock:
         def derivative(t: float) -> float:
             """Of the function along the direction, at length t."""
             ahead = np.einsum("ij,ij->j", np.maximum(inner_A - t * dA, 0.0), dA)
-            ahead += np.einsum("ij,ij->j", np.maximum(inner_B - t * dB, 0.0), dB)
+            ahead += np.einsum("ij,ij->j", np.maximum(inner_B - t * dB, 0.0), dB) / self.stiffer
             return constant + t * slope - float(np.sum(ahead / self.sigma))
 
         length = _zero_of(derivative)
@@ -257,7 +264,7 @@ class StepBlock:
         label, basis = int(self.labels[k]), self.bases.get(k)
         rows = np.flatnonzero(self.next_A[:, k] > 0.0)
         U = self.sets.features(label, self.sets.row_set[rows])
-        H = self.sigma[k] * self.sets.feature_gram(label, self.next_B[:, k] > 0.0)
+        H = privileged_gram(self.sets, label, np.where(self.next_B[:, k] > 0.0, self.stiffer[k] * self.sigma[k], 0.0))
         if basis is not None:
             U, H = U @ basis, basis.T @ H @ basis
         H.flat[:: len(H) + 1] += self.gamma2

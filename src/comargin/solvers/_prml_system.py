@@ -6,14 +6,11 @@ from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError
-from scipy.linalg.lapack import dpotrf, dpotrs
 
-from ..kernels._prml import prml_average, prml_gram, prml_scores
+from ..kernels._prml import prml_average, prml_gram, prml_scores, prml_signed_gram, prml_signs_gram
 from ..kernels._rows import CSR
-
-# Ridges relative to the diagonal, the first that works: rounding may leave a singular matrix slightly indefinite.
-_RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+from ..problems.prml import PrivilegedSets
+from ._cholesky import cholesky, solve_factored, solve_lower, solve_upper
 
 
 class Features:
@@ -54,6 +51,54 @@ class Features:
         return product if isinstance(product, np.ndarray) else product.toarray()
 
 
+def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray) -> np.ndarray:
+    """Sum of weight_g yt_g yt_g^T over the label sets, in the places of T that a label uses.
+
+    Parameters
+    ----------
+    sets : PrivilegedSets
+        The privileged features yt.
+    label : int
+        The label.
+    weight : ndarray of shape (n_sets,)
+        Weights; sets of weight 0 cost nothing.
+
+    Returns
+    -------
+    ndarray of shape (n_columns, n_columns)
+        Symmetric.
+    """
+    gram, sums = signs_gram(sets, weight)
+    if sets.intercept:  # the label's own element is 1 in place of its sign
+        sums[label] = gram[label, label]
+        gram[label], gram[:, label] = sums, sums
+    columns = sets.columns(label)
+    return gram if len(columns) == len(gram) else gram[np.ix_(columns, columns)]
+
+
+def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums of weight_g s_g s_g^T and of weight_g s_g over the label sets, s_g their signs.
+
+    Parameters
+    ----------
+    sets : PrivilegedSets
+        The label sets.
+    weight : ndarray of shape (n_sets,)
+        Weights.
+
+    Returns
+    -------
+    gram : ndarray of shape (n_labels, n_labels)
+        Symmetric.
+    sums : ndarray of shape (n_labels,)
+        Of the signs.
+    """
+    n_labels = sets.sets.shape[1]
+    gram, sums = np.empty((n_labels, n_labels)), np.empty(n_labels)
+    prml_signs_gram(sets.on.indptr, sets.on.indices, weight, gram, sums)
+    return gram, sums
+
+
 class RowGram:
     """Products between rows of X, kept for the rows that were asked for so far.
 
@@ -69,14 +114,17 @@ class RowGram:
         self.rows = np.empty(0, dtype=np.int64)
         self.matrix = np.empty((0, 0))
 
-    def of(self, rows: np.ndarray) -> np.ndarray:
-        """A copy of the Gram matrix of ``rows``."""
+    def signed(self, rows: np.ndarray, signs: np.ndarray, scale: float, ridge: float) -> np.ndarray:
+        """``scale`` (s s^T) o K + ``ridge`` I of the given rows."""
         if isinstance(self.features.X, np.ndarray):
-            chosen = self.features.X[rows]
-            return np.asarray(chosen @ chosen.T)
+            chosen = signs[:, None] * self.features.X[rows]
+            gram = scale * (chosen @ chosen.T)
+            gram.flat[:: rows.size + 1] += ridge
+            return np.asarray(gram)
         self.require(rows)
-        places = self.position[rows]
-        return self.matrix[np.ix_(places, places)]
+        gram = np.empty((rows.size, rows.size))
+        prml_signed_gram(self.matrix, self.position[rows], signs, scale, ridge, gram)
+        return gram
 
     def require(self, rows: np.ndarray) -> None:
         """Compute what is missing for ``rows`` of a sparse X."""
@@ -137,12 +185,11 @@ class LabelSystem:
         """
         rows, signs, r = self.rows, self.signs, self.r
         if r > 0.0 and rows.size <= features.n_features:
-            K = gram.of(rows)
-            K *= signs[:, None]
-            K *= r * signs
-            K.flat[:: rows.size + 1] += 1.0 / self.sigma
-            self.inner = cholesky(K)
-        elif r > 0.0:
+            self.inner = cholesky(gram.signed(rows, signs, r, 1.0 / self.sigma))
+            self.half = solve_lower(self.inner, self.U)
+            self.schur = cholesky(self.H + self.half.T @ self.half)
+            return
+        if r > 0.0:
             M = features.moments(rows)
             M.flat[:: features.n_features + 1] += 1.0 / (self.sigma * r)
             self.outer, self.X = cholesky(M), features.X[rows]
@@ -150,9 +197,7 @@ class LabelSystem:
         self.schur = cholesky(self.H + self.U.T @ self.BU)
 
     def _inverse(self, right: np.ndarray) -> np.ndarray:
-        """(I / sigma + r (s s^T) o K)^-1 right."""
-        if self.inner is not None:
-            return solve_factored(self.inner, right)
+        """(I / sigma + r (s s^T) o K)^-1 right, through the features."""
         if self.outer is None:
             return self.sigma * right
         signs = self.signs if right.ndim == 1 else self.signs[:, None]
@@ -161,6 +206,10 @@ class LabelSystem:
 
     def solve(self, f: np.ndarray, g: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return z and t."""
+        if self.inner is not None:
+            z = solve_lower(self.inner, f)
+            t = solve_factored(self.schur, g - self.half.T @ z)
+            return solve_upper(self.inner, z + self.half @ t), t
         z = self._inverse(f)
         t = solve_factored(self.schur, g - self.U.T @ z)
         return z + self.BU @ t, t
@@ -173,46 +222,3 @@ class LabelSystem:
     def weights(self, g: np.ndarray) -> np.ndarray:
         """H^-1 g."""
         return solve_factored(self._factor, g)
-
-
-def cholesky(M: np.ndarray) -> np.ndarray:
-    """Upper Cholesky factor of a symmetric positive definite matrix, with the smallest ridge for which it exists.
-
-    Parameters
-    ----------
-    M : ndarray of shape (m, m)
-        Symmetric.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        For ``solve_factored``.
-    """
-    if not M.size:
-        return M
-    M = M.copy()
-    diagonal = M.diagonal().copy()
-    for ridge in _RIDGES:
-        M.flat[:: len(M) + 1] = diagonal * (1.0 + ridge)
-        factor, info = dpotrf(M.T, lower=0, clean=0)
-        if info == 0:
-            return np.asarray(factor)
-    raise LinAlgError("a Newton system of SVM+ is not positive definite: scale the features")
-
-
-def solve_factored(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Solve with the factor of ``cholesky``.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (m, m)
-        Of the matrix.
-    right : ndarray of shape (m,) or (m, q)
-        Right-hand sides.
-
-    Returns
-    -------
-    ndarray
-        Of the shape of ``right``.
-    """
-    return np.asarray(dpotrs(factor, right)[0]) if right.size else np.zeros(right.shape)

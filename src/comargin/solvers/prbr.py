@@ -1,8 +1,9 @@
 """Convex SVM+ problems to a certified gap: PrBR, and both steps of PrML.
 
 The start is M3L: a few passes of its coordinate descent with A between 0 and the cost, B = cost - A, so that T = 0.
-Then the method of multipliers with Newton steps (``_prml_step``), labels that R does not couple in threads. Where a
-moderate precision is wanted fast, and where labels are coupled, passes with split slacks come first (``_prml_split``).
+Passes with split slacks (``_prml_split``) come next: they leave labels that R does not couple near their solution or
+at it, and are most of the work for coupled ones. Then the method of multipliers with Newton steps (``_prml_step``),
+labels that R does not couple in threads.
 """
 
 from __future__ import annotations
@@ -74,7 +75,6 @@ def solve_svm_plus(
     ways: Ways | None = None,
     gram: RowGram | None = None,
     known: tuple[float, np.ndarray, np.ndarray] | None = None,
-    split: bool = False,
 ) -> SVMPlusResult:
     """Solve an SVM+ problem to a certified gap.
 
@@ -101,8 +101,6 @@ def solve_svm_plus(
     known : tuple of float and two ndarrays, or None
         Objective, V and T of a feasible point, of all labels together; it is returned if nothing better is found,
         with V unchanged, whatever it is.
-    split : bool, default=False
-        Whether to begin with passes of coordinate descent with split slacks: fast to a moderate precision.
 
     Returns
     -------
@@ -126,11 +124,14 @@ def solve_svm_plus(
         return StepBlock(problem, some, features, mean_sqnorm, control.tol, start, ways, penalty)
 
     with worker_threads(min(n_threads, len(labels))) as pool:
-        whole = block_of(labels) if coupled or split else None
-        if whole is not None and known is not None:
-            whole.keep(*known)
-        passes = _Split(whole, seed) if whole is not None and split and _can_split(problem, ways) else None
-        blocks = [whole] if whole is not None else list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
+        can_split = _can_split(problem, ways)
+        if coupled or can_split:
+            blocks = [block_of(labels)]
+            if known is not None:
+                blocks[0].keep(*known)
+        else:
+            blocks = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
+        passes = _Split(blocks[0], seed) if can_split else None
 
         def advance(block: StepBlock) -> None:
             block.gram = gram if shared else RowGram(features)
@@ -141,7 +142,7 @@ def solve_svm_plus(
             nonlocal blocks
             if passes is not None and not passes.exhausted:
                 passes.advance(pool.map)
-                if passes.exhausted and not coupled:
+                if not coupled:
                     blocks = passes.single_labels(block_of)
                 return 0.0
             if shared and gram is not None:
@@ -185,12 +186,12 @@ def solve_svm_plus(
 
 
 class _Split:
-    """Passes before the first Newton step of coupled labels, as long as they pay."""
+    """Passes before the first Newton step: for coupled labels as long as they pay."""
 
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, self.phase, self.exhausted, self.count = block, SplitPhase(block, seed), False, _SPLIT_PASSES
         self.repaired = 0
-        self.direct = not block.coupled or solves_directly(block.features, block.problem.prior)
+        self.direct = solves_directly(block.features, block.problem.prior)
         self.most = _MOST_IF_DIRECT if self.direct else _MOST_PASSES
 
     def advance(self, run: Callable[..., Iterable[Any]]) -> None:
@@ -198,6 +199,9 @@ class _Split:
         block, before = self.block, self.block.best_dual
         self.phase.passes(self.count)
         self.phase.to_block()
+        if not block.coupled:  # the labels go on alone
+            self.exhausted = True
+            return
         self.count = int(_SPLIT_GROWTH * self.count)
         raised, gap = block.best_dual - before, block.best_primal - block.best_dual
         near = raised <= _STILL_RISING * max(block.tol * abs(block.best_dual), gap)
@@ -219,7 +223,8 @@ class _Split:
             block.A, block.B = self.block.A[:, k : k + 1].copy(), self.block.B[:, k : k + 1].copy()
             block.link()
             block.certify()
-            block.offer(self.block.best_V[:, k : k + 1], self.block.best_T[:, k : k + 1])
+            block.T, block.xi = self.block.T[:, k : k + 1].copy(), self.block.xi[:, k : k + 1].copy()
+            block.certify()
             blocks.append(block)
         return blocks
 

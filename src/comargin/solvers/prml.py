@@ -128,7 +128,7 @@ def _without_dictionary(
     step = problem.step(problem.X, identity_prior(problem.S.shape[1])[0])
     seeds = rng.integers(2**63, size=n_seeds(step)).tolist()
     control = Control(_START_TOL, _STEP_ITER)
-    return solve_svm_plus(step, view, control, seeds=seeds, n_threads=n_threads, split=True)
+    return solve_svm_plus(step, view, control, seeds=seeds, n_threads=n_threads)
 
 
 def _first_dictionary(coef: np.ndarray, rank: int, rng: np.random.Generator, *, mixed: bool) -> np.ndarray:
@@ -214,7 +214,6 @@ class _Alternation:
             ways=self.ways,
             gram=gram,
             known=known,
-            split=True,
         )
 
     def _w_step(self) -> None:

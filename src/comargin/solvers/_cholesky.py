@@ -1,0 +1,103 @@
+"""Cholesky factors and triangular solves without the GIL, so that worker threads run side by side.
+
+SciPy's own wrappers hold the GIL. The LAPACK and BLAS that SciPy publishes for Cython are called through ctypes, which
+does not. Arrays in C order are transposed ones to Fortran: what is lower here is upper there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+from numba.extending import get_cython_function_address
+from scipy.linalg import LinAlgError
+
+# Ridges relative to the diagonal, the first that works: rounding may leave a singular matrix slightly indefinite.
+_RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
+
+
+@cache
+def _function(module: str, name: str, n_arguments: int) -> Callable[..., None]:
+    """A function of SciPy's Cython interface; all of its arguments are pointers."""
+    address = get_cython_function_address(f"scipy.linalg.{module}", name)
+    return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+
+
+def cholesky(M: np.ndarray) -> np.ndarray:
+    """Factor of a symmetric positive definite matrix, with the smallest ridge for which it exists.
+
+    Parameters
+    ----------
+    M : ndarray of shape (m, m)
+        Symmetric; its lower triangle is read.
+
+    Returns
+    -------
+    ndarray of shape (m, m)
+        L with M = L L^T in its lower triangle; what is above is not part of it.
+    """
+    diagonal = M.diagonal().copy()
+    size, info = ctypes.c_int(len(M)), ctypes.c_int()
+    for ridge in _RIDGES:
+        L = np.array(M, dtype=np.float64, order="C")
+        if not L.size:
+            return L
+        if ridge > 0.0:
+            L.flat[:: len(L) + 1] = diagonal * (1.0 + ridge)
+        _function("cython_lapack", "dpotrf", 5)(
+            b"U", ctypes.byref(size), L.ctypes.data, ctypes.byref(size), ctypes.byref(info)
+        )
+        if info.value == 0:
+            return L
+    raise LinAlgError("a Newton system is not positive definite: scale the features")
+
+
+def solve_lower(L: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """L^-1 ``right``.
+
+    Parameters
+    ----------
+    L : ndarray of shape (m, m)
+        Of ``cholesky``.
+    right : ndarray of shape (m,) or (m, q)
+        Right-hand sides.
+
+    Returns
+    -------
+    ndarray
+        New, of the shape of ``right``.
+    """
+    return _solve(L, right, b"N")
+
+
+def solve_upper(L: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """L^-T ``right``, as in ``solve_lower``."""
+    return _solve(L, right, b"T")
+
+
+def solve_factored(L: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """(L L^T)^-1 ``right``, as in ``solve_lower``."""
+    return solve_upper(L, solve_lower(L, right))
+
+
+def _solve(L: np.ndarray, right: np.ndarray, transposed: bytes) -> np.ndarray:
+    out = np.array(right, dtype=np.float64, order="C")
+    if out.size:
+        size, count = ctypes.c_int(len(L)), ctypes.c_int(out.size // len(L))
+        one = ctypes.c_double(1.0)
+        _function("cython_blas", "dtrsm", 11)(
+            b"R",
+            b"U",
+            transposed,
+            b"N",
+            ctypes.byref(count),
+            ctypes.byref(size),
+            ctypes.byref(one),
+            L.ctypes.data,
+            ctypes.byref(size),
+            out.ctypes.data,
+            ctypes.byref(count),
+        )
+    return out
