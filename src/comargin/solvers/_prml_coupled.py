@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels._cholesky import cholesky, solve_factored
 from ..problems.label_prior import PriorPart
-from ._cholesky import cholesky, solve_factored
 from ._prml_system import Features, LabelSystem
 
 # Most entries of D for a factorised system, and of the moments of all labels.

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels._cholesky import cholesky, solve_factored
 from ..kernels._prml_split import SplitActive, SplitDual, prml_split_pass
 from ..kernels._random import random_state_array
 from ..problems.label_prior import PriorPart
 from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem
 from ..problems.rows import squared_lengths
-from ._cholesky import cholesky, solve_factored
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, privileged_gram, signs_gram
 

@@ -7,10 +7,10 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from ..kernels._cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..kernels._prml import prml_average, prml_gram, prml_scores, prml_signed_gram, prml_signs_gram
 from ..kernels._rows import CSR
 from ..problems.prml import PrivilegedSets
-from ._cholesky import cholesky, solve_factored, solve_lower, solve_upper
 
 
 class Features:
