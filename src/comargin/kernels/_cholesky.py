@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 from numba.extending import get_cython_function_address
-from scipy.linalg import LinAlgError
+from numpy.linalg import LinAlgError
 
 # Ridges relative to the diagonal, the first that works: rounding may leave a singular matrix slightly indefinite.
 _RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
