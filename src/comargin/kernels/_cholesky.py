@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from functools import cache
 
 import numpy as np
 from numba.extending import get_cython_function_address
@@ -18,11 +17,14 @@ from numpy.linalg import LinAlgError
 _RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 
 
-@cache
 def _function(module: str, name: str, n_arguments: int) -> Callable[..., None]:
     """A function of SciPy's Cython interface; all of its arguments are pointers."""
     address = get_cython_function_address(f"scipy.linalg.{module}", name)
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * n_arguments)(address)
+
+
+_dpotrf = _function("cython_lapack", "dpotrf", 5)
+_dtrsm = _function("cython_blas", "dtrsm", 11)
 
 
 def cholesky(M: np.ndarray) -> np.ndarray:
@@ -46,9 +48,7 @@ def cholesky(M: np.ndarray) -> np.ndarray:
             return L
         if ridge > 0.0:
             L.flat[:: len(L) + 1] = diagonal * (1.0 + ridge)
-        _function("cython_lapack", "dpotrf", 5)(
-            b"U", ctypes.byref(size), L.ctypes.data, ctypes.byref(size), ctypes.byref(info)
-        )
+        _dpotrf(b"U", ctypes.byref(size), L.ctypes.data, ctypes.byref(size), ctypes.byref(info))
         if info.value == 0:
             return L
     raise LinAlgError("a Newton system is not positive definite: scale the features")
@@ -87,7 +87,7 @@ def _solve(L: np.ndarray, right: np.ndarray, transposed: bytes) -> np.ndarray:
     if out.size:
         size, count = ctypes.c_int(len(L)), ctypes.c_int(out.size // len(L))
         one = ctypes.c_double(1.0)
-        _function("cython_blas", "dtrsm", 11)(
+        _dtrsm(
             b"R",
             b"U",
             transposed,
