@@ -72,7 +72,7 @@ def measures(model: Any, train: Data, test: Data) -> tuple[float, ...]:
     )
 
 
-def learner(name: str, method: str, C: float, gamma2: float, tol: float) -> Any:
+def learner(method: str, C: float, gamma2: float, tol: float) -> Any:
     options = {"tol": tol, "random_state": 0, "n_jobs": 2}
     if method == "BR":
         return M3LClassifier(C, **options)
@@ -87,16 +87,14 @@ def best_parameters(name: str, method: str) -> tuple[float, float]:
     train, test = (X[:kept], Y[:kept]), (X[kept:], Y[kept:])
     costs, gammas = LARGE.get(name, (COSTS, GAMMA2)) if method == "PrML" else (COSTS, GAMMA2)
     grid = [(C, 0.0) for C in costs] if method == "BR" else list(product(costs, gammas))
-    found = [measures(learner(name, method, C, gamma2, 1e-2), train, test)[4] for C, gamma2 in grid]
+    found = [measures(learner(method, C, gamma2, 1e-2), train, test)[4] for C, gamma2 in grid]
     return grid[int(np.argmax(found))]
 
 
 def averages(name: str, method: str) -> tuple[tuple[float, float], np.ndarray]:
     """Parameters, and the mean measures over the halves."""
     C, gamma2 = best_parameters(name, method)
-    found = [
-        measures(learner(name, method, C, gamma2, TOL[name]), *halves(name, number)) for number in range(REPEATS[name])
-    ]
+    found = [measures(learner(method, C, gamma2, TOL[name]), *halves(name, number)) for number in range(REPEATS[name])]
     return (C, gamma2), np.mean(found, axis=0)
 
 

@@ -43,6 +43,7 @@ def update_pages() -> None:
         ("docs/rank.md", "rank_tables", table("bench_rank_tables")),
         ("docs/rank.md", "rank_growth", table("bench_rank_growth")),
         ("docs/lsg21.md", "lsg21_scene", table("bench_lsg21_scene")),
+        ("docs/prml.md", "prml_tables", table("bench_prml_tables")),
     ):
         path = ROOT / page
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)

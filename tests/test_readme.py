@@ -62,5 +62,6 @@ def test_benchmark_tables_are_those_of_the_results():
         ("rank", "rank_tables"),
         ("rank", "rank_growth"),
         ("lsg21", "lsg21_scene"),
+        ("prml", "prml_tables"),
     ):
         assert summary["table"](f"bench_{name}") in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

@@ -203,6 +203,7 @@ def test_one_sided_labels(learner, data):
     assert predicted[:, 2].all()
 
 
+@pytest.mark.filterwarnings("ignore:.*all predictors are zero:UserWarning")
 def test_one_label_column_stays_two_dimensional(learner, data):
     X, Y = data
     if learner.ranks:
@@ -243,6 +244,7 @@ def test_sample_weight_two_is_twice_the_row(learner, data):
     assert_allclose(weighted.objective_, repeated.objective_, rtol=max(1e-9, 2 * learner.exact))
 
 
+@pytest.mark.filterwarnings("ignore:.*all predictors are zero:UserWarning")
 def test_class_weight_forms(learner, data):
     X, Y = data
     if not learner.weighs_classes:

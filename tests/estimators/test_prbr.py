@@ -62,6 +62,7 @@ def test_large_features(data, scale):
     assert model.duality_gap_ <= 1e-3 * model.objective_
 
 
+@pytest.mark.filterwarnings("ignore:.*all predictors are zero:UserWarning")
 def test_warm_start_on_other_label_sets_works_or_says_so(data, rng):
     X, _ = data
     many, few = (rng.random((50, 7)) < 0.4).astype(int), (rng.random((50, 7)) < 0.1).astype(int)
@@ -78,6 +79,24 @@ def test_weights_are_repetitions_also_where_labels_are_equally_near(rng):
     for _ in range(30):
         S, times = 2 * rng.integers(0, 2, (12, 5)) - 1, rng.integers(0, 4, 12)
         assert_array_equal(nearest_labels(S, 2, times.astype(float)), nearest_labels(np.repeat(S, times, axis=0), 2))
+
+
+@pytest.mark.parametrize("rows", [slice(None), slice(1)])
+def test_nothing_learned_is_said(data, rows):
+    X, Y = np.zeros_like(data[0][rows]), data[1][rows]
+    message = r"PrBRClassifier: all predictors are zero.*Increase C or change gamma2"
+    with pytest.warns(UserWarning, match=message) as caught:
+        model = PrBRClassifier(fit_intercept=False, random_state=0).fit(X, Y)
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert_array_equal(model.coef_, 0.0)
+
+
+def test_labels_that_never_change_are_learned_by_the_constant(data):
+    """Weights of features are zero then, but not the predictors: no warning."""
+    model = PrBRClassifier(random_state=0).fit(np.zeros_like(data[0]), np.ones_like(data[1]))
+    assert_array_equal(model.coef_, 0.0)
+    assert (model.intercept_ > 0.5).all()
 
 
 # ---- the optimum
@@ -253,6 +272,7 @@ def test_all_labels_of_all_rows_alike(data, value):
     assert_optimal(model, X, np.full_like(Y, value))
 
 
+@pytest.mark.filterwarnings("ignore:.*all predictors are zero:UserWarning")
 @pytest.mark.compiled
 @pytest.mark.parametrize(
     ("rows", "features", "labels"),
@@ -266,6 +286,7 @@ def test_one_row_or_feature_or_label(data, rows, features, labels):
     assert_optimal(model, X, Y)
 
 
+@pytest.mark.filterwarnings("ignore:.*all predictors are zero:UserWarning")
 def test_features_that_say_nothing(data):
     """Without features every slack is 1, which the constant explains: P = L (n C + gamma2 / 2)."""
     X, Y = data

@@ -76,6 +76,8 @@ def expected_failures(estimator):
     return expected
 
 
+# Labels drawn at random, and a 1-D y, are not worth learning to learners whose slack is shared: they say so.
+@pytest.mark.filterwarnings("ignore:.*all predictors are zero:UserWarning")
 @parametrize_with_checks(LEARNERS, expected_failed_checks=expected_failures)
 def test_sklearn_checks(estimator, check):
     if check.func.__name__ in NEEDS_EXACT:

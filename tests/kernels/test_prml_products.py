@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.kernels._prml import prml_average, prml_gram, prml_scores
+from comargin.kernels._prml import prml_average, prml_gram, prml_scores, prml_signed_gram, prml_signs_gram
 from comargin.kernels._rows import CSR
 
 
@@ -48,3 +48,37 @@ def test_gram_grows_by_new_rows(storage, rng):
     assert_array_equal(gram[:2, :2], before)
     assert np.isnan(gram[5:]).all()
     assert np.isnan(gram[:, 5:]).all()
+
+
+@pytest.mark.parametrize(("n_sets", "n_labels"), [(9, 5), (1, 1), (4, 12), (30, 2)])
+def test_signs_gram(n_sets, n_labels, rng):
+    S = np.where(rng.random((n_sets, n_labels)) < 0.3, 1, -1)
+    S[0] = -1  # a set without labels
+    weight = rng.random(n_sets)
+    weight[n_sets // 2 :: 3] = 0.0
+    on = sp.csr_array((S > 0).astype(float))
+    gram, sums = np.full((n_labels, n_labels), np.nan), np.full(n_labels, np.nan)
+    prml_signs_gram(on.indptr, on.indices, weight, gram, sums)
+    assert_allclose(gram, (S.T * weight) @ S, rtol=1e-12, atol=1e-13)
+    assert_allclose(sums, weight @ S, rtol=1e-12, atol=1e-13)
+
+
+def test_signs_gram_of_no_weight(rng):
+    on = sp.csr_array(np.eye(3))
+    gram, sums = np.full((3, 3), np.nan), np.full(3, np.nan)
+    prml_signs_gram(on.indptr, on.indices, np.zeros(3), gram, sums)
+    assert_array_equal(gram, 0.0)
+    assert_array_equal(sums, 0.0)
+
+
+@pytest.mark.parametrize("places", [[4, 0, 2], [1], [], [3, 3]])
+def test_signed_gram(places, rng):
+    half = rng.normal(size=(6, 3))
+    gram = np.full((8, 8), np.nan)  # only a part of it is known yet
+    gram[:6, :6] = half @ half.T
+    places = np.array(places, dtype=np.int64)
+    signs = np.where(rng.random(len(places)) < 0.5, 1.0, -1.0)
+    out = np.full((len(places), len(places)), np.nan)
+    prml_signed_gram(gram, places, signs, 0.7, 0.2, out)
+    rows = signs[:, None] * half[places]
+    assert_allclose(out, 0.7 * rows @ rows.T + 0.2 * np.eye(len(places)), rtol=1e-12, atol=1e-14)

@@ -233,6 +233,25 @@ def test_infeasible_labels_are_named_and_proved(rng):
     assert infeasible_labels(replace(problem, privileged=PrivilegedSets.of(S))) == {}
 
 
+@pytest.mark.parametrize("scale", [1e-9, 1e9, [1e-9, 1e9, 1.0, 1e-4, 1e4]], ids=str)
+@pytest.mark.parametrize("case", range(4))
+def test_feasibility_does_not_depend_on_the_units_of_features(case, scale):
+    rng = np.random.default_rng(case)
+    problem = make_problem(rng, n=14, d=5, n_labels=3, intercept=False)
+    scaled = replace(problem, X=problem.X * scale)
+    expected, proofs = infeasible_labels(problem), infeasible_labels(scaled)
+    assert sorted(proofs) == sorted(expected)
+    for label, a in proofs.items():
+        left = np.abs(scaled.X.T @ (a * problem.S[:, label]))
+        assert (left <= 1e-6 * np.abs(scaled.X).max(axis=0)).all()
+    separable = np.where(problem.X[:, :2] > 0.0, 1, -1).astype(np.int8)
+    sets = PrivilegedSets.of(separable, intercept=False)
+    prior = identity_prior(2)[0]
+    assert (
+        infeasible_labels(replace(scaled, S=separable, privileged=sets, label_cost=np.ones((2, 2)), prior=prior)) == {}
+    )
+
+
 def test_one_label_without_privileged_features_is_a_hard_margin(rng):
     X = np.array([[2.0], [1.0], [-1.0]])
     S = np.array([[1], [1], [-1]], dtype=np.int8)

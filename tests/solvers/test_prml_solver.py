@@ -12,7 +12,7 @@ from tests import reference_prml as reference
 from comargin._validation import kernel_view
 from comargin.problems.prml import PrivilegedSets, PrMLProblem
 from comargin.solvers import Control, Status
-from comargin.solvers.prml import solve_prml
+from comargin.solvers.prml import PrMLStart, solve_prml
 
 
 def make_problem(rng, n=40, d=6, n_labels=4, C=0.3, gamma1=1.0, gamma2=1.0, sparse=False, intercept=True):
@@ -75,9 +75,9 @@ def test_no_worse_than_the_paper_by_plain_loops(rng):
     features = naive.privileged_features(problem.S.astype(float))
     cost = np.full(problem.S.shape, 0.3)
     plain = naive.prml(problem.X, problem.S.astype(float), D, cost, 1.0, 1.0, 3, rng, features=features, n_passes=3000)
-    result = solve(problem, tol=1e-6, rank=2, start=D)
+    result = solve(problem, tol=1e-6, rank=2, start=PrMLStart(D))
     assert result.primal <= plain.objective[-1] * (1 + 1e-4)
-    once = solve(problem, tol=1e-6, rank=2, start=D, max_iter=1)
+    once = solve(problem, tol=1e-6, rank=2, start=PrMLStart(D), max_iter=1)
     assert once.status is Status.MAX_ITER
     assert once.n_iter == 1
 

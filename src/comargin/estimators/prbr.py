@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -11,13 +12,20 @@ import numpy as np
 from .._validation import TrainingData, kernel_view
 from ..problems.label_prior import identity_prior
 from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
+from ..problems.rows import squared_lengths
 from ..solvers import Checkpoint, Result
 from ..solvers.prbr import n_seeds, solve_svm_plus
 from ._base import Interval, LinearMultilabelClassifier, StrOptions
 
+# Scores that are all below this are zero: margins are measured against 1.
+_NO_SCORE = 1e-6
+
 
 class PrivilegedClassifier(LinearMultilabelClassifier):
     """What PrBR and PrML share: costs, privileged features and their parameters."""
+
+    # What to change when nothing was learned.
+    _cure_of_zeros: ClassVar[str] = "Increase C or change gamma2"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearMultilabelClassifier._parameter_constraints,
@@ -34,9 +42,23 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
         if self.n_privileged is not None:
             most = S.shape[1] - 1
             if self.n_privileged > most:
-                raise ValueError(f"n_privileged must be at most {most}, the number of other labels, or None for all")
+                raise ValueError(
+                    f"n_privileged must be at most {most}, the number of other labels, or None for all; got "
+                    f"{self.n_privileged}"
+                )
             mask = nearest_labels(S, self.n_privileged, row_weight)
         return PrivilegedSets.of(S, mask, intercept=self.privileged_intercept)
+
+    def _warn_of_zeros(self, coef: np.ndarray, data: TrainingData) -> None:
+        """Say so when nothing was learned; to be called by ``_solve``."""
+        longest = float(np.sqrt(np.max(squared_lengths(data.X))))
+        if longest * float(np.max(np.linalg.norm(coef, axis=1))) <= _NO_SCORE:
+            warnings.warn(
+                f"{type(self).__name__}: all predictors are zero, as none saves as much slack as it costs. "
+                f"{self._cure_of_zeros}; if nothing helps, rows with equal label sets overlap too much for this model",
+                UserWarning,
+                stacklevel=5,  # the caller of fit
+            )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -121,7 +143,7 @@ class PrBRClassifier(PrivilegedClassifier):
     >>> from comargin import PrBRClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 3))
-    >>> Y = (X + 0.3 * rng.normal(size=(60, 3)) > 0).astype(int)
+    >>> Y = (X + 0.1 * rng.normal(size=(60, 3)) > 0).astype(int)
     >>> model = PrBRClassifier(C=0.1, random_state=0).fit(X, Y)
     >>> model.predict([[2.0, -1.0, 1.0]])
     array([[1, 0, 1]])
@@ -179,6 +201,7 @@ class PrBRClassifier(PrivilegedClassifier):
             n_threads=self._n_threads(),
             start=None if start is None else start.dual,
         )
+        self._warn_of_zeros(result.coef, data)
         attributes = self._linear_attributes(result.coef) | {"privileged_coef_": result.privileged}
         kept = _Start(result.dual_coef, S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

@@ -12,7 +12,7 @@ import numpy as np
 from .._validation import TrainingData, kernel_view
 from ..problems.prml import PrMLProblem
 from ..solvers import Checkpoint, Result
-from ..solvers.prml import solve_prml
+from ..solvers.prml import PrMLStart, solve_prml
 from ._base import Interval
 from .prbr import PrivilegedClassifier
 
@@ -21,7 +21,7 @@ _ROUNDING = 1e-9
 
 
 class _Start(NamedTuple):
-    dictionary: np.ndarray
+    point: PrMLStart
     shape: tuple[int, int]
 
 
@@ -71,7 +71,8 @@ class PrMLClassifier(PrivilegedClassifier):
     callback : callable, default=None
         Called with the ``Checkpoint`` of every alternation; returning True ends the fit with what it has.
     warm_start : bool, default=False
-        Start from the dictionary of the fit before, which must have been on the same rows, features and labels.
+        Start from the solution of the fit before, which must have been on the same rows, features and labels, and of
+        the same rank. When X is another, only the dictionary counts.
 
     Attributes
     ----------
@@ -115,7 +116,7 @@ class PrMLClassifier(PrivilegedClassifier):
     >>> from comargin import PrMLClassifier
     >>> rng = np.random.default_rng(0)
     >>> X = rng.normal(size=(60, 3))
-    >>> Y = (X + 0.3 * rng.normal(size=(60, 3)) > 0).astype(int)
+    >>> Y = (X + 0.1 * rng.normal(size=(60, 3)) > 0).astype(int)
     >>> model = PrMLClassifier(rank=2, random_state=0).fit(X, Y)
     >>> model.dictionary_.shape, model.codes_.shape
     ((2, 3), (2, 3))
@@ -123,6 +124,7 @@ class PrMLClassifier(PrivilegedClassifier):
     True
     """
 
+    _cure_of_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],
@@ -173,23 +175,22 @@ class PrMLClassifier(PrivilegedClassifier):
         sets = self._privileged_sets(S, data.sample_weight)
         problem = PrMLProblem(data.X, S, self.C * row_weight, label_weight, self.gamma1, self.gamma2, sets)
         rank = self.rank if isinstance(self.rank, Integral) else max(1, math.ceil(self.rank * S.shape[1] - _ROUNDING))
-        begun = None
-        if start is not None:
-            begun = start.dictionary
-            if begun.shape != (rank, data.X.shape[1]):
-                raise ValueError(
-                    f"warm_start=True continues with the same rank and features: the dictionary before has shape "
-                    f"{begun.shape}, now it would be {(rank, data.X.shape[1])}"
-                )
+        shape = (int(rank), data.X.shape[1])
+        if start is not None and start.point.dictionary.shape != shape:
+            raise ValueError(
+                f"warm_start=True continues with the same rank and features: the dictionary before has shape "
+                f"{start.point.dictionary.shape}, now it would be {shape}"
+            )
         result = solve_prml(
             problem,
             kernel_view(data.X),
             self._control(),
-            rank=int(rank),
+            rank=shape[0],
             seeds=self._seeds(self.n_init),
             n_threads=self._n_threads(),
-            start=begun,
+            start=None if start is None else start.point,
         )
+        self._warn_of_zeros(result.coef, data)
         D = result.dictionary
         attributes = self._linear_attributes(result.coef) | {
             "dictionary_": np.ascontiguousarray(D[:, : self.n_features_in_]),
@@ -198,5 +199,5 @@ class PrMLClassifier(PrivilegedClassifier):
             "privileged_coef_": result.privileged,
             "lower_bound_": result.lower_bound,
         }
-        kept = _Start(D, S.shape)
+        kept = _Start(PrMLStart(D, result.codes, result.privileged, result.dual_coef), S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

@@ -114,7 +114,7 @@ def run_loop(
     history: list[Checkpoint] = []
     interval, next_check = float(check_every), check_every
     n_iter = last_change = 0
-    with _progress(control) as show:
+    with progress(control) as show:
         while True:
             primal, dual = (control.unit * objective for objective in certify())
             point = Checkpoint(control.n_before + n_iter, time.perf_counter() - start, primal, dual)
@@ -150,8 +150,19 @@ def run_loop(
 
 
 @contextlib.contextmanager
-def _progress(control: Control) -> Iterator[Callable[[Checkpoint, float], None]]:
-    """Yield a function that shows a checkpoint: a bar on a terminal, lines elsewhere, nothing when silent."""
+def progress(control: Control) -> Iterator[Callable[[Checkpoint, float], None]]:
+    """Show how a fit goes on: a bar on a terminal, lines elsewhere, nothing when silent.
+
+    Parameters
+    ----------
+    control : Control
+        Its ``verbose`` and ``title``.
+
+    Yields
+    ------
+    callable
+        Takes a ``Checkpoint`` and the absolute tolerance of its gap.
+    """
     if not control.verbose:
         yield lambda point, tol_abs: None
         return

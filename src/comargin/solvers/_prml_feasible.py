@@ -14,6 +14,8 @@ Where (2) is feasible, t is confined to the subspace in which those slacks stay 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
@@ -45,24 +47,18 @@ def privileged_ways(problem: SVMPlusProblem) -> Ways:
         return Ways(np.eye(n_labels), {})
     lift, bases, bad = np.zeros((n_labels, n_labels)), {}, []
     for label in range(n_labels):
-        columns = problem.privileged.columns(label)
-        t, raised = _largest_slack(problem, label)
-        lift[columns, label] = t
-        there = problem.set_cost[:, label] > 0.0
-        stuck = np.flatnonzero(there & ~raised)
-        if not stuck.size:
-            continue
-        if _proof(problem, label, stuck) is not None:
+        t, stuck, proof = _examine(problem, label)
+        if proof is not None:
             bad.append(label)
             continue
-        U = problem.privileged.features(label, stuck)
-        bases[label] = _null_space(U)
-        lift[columns, label] = bases[label] @ (bases[label].T @ t)
+        if stuck.size:
+            bases[label] = _null_space(problem.privileged.features(label, stuck))
+            t = bases[label] @ (bases[label].T @ t)
+        lift[problem.privileged.columns(label), label] = t
     if bad:
-        named = ", ".join(str(label) for label in bad[:10]) + (", ..." if len(bad) > 10 else "")
         raise ValueError(
-            f"no weights satisfy all constraints for {len(bad)} of {n_labels} labels ({named}): rows whose slack is "
-            "zero for all privileged weights cannot be separated. Use privileged_intercept=True, which is always "
+            f"no weights satisfy all constraints for {len(bad)} of {n_labels} labels ({named(bad)}): rows whose slack "
+            "is zero for all privileged weights cannot be separated. Use privileged_intercept=True, which is always "
             "feasible"
         )
     return Ways(lift, bases)
@@ -82,16 +78,34 @@ def infeasible_labels(problem: SVMPlusProblem) -> dict[int, np.ndarray]:
         For each such label a of shape (n_samples,), not negative, summing to 1, with sum_j a_j S_j x_j = 0, positive
         only for rows whose slack is zero for all privileged weights that keep the slacks from being negative.
     """
-    proofs: dict[int, np.ndarray] = {}
     if problem.privileged.intercept:
-        return proofs
-    for label in range(problem.S.shape[1]):
-        _, raised = _largest_slack(problem, label)
-        stuck = np.flatnonzero((problem.set_cost[:, label] > 0.0) & ~raised)
-        proof = _proof(problem, label, stuck) if stuck.size else None
-        if proof is not None:
-            proofs[label] = proof
-    return proofs
+        return {}
+    proofs = {label: _examine(problem, label)[2] for label in range(problem.S.shape[1])}
+    return {label: proof for label, proof in proofs.items() if proof is not None}
+
+
+def named(labels: Iterable[int]) -> str:
+    """Labels in a message, the first ten of them.
+
+    Parameters
+    ----------
+    labels : iterable of int
+        Labels.
+
+    Returns
+    -------
+    str
+        Their numbers.
+    """
+    labels = list(labels)
+    return ", ".join(str(label) for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
+
+
+def _examine(problem: SVMPlusProblem, label: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The t that raises all slacks it can, the sets whose slack is always zero, and a proof that this is too little."""
+    t, raised = _largest_slack(problem, label)
+    stuck = np.flatnonzero((problem.set_cost[:, label] > 0.0) & ~raised)
+    return t, stuck, _proof(problem, label, stuck) if stuck.size else None
 
 
 def _largest_slack(problem: SVMPlusProblem, label: int) -> tuple[np.ndarray, np.ndarray]:
@@ -122,6 +136,9 @@ def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray
     signed = sp.csr_array(signed)
     if problem.prior.diagonal[label] <= 0.0:
         signed = signed * 0.0
+    # Features of one scale, whatever theirs is: the linear program has an absolute tolerance.
+    largest = abs(signed).max(axis=0).toarray()
+    signed = sp.csr_array(signed / np.where(largest > 0.0, largest, 1.0))
     # Gordan: either some w has signed w > 0, or some a >= 0, sum a = 1, has signed^T a = 0.
     equal = sp.vstack([signed.T, np.ones((1, len(rows)))], format="csr")
     right = np.zeros(equal.shape[0])
@@ -131,8 +148,7 @@ def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray
         return None
     if found.status != 0:
         raise RuntimeError(f"the linear program over the margins of label {label} ended with: {found.message}")
-    scale = float(np.max(np.abs(signed.data), initial=1.0))
-    if np.max(np.abs(signed.T @ found.x), initial=0.0) > _PROOF * scale or found.x.min() < -_PROOF:
+    if np.max(np.abs(signed.T @ found.x), initial=0.0) > _PROOF or found.x.min() < -_PROOF:
         raise RuntimeError(f"the proof that label {label} has no feasible point does not hold: scale the features")
     proof = np.zeros(problem.S.shape[0])
     proof[rows] = np.maximum(found.x, 0.0)

@@ -1,4 +1,4 @@
-r"""The first part of a coupled SVM+ step: coordinate descent for V, least squares for T, multipliers between them.
+r"""The first part of an SVM+ step: coordinate descent for V, least squares for T, multipliers between them.
 
 The slacks xi (one per label set) and the privileged weights T are split, xi = U T, by the alternating direction method
 of multipliers (Gabay and Mercier, 1976) with multipliers beta - cost and penalties rho_g proportional to the rows of
@@ -6,8 +6,7 @@ the set:
 
 1. V and xi by one pass of dual coordinate descent with slacks held near U T (``kernels/_prml_split``): M3L's pass, with
    budgets that give way;
-2. T by least squares, (gamma2 I + U^T diag(rho) U) T = U^T (beta - cost + rho xi), one factorisation per label for all
-   passes;
+2. T by least squares, (gamma2 I + U^T diag(rho) U) T = U^T (beta - cost + rho xi), factorised once for all passes;
 3. beta += rho (xi - U T).
 
 The dual is near its optimum after a hundred passes or so, the constraints are still broken by what the worst row lacks.

@@ -5,13 +5,15 @@ almost a linear program, on which coordinate descent creeps. The method of multi
 mind. With A, B >= 0 the multipliers and sigma the penalty it minimises over (V, T)
 
 .. math:: \tfrac12 \operatorname{tr}(V R V^\top) + \tfrac{\gamma_2}2 \|T\|^2 + \sum C \xi
-    + \tfrac1{2\sigma} \|[A + \sigma (1 - M - \xi)]_+\|^2 + \tfrac1{2\sigma} \|[B - \sigma \xi]_+\|^2,
+    + \tfrac1{2\sigma} \|[A + \sigma (1 - M - \xi)]_+\|^2 + \tfrac1{2\tau} \|[B - \tau \xi]_+\|^2,
     \qquad M = S \circ (X V R)
 
-and takes the two brackets as the next A and B. The function is convex, piecewise quadratic: Newton steps with an exact
-line search end after a few changes of the active constraints, of which there are few (at most as many as weights, at a
-generic optimum). Labels that R does not couple are solved on their own; coupled ones together, by conjugate gradients
-with the systems of the single labels as preconditioner.
+(tau is sigma in the ratio of the lengths of both kinds of constraints) and takes the two brackets as the next A and B.
+The function is convex, piecewise quadratic: Newton steps with an exact line search end after a few changes of the
+active constraints, of which there are few (at most as many as weights, at a generic optimum). Labels that R does not
+couple are solved on their own; coupled ones together, factorised or by conjugate gradients with the systems of the
+single labels as preconditioner. The penalties grow with every update, and are lowered when an update is not solved and
+gains nothing.
 
 The certificate: D(A, B) is a lower bound for any A, B >= 0. (V, T) becomes feasible by raising the privileged
 constant, or by scaling margins and slacks up.
@@ -230,7 +232,7 @@ class StepBlock:
     ) -> tuple[np.ndarray, np.ndarray]:
         r"""The Newton direction, through z = sigma (dM + dxi) on the active rows.
 
-        .. math:: dV = -g_V - X^\top (S \circ z), \quad (\gamma_2 + \sigma U_b^\top U_b)\, dt = -g_t - U^\top z, \quad
+        .. math:: dV = -g_V - X^\top (S \circ z), \quad (\gamma_2 + \tau U_b^\top U_b)\, dt = -g_t - U^\top z, \quad
             z / \sigma = S \circ (X\, dV R) + U dt
         """
         systems = list(run(self._system, range(len(self.labels))))

@@ -145,7 +145,8 @@ class RowGram:
 class LabelSystem:
     r"""Newton system of one label.
 
-    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + sigma U_b^T U_b:
+    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + tau U_b^T U_b (U_b those of
+    label sets with an active bound, tau the penalty of slacks):
 
     .. math:: (I / \sigma + r\, (s s^\top) \circ K)\, z - U t = f, \qquad U^\top z + H t = g
 

@@ -99,8 +99,8 @@ def solve_svm_plus(
     gram : RowGram or None
         Of ``problem.X``, for coupled labels; it is filled as needed.
     known : tuple of float and two ndarrays, or None
-        Objective, V and T of a feasible point, of all labels together; it is returned if nothing better is found,
-        with V unchanged, whatever it is.
+        Objective, V and T of a feasible point, of all labels together. It is returned, with V unchanged, whatever it
+        is, if the start proves it good enough; for labels that R couples also if nothing better is found.
 
     Returns
     -------

@@ -5,6 +5,9 @@ precisely as the last alternation made progress, at first loosely; its result is
 feasible too, so that the objective never rises. Between the steps D and W are balanced: the singular value
 decomposition of Z = D^T W gives the pair with the same Z that costs least.
 
+The first D has the singular vectors of PrBR's predictors. Where an alternation from there does worse than PrBR's
+predictors of a few labels alone, one begins with those as well, and the better of both goes on.
+
 The dual objective of a checkpoint is that of the D-step (with the constant W-term of (5)): the gap says how much (D, T)
 could still gain with W held. How far (5) is from its global optimum is bounded by ``PrMLProblem.lower_bound``.
 """
@@ -13,15 +16,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ..kernels._rows import CSR
-from ..problems.label_prior import identity_prior
+from ..problems.label_prior import PriorPart, identity_prior
 from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
-from ._loop import Control, _progress, tolerance
-from ._prml_feasible import privileged_ways
+from ._loop import ROUNDING, Control, progress, tolerance
+from ._prml_feasible import infeasible_labels, named, privileged_ways
+from ._prml_start import Point, PrMLStart, balanced, first_dictionary, kept_predictors
+from ._prml_step import Ways
 from ._prml_system import Features, RowGram
 from ._result import Checkpoint, Result, Status
 from .prbr import SVMPlusResult, n_seeds, solve_svm_plus
@@ -36,10 +42,14 @@ _STEP_ITER = 50
 _W_TOL = 3.0
 # Penalties at which a step begins, relative to where the same step ended in the alternation before.
 _PENALTY_BACK = 1.0 / 16.0
-# Noise of the first D, relative to its largest entry.
-_NOISE = 1e-4
-# Singular values of Z below this fraction of the largest are rounding.
-_RANK = 1e-12
+# Problems solved for predictors that cost their lengths in place of half their squares, and the smallest length in the
+# first of them, relative to the largest.
+_REWEIGHTED = 2
+_SHORTEST = 1e-3
+# Nothing is converged while steps are looser than this many tolerances, and alternations without any change at full
+# precision are a stall when there are this many.
+_LOOSE = 3.0
+_PATIENCE = 3
 
 
 @dataclass(frozen=True)
@@ -72,7 +82,7 @@ def solve_prml(
     rank: int,
     seeds: Iterable[int],
     n_threads: int = 1,
-    start: np.ndarray | None = None,
+    start: PrMLStart | None = None,
 ) -> PrMLResult:
     """Alternate until neither the objective nor the privileged weights change any more.
 
@@ -90,9 +100,9 @@ def solve_prml(
         One seed per start; the start with the best objective is returned.
     n_threads : int, default=1
         Threads; the result is the same for any number.
-    start : ndarray of shape (rank, n_features) or None
-        D to begin with, from every seed. If None, the first start has the singular vectors of PrBR's predictors, and
-        the others random mixtures of them.
+    start : PrMLStart or None
+        Where the first start begins; from its D alone, if the rest is not feasible for this problem. If None, it has
+        the singular vectors of PrBR's predictors. All others have random mixtures of them.
 
     Returns
     -------
@@ -101,15 +111,28 @@ def solve_prml(
         objective by less than ``tol`` of it, and moved the privileged weights by less than ``tol`` of their length (or
         by less than the gap of the step can tell apart).
     """
+    started = time.perf_counter() if control.started is None else control.started
+    control = replace(control, started=started)
+    ways = privileged_ways(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
     best: PrMLResult | None = None
-    gram = None
-    first: SVMPlusResult | None = None
+    gram: RowGram | None = None
+    predictors: _Predictors | None = None
     for number, seed in enumerate(seeds):
         rng = np.random.default_rng(seed)
-        if first is None:
-            first = _without_dictionary(problem, view, rng, n_threads)
-        alternation = _Alternation(problem, view, control.tol, n_threads, gram, first.dual_coef)
-        alternation.begin(_first_dictionary(first.coef, rank, rng, mixed=number > 0) if start is None else start)
+        known = start if number == 0 else None
+        dual = None if known is None or not _fits(known.dual, problem) else known.dual
+        if dual is None:
+            predictors = _Predictors(problem, view, ways, rng, n_threads) if predictors is None else predictors
+            dual = predictors.plain.dual_coef
+        alternation = _Alternation(problem, view, control.tol, n_threads, ways, dual, gram)
+        if known is not None:
+            point = known.point(problem)
+            if point is not None:  # as precise as the solution it comes from
+                alternation.step_tol = control.tol
+            alternation.begin(known.dictionary, point)
+        else:
+            assert predictors is not None
+            alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
         result = _run(alternation, control)
         gram = alternation.gram
         if best is None or result.primal < best.primal:
@@ -121,32 +144,85 @@ def solve_prml(
     return best
 
 
-def _without_dictionary(
-    problem: PrMLProblem, view: np.ndarray | CSR, rng: np.random.Generator, n_threads: int
-) -> SVMPlusResult:
-    """PrBR, loosely: its predictors and dual variables are where the alternation begins."""
-    step = problem.step(problem.X, identity_prior(problem.S.shape[1])[0])
-    seeds = rng.integers(2**63, size=n_seeds(step)).tolist()
-    control = Control(_START_TOL, _STEP_ITER)
-    return solve_svm_plus(step, view, control, seeds=seeds, n_threads=n_threads)
+def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
+    """Whether dual variables are of these rows, label sets and labels."""
+    shapes = problem.S.shape, problem.set_cost.shape
+    return dual is not None and (dual.A.shape, dual.B.shape) == shapes
 
 
-def _first_dictionary(coef: np.ndarray, rank: int, rng: np.random.Generator, *, mixed: bool) -> np.ndarray:
-    """D (rank, n_features) of predictors (n_labels, n_features): their singular vectors, or random mixtures of them.
+class _Predictors:
+    """Predictors of the labels, each for itself, loosely: where the alternation begins."""
 
-    Both scaled as in a balanced pair, where D^T D is (Z Z^T)^1/2. A little noise leaves no direction of D empty: what
-    is zero would stay zero.
-    """
-    _, values, right = np.linalg.svd(coef, full_matrices=False)
-    D = np.zeros((rank, coef.shape[1]))
-    if mixed:
-        mixture = rng.normal(size=(rank, len(values))) / np.sqrt(rank)
-        D += (mixture * np.sqrt(values)) @ right
+    def __init__(
+        self, problem: PrMLProblem, view: np.ndarray | CSR, ways: Ways, rng: np.random.Generator, n_threads: int
+    ) -> None:
+        self.problem, self.view, self.ways, self.n_threads = problem, view, ways, n_threads
+        self.seeds = rng.integers(2**63, size=n_seeds(self._step(np.ones(problem.S.shape[1])))).tolist()
+
+    def _step(self, r: np.ndarray) -> SVMPlusProblem:
+        return self.problem.step(self.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
+
+    def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
+        control = Control(_START_TOL, _STEP_ITER)
+        return solve_svm_plus(
+            self._step(r),
+            self.view,
+            control,
+            seeds=self.seeds,
+            n_threads=self.n_threads,
+            start=start,
+            ways=self.ways,
+        )
+
+    @cached_property
+    def plain(self) -> SVMPlusResult:
+        """PrBR."""
+        return self._solve(np.ones(self.problem.S.shape[1]), None)
+
+    @cached_property
+    def whole(self) -> SVMPlusResult:
+        """At the cost that predictors with a row of D each have: sqrt(gamma1) ||z||, by squares reweighted.
+
+        The squares of PrBR make predictors that are too short to be kept whole. With c = ||z|| the bound
+        ||z|| <= (||z||^2 / c + c) / 2 is tight: R = c / sqrt(gamma1).
+        """
+        result = self.plain
+        for _ in range(_REWEIGHTED):
+            lengths = np.linalg.norm(result.coef, axis=1)
+            if not lengths.any():
+                break
+            r = np.maximum(lengths, _SHORTEST * lengths.max()) / np.sqrt(self.problem.gamma1)
+            result = self._solve(r, result.dual_coef)
+        return result
+
+
+def _first_alternation(
+    alternation: _Alternation, predictors: _Predictors, rank: int, rng: np.random.Generator, *, mixed: bool
+) -> _Alternation:
+    """Begin with the singular vectors of PrBR's predictors, or random mixtures, or some predictors as they are."""
+    problem, ways, plain = alternation.problem, alternation.ways, predictors.plain
+    D = first_dictionary(plain.coef, rank, problem.gamma1, rng, mixed=mixed)
+    kept = kept_predictors(problem, plain.coef, plain.privileged, ways, rank, rng, drawn=mixed)
+    # Labels without slack for some rows need predictors that this D need not have.
+    bad = infeasible_labels(problem.w_step(D)) if ways.bases else {}
+    if not bad:
+        alternation.begin(D)
+        if kept is None or problem.objective(*kept) >= alternation.objective:
+            return alternation
+    if kept is None:
+        raise ValueError(
+            f"no predictors of rank {rank} were found that satisfy all constraints for {len(bad)} of "
+            f"{problem.S.shape[1]} labels ({named(bad)}), which have no slack for some rows. Use "
+            "privileged_intercept=True, which is always feasible, or a larger rank"
+        )
+    whole = predictors.whole
+    better = kept_predictors(problem, whole.coef, whole.privileged, ways, rank, rng, drawn=mixed)
+    if better is not None and problem.objective(*better) < problem.objective(*kept):
+        kept, rival = better, alternation.again(whole.dual_coef)
     else:
-        n_kept = min(rank, len(values))
-        D[:n_kept] = np.sqrt(values[:n_kept])[:, None] * right[:n_kept]
-    size = float(np.abs(D).max())
-    return D + _NOISE * (size if size > 0.0 else 1.0) * rng.normal(size=D.shape)
+        rival = alternation.again(plain.dual_coef)
+    rival.begin(kept.D, kept)
+    return alternation if alternation.objective <= rival.objective else rival
 
 
 class _Alternation:
@@ -158,22 +234,30 @@ class _Alternation:
         view: np.ndarray | CSR,
         tol: float,
         n_threads: int,
-        gram: RowGram | None,
+        ways: Ways,
         dual: SlackDual,
+        gram: RowGram | None,
     ) -> None:
-        self.problem, self.view, self.tol, self.n_threads = problem, view, tol, n_threads
-        self.gram, self.dual = gram, dual
+        self.problem, self.view, self.tol, self.n_threads, self.ways = problem, view, tol, n_threads, ways
+        self.dual, self.gram = dual, gram
+        self.n_idle = 0
         self.w_penalty: np.ndarray | None = None
         self.d_penalty: np.ndarray | None = None
         self.step_tol = max(tol, _FIRST_TOL)
         self.objective, self.step_dual = np.inf, -np.inf
 
-    def begin(self, D: np.ndarray) -> None:
-        """First D."""
+    def again(self, dual: SlackDual) -> _Alternation:
+        """Another start."""
+        return _Alternation(self.problem, self.view, self.tol, self.n_threads, self.ways, dual, self.gram)
+
+    def begin(self, D: np.ndarray, point: Point | None = None) -> None:
+        """First alternation, from D, or from a feasible point with that D."""
         n_labels = self.problem.S.shape[1]
         self.D = np.array(D, dtype=np.float64)
         self.W, self.T = np.zeros((len(self.D), n_labels)), np.zeros((n_labels, n_labels))
-        self.ways = privileged_ways(self.problem.w_step(self.D))
+        if point is not None:
+            self.W, self.T, self.objective = point.W, point.T, self.problem.objective(*point)
+        self.alternate()
 
     def alternate(self) -> None:
         """One W-step and one D-step."""
@@ -187,9 +271,12 @@ class _Alternation:
         # ||dT|| that a step of this gap can tell apart: gamma2 / 2 ||dT||^2 <= gap.
         resolution = np.sqrt(2.0 * max(self.objective - self.step_dual, 0.0) / self.problem.gamma2)
         still = self.change <= max(self.tol * float(np.linalg.norm(self.T)), resolution)
-        self.done = decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
-        progress = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
-        self.step_tol = max(self.tol, min(self.step_tol, _SHARE_OF_PROGRESS * progress))
+        precise = self.step_tol <= _LOOSE * self.tol
+        self.done = precise and decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
+        idle = self.step_tol <= self.tol and decrease <= ROUNDING * abs(self.objective)
+        self.n_idle = self.n_idle + 1 if idle else 0
+        gained = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
+        self.step_tol = max(self.tol, min(self.step_tol, _SHARE_OF_PROGRESS * gained))
 
     def _solve(
         self,
@@ -252,36 +339,33 @@ class _Alternation:
         self.objective = self.problem.objective(self.D, self.W, self.T)
 
     def _balance(self) -> None:
-        """The D and W that cost least of all with this Z: singular vectors, times the roots of the singular values."""
+        """The D and W that cost least of all with this Z."""
         Q, corner = np.linalg.qr(self.D.T)
-        left, values, right = np.linalg.svd(corner @ self.W, full_matrices=False)
-        values = np.where(values > _RANK * values[0], values, 0.0)
-        root, scale = np.sqrt(values)[:, None], self.problem.gamma1**0.25
-        D, W = np.zeros(self.D.shape), np.zeros(self.W.shape)
-        D[: len(values)] = scale * root * (Q @ left).T
-        W[: len(values)] = root / scale * right
+        D, W = balanced(corner @ self.W, len(self.D), self.problem.gamma1)
+        D = D @ Q.T
         objective = self.problem.objective(D, W, self.T)
         if objective <= self.objective:
             self.D, self.W, self.objective = D, W, objective
 
 
 def _run(alternation: _Alternation, control: Control) -> PrMLResult:
-    """Alternate until the tolerance, the limit, or the callback's word."""
-    begin = time.perf_counter() if control.started is None else control.started
+    """Go on after the first alternation until the tolerance, the limit, or the callback's word."""
+    assert control.started is not None
     history: list[Checkpoint] = []
     status = Status.MAX_ITER
-    with _progress(control) as show:
+    with progress(control) as show:
         for n_iter in range(1, max(control.max_iter, 1) + 1):
-            alternation.alternate()
-            seconds = time.perf_counter() - begin
+            if n_iter > 1:
+                alternation.alternate()
+            seconds = time.perf_counter() - control.started
             history.append(Checkpoint(control.n_before + n_iter, seconds, alternation.objective, alternation.step_dual))
             tol_abs = tolerance(control.tol, alternation.objective)
             show(history[-1], tol_abs)
             if control.callback is not None and control.callback(history[-1]):
                 status = Status.STOPPED
                 break
-            if alternation.done:
-                status = Status.CONVERGED
+            if alternation.done or alternation.n_idle >= _PATIENCE:
+                status = Status.CONVERGED if alternation.done else Status.STALLED
                 break
     D, W, T = alternation.D, alternation.W, alternation.T
     return PrMLResult(

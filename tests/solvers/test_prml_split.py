@@ -1,0 +1,86 @@
+"""Parts of the passes with split slacks: sums over label sets, and the least squares for T, against dense NumPy."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from tests import reference_prml as reference
+
+from comargin.problems.label_prior import identity_prior
+from comargin.problems.prml import PrivilegedSets, SVMPlusProblem, nearest_labels
+from comargin.solvers._prml_split import _Regression, best_privileged
+from comargin.solvers._prml_system import signs_gram
+
+
+def make_signs(rng, n=25, n_labels=5):
+    S = np.where(rng.random((n, n_labels)) < 0.35, 1, -1).astype(np.int8)
+    S[0], S[1] = -1, 1
+    S[n // 2 :] = S[: n - n // 2]  # label sets repeat
+    return S
+
+
+def features_of(sets, label):
+    return reference.privileged_features(sets.sets, label, sets.mask, sets.intercept)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+def test_signs_gram(rng, intercept):
+    sets = PrivilegedSets.of(make_signs(rng), intercept=intercept)
+    weight = rng.random(len(sets.sets)) * (rng.random(len(sets.sets)) < 0.7)
+    signs = sets.sets.astype(float)
+    gram, sums = signs_gram(sets, weight)
+    assert_allclose(gram, signs.T @ np.diag(weight) @ signs, atol=1e-12)
+    assert_allclose(sums, signs.T @ weight, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_labels", [1, 2, 5, 9])
+@pytest.mark.parametrize("gamma2", [1e-3, 0.7, 50.0])
+@pytest.mark.parametrize("form", ["shared", "masked", "literal"])
+def test_regression_equals_dense_solves(rng, n_labels, gamma2, form):
+    S = make_signs(rng, n_labels=n_labels)
+    S[:, -1] = 1  # the constant once more
+    mask = nearest_labels(S, n_labels // 2) if form == "masked" else None
+    sets = PrivilegedSets.of(S, mask, intercept=form != "literal")
+    rho = 0.1 + rng.random(len(sets.sets))
+    regression = _Regression(sets, gamma2, rho)
+    assert regression.shared == (form == "shared")
+    right = rng.normal(size=(n_labels, n_labels)) * sets.used
+    T = regression.solve(right)
+    for label in range(n_labels):
+        columns = np.flatnonzero(sets.used[:, label])
+        U = features_of(sets, label)[:, columns]
+        H = gamma2 * np.eye(len(columns)) + U.T @ np.diag(rho) @ U
+        expected = np.zeros(n_labels)
+        expected[columns] = np.linalg.solve(H, right[columns, label])
+        assert_allclose(T[:, label], expected, rtol=1e-7, atol=1e-9 * (1.0 + np.abs(expected).max()))
+    assert_array_equal(T[sets.used == 0.0], 0.0)
+
+
+def test_shared_and_own_factors_agree(rng):
+    """A mask of all labels is no mask: the second form solves what the first does."""
+    S = make_signs(rng, n_labels=6)
+    rho = 0.1 + rng.random(len(PrivilegedSets.of(S).sets))
+    everything = PrivilegedSets.of(S, np.ones((6, 6), dtype=bool))
+    right = rng.normal(size=(6, 6))
+    shared, own = _Regression(PrivilegedSets.of(S), 0.3, rho), _Regression(everything, 0.3, rho)
+    assert (shared.shared, own.shared) == (True, False)
+    assert_allclose(shared.solve(right), own.solve(right), rtol=1e-9, atol=1e-11)
+
+
+def test_best_privileged_is_that_of_cvxpy(rng):
+    """SVM+ on features that are all zero, with slacks that have lower bounds of their own."""
+    import cvxpy as cp
+
+    S = make_signs(rng, n_labels=3)
+    sets = PrivilegedSets.of(S)
+    problem = SVMPlusProblem(
+        np.zeros((25, 1)), S, 0.1 + rng.random(25), 0.5 + rng.random((2, 3)), identity_prior(3)[0], 0.6, sets
+    )
+    needed = 2.0 * rng.random(problem.set_cost.shape)
+    T = best_privileged(problem, needed, problem.set_cost, 1e-9)
+    assert (sets.slack(T, problem.labels) >= needed - 1e-9).all()
+    for label in range(3):
+        U, t = features_of(sets, label), cp.Variable(3)
+        cost = 0.3 * cp.sum_squares(t) + problem.set_cost[:, label] @ (U @ t)
+        best = cp.Problem(cp.Minimize(cost), [U @ t >= needed[:, label]]).solve(solver=cp.CLARABEL)
+        found = 0.3 * np.sum(T[:, label] ** 2) + problem.set_cost[:, label] @ (U @ T[:, label])
+        assert_allclose(found, best, rtol=1e-6)
