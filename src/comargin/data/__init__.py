@@ -1,19 +1,24 @@
 """Multi-label data: readers, writers, conversion, a catalogue of known sets, and generators."""
 
+from ._chunks import Chunk
 from ._dataset import DataFormatError, Dataset
 from ._detect import detect_format
 from ._formats import FORMATS, convert, read, write
 from ._openml import DatasetUnavailableError
+from ._predictions import PredictionWriter
+from ._stream import stream
 from .catalogue import ClassSignatures, DatasetInfo, list_datasets, load, load_signatures
 from .generators import make_cgm_toy, make_correlated, make_text_like
 
 __all__ = [
     "FORMATS",
+    "Chunk",
     "ClassSignatures",
     "DataFormatError",
     "Dataset",
     "DatasetInfo",
     "DatasetUnavailableError",
+    "PredictionWriter",
     "convert",
     "detect_format",
     "list_datasets",
@@ -23,5 +28,6 @@ __all__ = [
     "make_correlated",
     "make_text_like",
     "read",
+    "stream",
     "write",
 ]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
-from ._arff_plan import Plan, make_plan
+from ._arff_plan import DROPPED, Plan, label_positions, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse, first_row_is_sparse
+from ._chunks import Chunk, Wanted, match_names, tags_of
 from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, counted
-from ._labels_xml import find_labels_xml, read_labels_xml, write_labels_xml
+from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
 from ._missing import fill_missing
 from ._numbers import format_number
 from ._source import AtomicFiles, TextSource, is_gzip
@@ -59,14 +60,90 @@ def read_arff(
     """
     with TextSource(path, encoding) as source:
         header = read_header(source)
-        which, origin = _choose_labels(path, header, labels, meka)
-        plan = make_plan(path, header, which, origin, nominal=nominal, missing=missing, drop=drop)
-        X, Y = _read_rows(source, plan, fast)
-    X = fill_missing(X, missing)
-    return Dataset(X, Y, plan.feature_names, plan.label_names, "")
+        names = [attribute.name for attribute in header.attributes]
+        unknown = set(drop) - set(names)
+        if unknown:
+            raise ValueError(f"drop= names {sorted(unknown)}, not attributes of {path}")
+        left_out = set(drop)
+        dropped = {j for j, name in enumerate(names) if name in left_out}
+        which = _choose_labels(path, header, labels, meka)
+        if dropped.issuperset(which):
+            raise ValueError(f"drop= leaves no label of {path}")
+        plan = make_plan(path, header, which, nominal=nominal, missing=missing, drop=dropped)
+        parts = list(_row_parts(source, plan, fast, whole=True))
+    Xs, Ys = zip(*parts, strict=True)
+    if sp.issparse(Xs[0]):
+        X, Y = sp.vstack(Xs, format="csr"), sp.vstack(Ys, format="csr")
+    else:
+        X, Y = np.concatenate(Xs), np.concatenate(Ys)
+    return Dataset(fill_missing(X, missing), Y, plan.feature_names, plan.label_names, "")
 
 
-def _choose_labels(path: Path, header: Header, labels: Labels, meka: bool) -> tuple[Sequence[str] | int, str]:
+def stream_arff(source: TextSource, wanted: Wanted, *, nominal: str) -> Iterator[Chunk]:
+    """Read the rows of an ARFF file, some at a time.
+
+    Parameters
+    ----------
+    source : TextSource
+        The file, at its beginning.
+    wanted : Wanted
+        Which attributes are to be read.
+    nominal : str
+        What to do with nominal attributes.
+
+    Yields
+    ------
+    Chunk
+        Dense or CSR rows.
+    """
+    header = read_header(source)
+    plan = _plan_to_predict(source, header, wanted, nominal)
+    order: np.ndarray | None = None
+    if not wanted.feature_names:
+        wanted.check_count(source.path, len(plan.feature_names))
+    elif plan.feature_names != wanted.feature_names:
+        others = [column.attribute.name for column in plan.columns if column.role == DROPPED]
+        found = match_names(source.path, [*plan.feature_names, *others], wanted.feature_names)
+        order = np.array(found, dtype=np.intp)
+    for X, Y in _row_parts(source, plan, fast=True, whole=False):
+        tags = None if wanted.labels is None else tags_of(Y, plan.label_names)
+        matched: Any = X if order is None else X[:, order]
+        if sp.issparse(matched):
+            matched.sort_indices()
+        yield Chunk(fill_missing(matched, wanted.missing), 0, None, tags)
+
+
+def _plan_to_predict(source: TextSource, header: Header, wanted: Wanted, nominal: str) -> Plan:
+    """All attributes that are asked for, under their names or as ``attribute=value``, or all but the labels."""
+    path, is_meka = source.path, meka_labels(header.relation) is not None
+    labels: list[int] = []
+    if wanted.labels is True and source.is_stream and not is_meka:
+        raise source.fail("which attributes are labels? A stream has no XML file beside it; say labels=")
+    if wanted.labels is not None:
+        labels = _choose_labels(path, header, None if wanted.labels is True else wanted.labels, is_meka)
+    left_out: set[int] = set()
+    if wanted.feature_names:
+        names, is_label = set(wanted.feature_names), set(labels)
+        for j, attribute in enumerate(header.attributes):
+            name = attribute.name
+            used = name in names or any(f"{name}={value}" in names for value in attribute.values)
+            if not used and j not in is_label:
+                left_out.add(j)
+            elif attribute.kind in ("string", "date"):
+                reason = f"attribute {name!r} is a {attribute.kind}, where a number is expected"
+                raise source.fail(reason, attribute.line)
+    elif wanted.labels is None and (is_meka or (not source.is_stream and labels_xml_of(path))):
+        left_out.update(_choose_labels(path, header, None, is_meka))
+    return make_plan(path, header, labels, nominal=nominal, missing=wanted.missing, drop=left_out)
+
+
+def _choose_labels(path: Path, header: Header, labels: Labels, meka: bool) -> list[int]:
+    """Attributes that are labels, in the order asked for."""
+    return label_positions(path, header.attributes, *_label_list(path, header, labels, meka))
+
+
+def _label_list(path: Path, header: Header, labels: Labels, meka: bool) -> tuple[Sequence[str] | int, str]:
+    """Names or number of the labels, and where that is said."""
     if isinstance(labels, (int, np.integer)):
         return int(labels), "labels="
     if labels is None and meka:
@@ -80,15 +157,14 @@ def _choose_labels(path: Path, header: Header, labels: Labels, meka: bool) -> tu
     return tuple(labels), "labels="
 
 
-def _read_rows(
-    source: TextSource, plan: Plan, fast: bool
-) -> tuple[np.ndarray, np.ndarray] | tuple[sp.csr_array, sp.csr_array]:
+def _row_parts(
+    source: TextSource, plan: Plan, fast: bool, whole: bool
+) -> Iterator[tuple[np.ndarray, np.ndarray] | tuple[sp.csr_array, sp.csr_array]]:
+    """Yield X and Y of some rows at a time; the size of all is limited when the ``whole`` is kept, else of each."""
     careful = CarefulParser(source, plan)
     splitter = _SparseSplitter(source, plan)
     n_rows = 0
     fast = fast and plan.numeric
-    dense: list[tuple[np.ndarray, np.ndarray]] = []
-    sparse: list[tuple[sp.csr_array, sp.csr_array]] = []
     is_sparse: bool | None = None
     for first, block in source.blocks():
         if not block.strip():
@@ -97,20 +173,16 @@ def _read_rows(
             is_sparse = first_row_is_sparse(source, first, block)
         if is_sparse:
             rows = fast_sparse(block, plan) if fast else None
-            sparse += splitter.split(careful.sparse(first, block) if rows is None else rows)
+            splitter.n_added = splitter.n_added if whole else 0
+            yield from splitter.split(careful.sparse(first, block) if rows is None else rows)
         elif is_sparse is not None:
             values = fast_dense(block, plan) if fast else None
             values = careful.dense(first, block) if values is None else values
-            n_rows += len(values)
+            n_rows = len(values) + (n_rows if whole else 0)
             _check_onehot_size(source, plan, n_rows)
-            dense.append(_split_dense(values, plan))
-    if not dense and not sparse:
+            yield _split_dense(values, plan)
+    if is_sparse is None:
         raise source.fail("has no rows after @data", source.line)
-    if is_sparse:
-        X, Y = (sp.vstack(parts, format="csr") for parts in zip(*sparse, strict=True))
-        return X, Y
-    X, Y = (np.concatenate(parts) for parts in zip(*dense, strict=True))
-    return X, Y
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -158,9 +158,7 @@ class Plan:
         return tuple(self.columns[j].attribute.name for j in self.label_order)
 
 
-def _label_positions(
-    path: Path, attributes: Sequence[Attribute], labels: Sequence[str] | int, origin: str
-) -> list[int]:
+def label_positions(path: Path, attributes: Sequence[Attribute], labels: Sequence[str] | int, origin: str) -> list[int]:
     """Attributes that are labels, in the order asked for."""
     if isinstance(labels, int):
         n = len(attributes)
@@ -184,14 +182,7 @@ def _label_positions(
 
 
 def make_plan(
-    path: Path,
-    header: Header,
-    labels: Sequence[str] | int,
-    origin: str,
-    *,
-    nominal: str,
-    missing: str,
-    drop: Sequence[str],
+    path: Path, header: Header, labels: Sequence[int], *, nominal: str, missing: str, drop: Collection[int]
 ) -> Plan:
     """Decide for every attribute whether it is a feature, a label or dropped, and how it is coded.
 
@@ -201,33 +192,23 @@ def make_plan(
         The file, for messages.
     header : Header
         Its header.
-    labels : sequence of str or int
-        Label names, or the number of leading (> 0) or trailing (< 0) attributes.
-    origin : str
-        Where ``labels`` comes from, for messages.
+    labels : sequence of int
+        Attributes that are labels, in the order wanted.
     nominal, missing : str
         As in `comargin.data.read`.
-    drop : sequence of str
-        Attributes to leave out.
+    drop : collection of int
+        Attributes to leave out; a label among them is no label.
 
     Returns
     -------
     Plan
         The plan.
     """
-    attributes = header.attributes
-    unknown = set(drop) - {attribute.name for attribute in attributes}
-    if unknown:
-        raise ValueError(f"drop= names {sorted(unknown)}, not attributes of {path}")
-    left_out = set(drop)
-    dropped = {j for j, attribute in enumerate(attributes) if attribute.name in left_out}
-    label_order = [j for j in _label_positions(path, attributes, labels, origin) if j not in dropped]
-    if not label_order:
-        raise ValueError(f"drop= leaves no label of {path}")
+    label_order = [j for j in labels if j not in drop]
     is_label = set(label_order)
     columns: list[Column] = []
-    for j, attribute in enumerate(attributes):
-        role = DROPPED if j in dropped else LABEL if j in is_label else FEATURE
+    for j, attribute in enumerate(header.attributes):
+        role = DROPPED if j in drop else LABEL if j in is_label else FEATURE
         column = Column(attribute, role, missing_allowed=missing in (("zero",) if role == LABEL else MISSING[1:]))
         if role != DROPPED:
             if attribute.kind in ("string", "date"):
@@ -269,12 +250,17 @@ def _check_onehot_names(path: Path, plan: Plan) -> None:
             seen[name] = column.attribute
 
 
+def _is_number(text: str) -> bool:
+    return parse_number(text) is not None
+
+
 def _prepare_fast_path(plan: Plan) -> None:
     groups: dict[frozenset[float], list[int]] = {}
     plan.numeric = True
     for j, column in enumerate(plan.columns):
         if column.role == DROPPED:
-            plan.numeric &= column.attribute.kind == "numeric"
+            values = column.attribute.values
+            plan.numeric &= column.attribute.kind in ("numeric", "nominal") and all(map(_is_number, values))
         elif column.codes is None:
             if column.role == LABEL:
                 groups.setdefault(frozenset({0.0, 1.0}), []).append(j)

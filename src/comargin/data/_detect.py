@@ -15,6 +15,7 @@ from ._text_table import is_text_header
 
 FORMATS = ("mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "parquet")
 _LABELS = re.compile(r"[0-9]++(?:,[0-9]++)*+")
+_ARFF = re.compile(r"\s*@(?:relation|attribute|data)\b", re.IGNORECASE)
 _ENTRY = re.compile(r"[0-9]++:.++")
 
 
@@ -74,6 +75,24 @@ def detect(path: Path, delimiter: str | None) -> str:
     if suffix in (".svm", ".libsvm") or (line is not None and _is_libsvm_line(line)):
         return "libsvm"
     raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
+
+
+def detect_by_line(line: bytes) -> str:
+    """Format of what starts with this line (after blank lines and comments): "jsonl", or as `detect_format` says.
+
+    Whatever is nothing else is taken for the header of a CSV file; one format stands for both kinds of ARFF
+    files, and for both kinds of tables.
+    """
+    text = line.decode("latin-1")
+    if text.startswith(MAGIC.decode()):
+        return "parquet"
+    if text.lstrip().startswith(("{", "[")):
+        return "jsonl"
+    if _ARFF.match(text):
+        return "mulan"
+    if is_xmc_header(text):
+        return "xmc"
+    return "libsvm" if _is_libsvm_line(text) else "csv"
 
 
 def _is_libsvm_line(line: str) -> bool:

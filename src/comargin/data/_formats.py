@@ -146,10 +146,10 @@ def read(
     """
     path = Path(path)
     if labels is not None and (isinstance(labels, bool) or not isinstance(labels, (str, Path, int, np.integer))):
-        labels = _names("labels", labels)
-    drop = _names("drop", drop)
+        labels = checked_names("labels", labels)
+    drop = checked_names("drop", drop)
     options = {key: value for key, value in locals().items() if key in _DEFAULTS}
-    _check_options(options)
+    check_options(options)
     if format is None:
         # Naming the text column says what kind of table it is.
         detected = detect(path, delimiter)
@@ -182,7 +182,7 @@ def read(
     return replace(dataset, name=plain_stem(path) if name is None else name)
 
 
-def _names(argument: str, names: Any) -> tuple[str, ...]:
+def checked_names(argument: str, names: Any) -> tuple[str, ...]:
     """Names given in any sequence; ValueError for anything else, one string included."""
     try:
         found = (names,) if isinstance(names, str) else tuple(names)
@@ -194,7 +194,8 @@ def _names(argument: str, names: Any) -> tuple[str, ...]:
     return found
 
 
-def _check_options(options: dict[str, Any]) -> None:
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse values that no format takes."""
     for key, allowed in (
         ("nominal", NOMINAL),
         ("missing", MISSING),
@@ -215,11 +216,12 @@ def _check_options(options: dict[str, Any]) -> None:
     twice = named & set(options["drop"])
     if twice:
         raise ValueError(f"labels= and drop= both name {sorted(twice)[0]!r}")
-    _check_sep("sep", options["sep"])
+    check_sep("sep", options["sep"])
     _check_encoding(options["encoding"])
 
 
-def _check_sep(argument: str, sep: Any) -> None:
+def check_sep(argument: str, sep: Any) -> None:
+    """Refuse what cannot stand between labels."""
     if not isinstance(sep, str) or not sep:
         raise ValueError(f"{argument}={sep!r} must be a string that is not empty")
 
@@ -284,7 +286,7 @@ def write(
     (['tiny.arff', 'tiny.xml'], [[0.1], [2.0]])
     """
     path = Path(path)
-    _check_sep("sep", sep)
+    check_sep("sep", sep)
     dataset = check_dataset(dataset)
     is_text = isinstance(dataset.X, list)
     if path.is_dir():

@@ -114,6 +114,16 @@ def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
     file.write("</labels>\n")
 
 
+def labels_xml_of(path: Path) -> Path | None:
+    """XML of the same stem as an ARFF file, else of its stem without ``-train`` or ``-test``; None: there is none."""
+    stem = plain_stem(path)
+    for candidate in (stem, _SPLIT_SUFFIX.sub("", stem)):
+        xml = path.with_name(f"{candidate}.xml")
+        if xml.is_file():
+            return xml
+    return None
+
+
 def find_labels_xml(path: Path) -> Path:
     """Find the XML file of an ARFF file.
 
@@ -128,11 +138,10 @@ def find_labels_xml(path: Path) -> Path:
         The XML with the same stem; else with the stem without ``-train`` or ``-test``; else the only XML of
         the folder.
     """
+    xml = labels_xml_of(path)
+    if xml is not None:
+        return xml
     stem = plain_stem(path)
-    for candidate in (stem, _SPLIT_SUFFIX.sub("", stem)):
-        xml = path.with_name(f"{candidate}.xml")
-        if xml.is_file():
-            return xml
     found = sorted(p for p in path.parent.iterdir() if p.suffix.lower() == ".xml" and p.is_file())
     if len(found) == 1:
         return found[0]

@@ -11,16 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest
 from ._missing import fill_missing
-from ._source import ARRAY_FLOOR, check_is_file
-from ._table import Columns, as_dense, check_table_names
-from ._text_table import LABELS_COLUMN, TEXT_COLUMN, tag_lists, text_dataset
+from ._numbers import is_binary
+from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
+from ._table import Columns, as_dense, check_table_names, columns_to_learn, columns_to_predict, table_chunk
+from ._text_table import LABELS_COLUMN, TEXT_COLUMN, text_dataset
 
 _METADATA = b"comargin"
 MAGIC = b"PAR1"
+TOP_COLUMN = "top"
+TOP_SCORES_COLUMN = "top_scores"
 # Parquet packs runs of equal values: published sets, dense with rare labels, grow by less than 120.
 PARQUET_EXPANSION = 500
+_BATCH_ROWS = 1 << 13
 _OBJECT_BYTES = 50  # what a Python list spends on a text or a label it holds
 
 
@@ -66,27 +71,100 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
         if drop:
             raise ValueError("drop= means nothing to texts: only the two columns are read")
         return _texts(path, schema, footer, text or TEXT_COLUMN, labels or LABELS_COLUMN)
-    columns = Columns(path, names, labels, drop)
-    used = columns.features + columns.labels
-    for j in used:
-        _check_is_number(path, schema.field(j))
+    columns = columns_to_learn(path, names, labels, drop)
+    used = _numeric_columns(path, schema, columns)
     # Arrow's column and ours: 8 bytes a cell each at most.
     _check_size(path, 16 * n_rows * len(used), f"{n_rows} rows of {len(used)} columns")
     with _readable(path), pq.ParquetFile(path) as file:
         table = file.read(columns=[names[j] for j in used])
-        n_rows = table.num_rows
-    X = np.empty((n_rows, len(columns.features)))
+    X, Y = _arrays(path, table, columns, missing, 0)
+    return Dataset(fill_missing(X, missing), Y, columns.feature_names, columns.label_names, "")
+
+
+def stream_parquet(path: Path, wanted: Wanted, *, text: str | None, is_text: bool | None) -> Iterator[Chunk]:
+    """Read the rows of a Parquet table, some at a time.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    wanted : Wanted
+        Which columns are to be read.
+    text : str or None
+        Text column; None: ``text``.
+    is_text : bool or None
+        Whether texts are to be read; None: if there is a column ``text``.
+
+    Yields
+    ------
+    Chunk
+        Dense rows, or texts.
+    """
+    check_is_file(path)
+    _, pq = _pyarrow()
+    with _readable(path), pq.ParquetFile(path) as file:
+        schema, footer = file.schema_arrow, file.metadata
+    if footer.num_rows == 0:
+        raise DataFormatError(path, "has no rows")
+    if is_text or (is_text is None and TEXT_COLUMN in schema.names):
+        yield from _stream_texts(path, schema, footer, text or TEXT_COLUMN, wanted)
+        return
+    columns = columns_to_predict(path, schema.names, wanted)
+    used = [schema.names[j] for j in _numeric_columns(path, schema, columns)]
+    # Arrow's column, its cast and ours: 8 bytes a cell each at most.
+    n_rows = max(1, min(_BATCH_ROWS, CHUNK_BYTES // (24 * max(len(used), 1))))
+    first = 0
+    for table in _batches(path, [*used, *_id_name(wanted)], n_rows):
+        X, Y = _arrays(path, table, columns, wanted.missing, first)
+        yield table_chunk(X, Y, columns, wanted, _ids(table, wanted))
+        first += table.num_rows
+
+
+def _batches(path: Path, names: Sequence[str], n_rows: int, dictionaries: Sequence[str] = ()) -> Iterator[Any]:
+    """Yield tables of at most ``n_rows`` rows; of the file only a buffer per column is held."""
+    pa, pq = _pyarrow()
+    # Unbuffered, a column of a whole row group would be read at once.
+    options = {"read_dictionary": list(dictionaries), "pre_buffer": False, "buffer_size": BLOCK_BYTES}
+    columns = list(dict.fromkeys(names))
+    with _readable(path), pq.ParquetFile(path, **options) as file:
+        for batch in file.iter_batches(batch_size=n_rows, columns=columns, use_threads=False):
+            yield pa.Table.from_batches([batch])
+
+
+def _id_name(wanted: Wanted) -> list[str]:
+    return [] if wanted.id is None else [wanted.id]
+
+
+def _ids(table: Any, wanted: Wanted) -> list[str] | None:
+    if wanted.id is None:
+        return None
+    return ["" if value is None else str(value) for value in table.column(wanted.id).to_pylist()]
+
+
+def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[int]:
+    """Columns of features and labels, looked at."""
+    used = columns.features + columns.labels
+    for j in used:
+        _check_is_number(path, schema.field(j), columns.advice)
+    return used
+
+
+def _arrays(path: Path, table: Any, columns: Columns, missing: str, first: int) -> tuple[np.ndarray, np.ndarray]:
+    """X, with NaN where values are missing and may be, and Y of rows from ``first`` on."""
+    X = np.empty((table.num_rows, len(columns.features)))
     for to, j in enumerate(columns.features):
-        X[:, to] = _numbers(path, table.column(names[j]), names[j], missing)
-    Y = np.empty((n_rows, len(columns.labels)), dtype=LABEL_DTYPE)
+        name = columns.names[j]
+        X[:, to] = _numbers(path, table.column(name), name, missing, first)
+    Y = np.empty((table.num_rows, len(columns.labels)), dtype=LABEL_DTYPE)
     for to, j in enumerate(columns.labels):
-        values = _numbers(path, table.column(names[j]), names[j], "zero" if missing == "zero" else "error")
+        name = columns.names[j]
+        values = _numbers(path, table.column(name), name, "zero" if missing == "zero" else "error", first)
         if missing == "zero":
             values = np.nan_to_num(values, nan=0.0)
-        if not np.isin(values, (0.0, 1.0)).all():
-            raise DataFormatError(path, f"label column {names[j]!r} holds other values than 0 and 1")
+        if not is_binary(values):
+            raise DataFormatError(path, f"label column {name!r} holds other values than 0 and 1")
         Y[:, to] = values
-    return columns.dataset(fill_missing(X, missing), Y)
+    return X, Y
 
 
 @contextmanager
@@ -95,7 +173,7 @@ def _readable(path: Path) -> Iterator[None]:
     pa, _ = _pyarrow()
     try:
         yield
-    except (pa.ArrowException, OSError, MemoryError, ValueError, KeyError, TypeError) as error:
+    except (pa.ArrowException, OSError, MemoryError, ValueError, LookupError, TypeError) as error:
         raise DataFormatError(path, f"is not a readable Parquet file ({str(error)[:200]})") from error
 
 
@@ -108,14 +186,14 @@ def _check_size(path: Path, needed: int, what: str) -> None:
         raise DataFormatError(path, reason)
 
 
-def _check_is_number(path: Path, field: Any) -> None:
+def _check_is_number(path: Path, field: Any, advice: str) -> None:
     pa, _ = _pyarrow()
     kind = field.type
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataFormatError(path, f"column {field.name!r} is of type {kind}, not a number (drop= leaves it out)")
+        raise DataFormatError(path, f"column {field.name!r} is of type {kind}, not a number{advice}")
 
 
-def _numbers(path: Path, column: Any, name: str, missing: str) -> np.ndarray:
+def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np.ndarray:
     pa, _ = _pyarrow()
     try:
         # Integers beyond 2^53 would be rounded: safe=True refuses them.
@@ -125,44 +203,86 @@ def _numbers(path: Path, column: Any, name: str, missing: str) -> np.ndarray:
     if np.isinf(values).any():
         raise DataFormatError(path, f"column {name!r} holds infinite values")
     if missing == "error" and np.isnan(values).any():
-        row = int(np.flatnonzero(np.isnan(values))[0])
+        row = first + int(np.flatnonzero(np.isnan(values))[0])
         reason = f"column {name!r} is missing a value in row {row} (from 0); missing= says what to do"
         raise DataFormatError(path, reason)
     return values
 
 
 def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Dataset:
-    pa, pq = _pyarrow()
-    for name, argument in ((text, "text"), (labels, "labels")):
-        if schema.names.count(name) != 1:
-            raise DataFormatError(path, f"no single column called {name!r}; say {argument}=")
-    if not _is_text(schema.field(text).type):
-        raise DataFormatError(path, f"column {text!r} is of type {schema.field(text).type}, not text")
-    lists = schema.field(labels).type
-    if not (pa.types.is_list(lists) or pa.types.is_large_list(lists)):
-        raise DataFormatError(path, f"column {labels!r} is of type {lists}, not a list of labels")
-    if not (_is_text(lists.value_type) or pa.types.is_integer(lists.value_type)):
-        raise DataFormatError(path, f"column {labels!r} holds lists of {lists.value_type}, not of texts")
+    _, pq = _pyarrow()
+    _check_text_column(path, schema, text)
+    _check_labels_column(path, schema, labels)
     leaves = _leaves(footer, (text, labels))
     counts = sum(chunk.num_values for chunk in leaves)
     characters = sum(chunk.total_uncompressed_size for chunk in leaves)
     _check_size(path, _OBJECT_BYTES * counts + 4 * characters, f"{counts} texts and labels")
     # As dictionaries: a text that the file holds once is made once, however many rows have it.
-    paths = list({chunk.path_in_schema for chunk in leaves})
-    with _readable(path), pq.ParquetFile(path, read_dictionary=paths) as file:
+    with _readable(path), pq.ParquetFile(path, read_dictionary=_leaf_paths(leaves)) as file:
         table = file.read(columns=[text, labels])
-        rows = [value for chunk in table.column(text).chunks for value in _values(chunk)]
-        written = [tags for chunk in table.column(labels).chunks for tags in _tag_lists(chunk)]
-    if None in rows:
-        raise DataFormatError(path, f"column {text!r} is null in row {rows.index(None)} (from 0)")
-    for i, row in enumerate(written):
-        if None in row:
-            raise DataFormatError(path, f"column {labels!r} holds a null label in row {i} (from 0)")
-    tags = [list(dict.fromkeys(str(tag) for tag in row)) for row in written]
+    rows, tags = _text_column(path, table, text, 0), _tags_column(path, table, labels, 0)
     names = _label_names(path, schema.metadata or {})
     if names is not None and not {tag for row in tags for tag in row} <= set(names):
         names = None  # edited after we wrote it: the rows are right
     return text_dataset(path, rows, tags, names)
+
+
+def _stream_texts(path: Path, schema: Any, footer: Any, text: str, wanted: Wanted) -> Iterator[Chunk]:
+    labels = LABELS_COLUMN if wanted.labels is True else wanted.labels
+    _check_text_column(path, schema, text)
+    used = [text]
+    if labels is not None:
+        _check_labels_column(path, schema, labels)
+        used.append(labels)
+    match_names(path, schema.names, _id_name(wanted))
+    leaves = _leaves(footer, used)
+    # What a row takes on average; of a text that is repeated only the references are.
+    row_bytes = sum(chunk.total_uncompressed_size for chunk in leaves) // footer.num_rows + _OBJECT_BYTES
+    n_rows = max(1, min(_BATCH_ROWS, CHUNK_BYTES // (4 * row_bytes)))
+    first = 0
+    for table in _batches(path, [*used, *_id_name(wanted)], n_rows, _leaf_paths(leaves)):
+        tags = None if labels is None else _tags_column(path, table, labels, first)
+        yield Chunk(_text_column(path, table, text, first), 0, _ids(table, wanted), tags)
+        first += table.num_rows
+
+
+def _check_text_column(path: Path, schema: Any, name: str) -> None:
+    _check_is_there(path, schema.names, name, "text")
+    if not _is_text(schema.field(name).type):
+        raise DataFormatError(path, f"column {name!r} is of type {schema.field(name).type}, not text")
+
+
+def _check_labels_column(path: Path, schema: Any, name: str) -> None:
+    pa, _ = _pyarrow()
+    _check_is_there(path, schema.names, name, "labels")
+    lists = schema.field(name).type
+    if not (pa.types.is_list(lists) or pa.types.is_large_list(lists)):
+        raise DataFormatError(path, f"column {name!r} is of type {lists}, not a list of labels")
+    if not (_is_text(lists.value_type) or pa.types.is_integer(lists.value_type)):
+        raise DataFormatError(path, f"column {name!r} holds lists of {lists.value_type}, not of texts")
+
+
+def _check_is_there(path: Path, names: Sequence[str], name: str, argument: str) -> None:
+    if names.count(name) != 1:
+        near = nearest(name, names) if name not in names else ""
+        raise DataFormatError(path, f"no single column called {name!r}; say {argument}={near}")
+
+
+def _text_column(path: Path, table: Any, name: str, first: int) -> list[str]:
+    with _readable(path):
+        rows = [value for chunk in table.column(name).chunks for value in _values(chunk)]
+    if None in rows:
+        raise DataFormatError(path, f"column {name!r} is null in row {first + rows.index(None)} (from 0)")
+    return rows
+
+
+def _tags_column(path: Path, table: Any, name: str, first: int) -> list[list[str]]:
+    with _readable(path):
+        written = [tags for chunk in table.column(name).chunks for tags in _tag_lists(chunk)]
+    for i, row in enumerate(written, first):
+        if None in row:
+            raise DataFormatError(path, f"column {name!r} holds a null label in row {i} (from 0)")
+    return [list(dict.fromkeys(str(tag) for tag in row)) for row in written]
 
 
 def _is_text(kind: Any) -> bool:
@@ -170,8 +290,12 @@ def _is_text(kind: Any) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _leaves(footer: Any, names: tuple[str, str]) -> list[Any]:
-    """Stored chunks of the two columns; those of a list stand below its name."""
+def _leaf_paths(leaves: Sequence[Any]) -> list[str]:
+    return list({chunk.path_in_schema for chunk in leaves})
+
+
+def _leaves(footer: Any, names: Sequence[str]) -> list[Any]:
+    """Stored chunks of some columns; those of a list stand below its name."""
     chunks = [footer.row_group(i).column(j) for i in range(footer.num_row_groups) for j in range(footer.num_columns)]
     return [c for c in chunks if any(c.path_in_schema == n or c.path_in_schema.startswith(f"{n}.") for n in names)]
 
@@ -219,10 +343,54 @@ def write_parquet(dataset: Dataset, path: Path) -> None:
     pa, pq = _pyarrow()
     if isinstance(dataset.X, list):
         columns = {TEXT_COLUMN: pa.array(dataset.X, pa.string())}
-        columns[LABELS_COLUMN] = pa.array(tag_lists(dataset), pa.list_(pa.string()))
+        columns[LABELS_COLUMN] = pa.array(tags_of(dataset.Y, dataset.label_names), pa.list_(pa.string()))
     else:
         X, Y = as_dense(dataset)
         arrays = [*np.ascontiguousarray(X.T), *np.ascontiguousarray(Y.T)]
         columns = {name: pa.array(values) for name, values in zip(check_table_names(dataset), arrays, strict=True)}
     metadata = {_METADATA: json.dumps({"label_names": list(dataset.label_names)}).encode()}
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
+
+
+class PredictionTable:
+    """A Parquet file of predictions that grows; the first column names the rows, by texts or by numbers.
+
+    Parameters
+    ----------
+    path : Path
+        Where to write.
+    headings : sequence of str
+        Names of the columns: that of the rows, ``labels``, ``top``, ``top_scores``, and scores.
+    """
+
+    def __init__(self, path: Path, headings: Sequence[str]) -> None:
+        self._path, self._headings = path, headings
+        self._writer: Any = None
+        self._schema: Any = None
+        _pyarrow()  # is it there at all
+
+    def append(self, columns: Sequence[Any]) -> None:
+        """Write rows, given by column, as a row group."""
+        pa, _ = _pyarrow()
+        self._open(named=any(isinstance(name, str) for name in columns[0]))
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+
+    def _open(self, named: bool) -> None:
+        if self._writer is not None:
+            return
+        pa, pq = _pyarrow()
+        kinds = {
+            LABELS_COLUMN: pa.list_(pa.string()),
+            TOP_COLUMN: pa.list_(pa.string()),
+            TOP_SCORES_COLUMN: pa.list_(pa.float64()),
+        }
+        fields = [(self._headings[0], pa.string() if named else pa.int64())]
+        fields += [(name, kinds.get(name, pa.float64())) for name in self._headings[1:]]
+        self._schema = pa.schema(fields)
+        self._writer = pq.ParquetWriter(self._path, self._schema)
+
+    def close(self) -> None:
+        """Finish the file; without rows it has columns only."""
+        self._open(named=False)
+        self._writer.close()

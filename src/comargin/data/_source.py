@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 from ._dataset import DataFormatError
 
@@ -23,6 +23,8 @@ EXPANSION_FLOOR = 1 << 26
 # Arrays may be larger than the text: nominal values become columns, what sparse rows leave out may be non-zero.
 ARRAY_EXPANSION = 200
 ARRAY_FLOOR = 1 << 28
+_GZIP_MAGIC = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
 
 
 def is_gzip(path: Path) -> bool:
@@ -40,6 +42,35 @@ def plain_stem(path: Path) -> str:
     return Path(path.stem).stem if is_gzip(path) else path.stem
 
 
+class _Replayed(io.RawIOBase):
+    """A stream with bytes that were taken from it in front again; closing this leaves the stream itself open."""
+
+    def __init__(self, taken: bytes, stream: IO[bytes]) -> None:
+        self._taken = io.BytesIO(taken)
+        # What is there now, where the stream can tell: a pipe need not fill a buffer first.
+        self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
+
+    def readable(self) -> bool:
+        """Tell that it can be read, as its buffer asks."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer, from what was taken first."""
+        data = self._taken.read(len(buffer)) or self._read(len(buffer))
+        if not isinstance(data, bytes):
+            raise ValueError(f"source: a stream of {type(data).__name__}, expected one of bytes (sys.stdin.buffer)")
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def _unpacked(stream: IO[bytes]) -> IO[bytes]:
+    """Bytes of a stream that may be gzipped, which its first two say."""
+    file = io.BufferedReader(_Replayed(b"", stream))
+    start = file.read(len(_GZIP_MAGIC))
+    whole = io.BufferedReader(_Replayed(start, file))
+    return io.BufferedReader(gzip.GzipFile(fileobj=whole, mode="rb")) if start == _GZIP_MAGIC else whole
+
+
 def check_is_file(path: Path) -> None:
     """Raise FileNotFoundError for a missing path and DataFormatError for a folder or an empty file."""
     if not path.exists():
@@ -54,22 +85,29 @@ class TextSource:
     """Lines of a text file, plain or gzipped, first one at a time (headers) and then in blocks (rows).
 
     Every fault of the bytes themselves (broken or exploding gzip, NUL bytes, endless lines, UTF-16) is a
-    DataFormatError.
+    DataFormatError. A ``stream`` is read in place of the file, which then only names it, and is left open; what a
+    gzip file may grow to is limited when the ``whole`` of it is kept.
     """
 
-    def __init__(self, path: Path, encoding: str = "utf-8") -> None:
-        check_is_file(path)
+    def __init__(
+        self, path: Path, encoding: str = "utf-8", *, stream: IO[bytes] | None = None, whole: bool = True
+    ) -> None:
         self.path, self.encoding = path, encoding
+        self.is_stream = stream is not None
         self.line = 0  # lines handed out so far = number of the last one
         self.bytes_read = 0
         self._limit: int | None = None
         self._file: IO[bytes]
+        if stream is not None:
+            self._file = self._opened = _unpacked(stream)
+            return
+        check_is_file(path)
         if is_gzip(path):
             self._file = io.BufferedReader(gzip.GzipFile(path, "rb"))
-            self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size)
+            self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size) if whole else None
         else:
             self._file = path.open("rb")
-        self._ended = False
+        self._opened = self._file
 
     def __enter__(self) -> TextSource:
         return self
@@ -78,6 +116,7 @@ class TextSource:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._file.close()
+        self._opened.close()  # what is read may be a copy with lines put back
 
     def fail(self, reason: str, line: int | None = None) -> DataFormatError:
         """Return the error to raise about this file."""
@@ -98,6 +137,24 @@ class TextSource:
             raise self.fail(
                 f"{why}: more than {limit} bytes, the most that is made of {self.bytes_read} bytes of text: refused"
             )
+
+    def first_line(self) -> bytes:
+        """First line that is neither blank nor a comment (``#`` or ``%``); all lines are still to be read.
+
+        Empty when there is none.
+        """
+        taken: list[bytes] = []
+        line, size = b"", 0
+        while not line.strip() or line.lstrip().startswith((b"#", b"%")):
+            line = self._read(lambda: self._file.readline(MAX_LINE_BYTES + 1))
+            taken.append(line)
+            size += len(line)
+            if not line or size > MAX_LINE_BYTES:
+                line = b""
+                break
+            line = line.removeprefix(_BOM) if len(taken) == 1 else line
+        self._file = io.BufferedReader(_Replayed(b"".join(taken), self._file))
+        return line
 
     def readline(self) -> str | None:
         """Next line without its end, or None at the end of the file."""
@@ -131,19 +188,22 @@ class TextSource:
             self.line += data.count(b"\n")
             yield first, data
 
-    def _take(self, read: Callable[[], bytes]) -> bytes:
+    def _read(self, read: Callable[[], bytes]) -> bytes:
         try:
-            data = read()
+            return read()
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.fail(f"broken gzip data ({error})", self.line + 1) from error
+
+    def _take(self, read: Callable[[], bytes]) -> bytes:
+        data = self._read(read)
         if len(data) > MAX_LINE_BYTES and b"\n" not in data:
             raise self.fail(f"a line is longer than {MAX_LINE_BYTES} bytes", self.line + 1)
         if self.bytes_read == 0:
             if data.startswith((b"\xff\xfe", b"\xfe\xff")):
                 raise self.fail("is UTF-16 text; save it as UTF-8", 1)
-            if data.startswith(b"\xef\xbb\xbf"):
-                self.bytes_read = 3
-                data = data[3:]
+            if data.startswith(_BOM):
+                self.bytes_read = len(_BOM)
+                data = data[len(_BOM) :]
         self.bytes_read += len(data)
         if self._limit is not None and self.bytes_read > self._limit:
             raise self.fail(f"expands to more than {self._limit} bytes, {MAX_EXPANSION} times its size: refused")

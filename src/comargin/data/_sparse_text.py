@@ -18,12 +18,15 @@ readers skip.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
+from ._chunks import Chunk, Wanted
 from ._dataset import LABEL_DTYPE, Dataset
 from ._numbers import (
     COLON,
@@ -72,14 +75,18 @@ class _Rows:
         self.source, self.xmc = source, xmc
         self.index_base, self.label_base = bases
         self.n_features, self.n_labels = bounds
-        self.counts: list[np.ndarray] = []  # (2, rows): labels and features per row
-        self.labels: list[np.ndarray] = []
-        self.indices: list[np.ndarray] = []
-        self.values: list[np.ndarray] = []
+        self.clear()
         self.n_rows = 0
         self.n_blank = 0  # blank lines since the last row
         self.first_blank = 0
         self.fast = True
+
+    def clear(self) -> None:
+        """Forget the rows collected so far, but not how many they were."""
+        self.counts: list[np.ndarray] = []  # (2, rows): labels and features per row
+        self.labels: list[np.ndarray] = []
+        self.indices: list[np.ndarray] = []
+        self.values: list[np.ndarray] = []
 
     def add(self, first: int, block: bytes) -> None:
         """Parse a block of whole lines."""
@@ -190,25 +197,48 @@ class _Rows:
             raise self.source.fail(f"{what} {text} is out of range, there are {bound}", line)
         return column
 
-    def matrix(self, which: int, n_columns: int | None, data: np.ndarray) -> sp.csr_array:
-        """CSR array of the labels (0) or features (1)."""
+    def features(self) -> sp.csr_array:
+        """CSR array of the features collected."""
+        return self._matrix(1, self.n_features, np.concatenate(self.values))
+
+    def indicator(self) -> sp.csr_array:
+        """CSR array of the labels collected."""
+        ones = np.ones(sum(part.size for part in self.labels), dtype=LABEL_DTYPE)
+        return self._matrix(0, self.n_labels, ones)
+
+    def _matrix(self, which: int, n_columns: int | None, data: np.ndarray) -> sp.csr_array:
         columns = np.concatenate((self.labels, self.indices)[which])
         what, argument = (("labels", "n_labels"), ("features", "n_features"))[which]
         if n_columns is None:
             n_columns = int(columns.max()) + 1 if columns.size else 0
             if which == 0 and n_columns == 0:
                 raise self.source.fail("no row has a label")
-            self._check_plausible(n_columns, what, f"; say {argument}= if that is right")
+            self.check_plausible(n_columns, what, f"; say {argument}= if that is right")
         indptr = np.concatenate([[0], np.cumsum(np.concatenate(self.counts, axis=1)[which])])
         kind = np.int32 if max(n_columns, columns.size) < 2**31 else np.int64
-        matrix = sp.csr_array((data, columns.astype(kind), indptr.astype(kind)), shape=(self.n_rows, n_columns))
+        matrix = sp.csr_array((data, columns.astype(kind), indptr.astype(kind)), shape=(indptr.size - 1, n_columns))
         matrix.eliminate_zeros()
         return matrix
 
-    def _check_plausible(self, n_columns: int, what: str, advice: str = "") -> None:
+    def check_plausible(self, n_columns: int, what: str, advice: str = "") -> None:
+        """Refuse more columns than a file of this size can mean."""
         if n_columns > max(_FREE_COLUMNS, _COLUMNS_PER_BYTE * self.source.bytes_read):
             reason = f"{n_columns} {what} in a file of {self.source.bytes_read} bytes: not plausible{advice}"
             raise self.source.fail(reason)
+
+    def obey_shape(self, block: bytes) -> None:
+        """Take what is not yet known of the shape from the comment that our writer puts first."""
+        if not block.startswith(b"#"):
+            return
+        shape = _SHAPE.fullmatch(self.source.decode(block[: block.index(b"\n")], 1))
+        if shape is None:
+            return
+        if self.n_features is None:
+            self.n_features = int(shape.group(1))
+            self.check_plausible(self.n_features, "features")
+        if self.n_labels is None:
+            self.n_labels = int(shape.group(2))
+            self.check_plausible(self.n_labels, "labels")
 
     def finish(self, declared_rows: int | None) -> None:
         if declared_rows is not None:
@@ -217,8 +247,6 @@ class _Rows:
             self._append(np.zeros((2, n_blank), dtype=np.int64), none, none, none.astype(np.float64))
             if self.n_rows != declared_rows:
                 raise self.source.fail(f"the header says {declared_rows} rows, the file has {self.n_rows}", 1)
-            self._check_plausible(self.n_features or 0, "features")
-            self._check_plausible(self.n_labels or 0, "labels")
         if self.n_rows == 0:
             raise self.source.fail("has no rows")
 
@@ -259,33 +287,89 @@ def read_sparse_text(
     with TextSource(path, encoding) as source:
         declared: int | None = None
         if xmc:
-            header = source.readline()
-            match = _HEADER.fullmatch(header or "")
-            if match is None:
-                reason = (
-                    "the first line is not 'n_rows n_features n_labels'; a file without it is "
-                    "format='libsvm' (index_base=0 when its features count from 0)"
-                )
-                raise source.fail(reason, 1)
-            declared, n_features, n_labels = (int(number) for number in match.groups())
+            declared, n_features, n_labels = _read_shape(source)
             index_base = label_base = 0
         rows = _Rows(source, (index_base, label_base), (n_features, n_labels), xmc)
         rows.fast = fast
         for first, block in source.blocks():
-            if first == 1 and block.startswith(b"#"):
-                shape = _SHAPE.fullmatch(source.decode(block[: block.index(b"\n")], 1))
-                if shape is not None:
-                    rows.n_features = int(shape.group(1)) if n_features is None else n_features
-                    rows.n_labels = int(shape.group(2)) if n_labels is None else n_labels
-                    if n_features is None:
-                        rows._check_plausible(rows.n_features, "features")
-                    if n_labels is None:
-                        rows._check_plausible(rows.n_labels, "labels")
+            if first == 1:
+                rows.obey_shape(block)
             rows.add(first, block)
         rows.finish(declared)
-        X = rows.matrix(1, rows.n_features, np.concatenate(rows.values))
-        Y = rows.matrix(0, rows.n_labels, np.ones(sum(part.size for part in rows.labels), dtype=LABEL_DTYPE))
+        if xmc:
+            rows.check_plausible(n_features or 0, "features")
+            rows.check_plausible(n_labels or 0, "labels")
+        X, Y = rows.features(), rows.indicator()
     return Dataset(X, Y, generated_names("x", X.shape[1]), generated_names("y", Y.shape[1]), "")
+
+
+def _read_shape(source: TextSource) -> tuple[int, int, int]:
+    """Rows, features and labels as the header line of an XMC file says."""
+    match = _HEADER.fullmatch(source.readline() or "")
+    if match is None:
+        reason = (
+            "the first line is not 'n_rows n_features n_labels'; a file without it is "
+            "format='libsvm' (index_base=0 when its features count from 0)"
+        )
+        raise source.fail(reason, 1)
+    n_rows, n_features, n_labels = (int(number) for number in match.groups())
+    return n_rows, n_features, n_labels
+
+
+def stream_sparse_text(
+    source: TextSource, wanted: Wanted, *, xmc: bool, index_base: int = 1, label_base: int = 0
+) -> Iterator[Chunk]:
+    """Read the rows of a LIBSVM multi-label or XMC file, some at a time.
+
+    Parameters
+    ----------
+    source : TextSource
+        The file, at its beginning.
+    wanted : Wanted
+        Number of features, and whether labels are to be read: True calls them ``y0, y1, ...``, a sequence
+        names them in order.
+    xmc : bool
+        Whether there is a header line, and everything counts from 0.
+    index_base, label_base : {0, 1}
+        Where the indices of a LIBSVM file start.
+
+    Yields
+    ------
+    Chunk
+        CSR rows.
+    """
+    n_features = len(wanted.feature_names) or wanted.n_features
+    label_names = wanted.labels if isinstance(wanted.labels, tuple) else None
+    n_labels = None if label_names is None else len(label_names)
+    declared: int | None = None
+    if xmc:
+        declared, in_header, n_labels_in_header = _read_shape(source)
+        n_features = in_header if n_features is None else n_features
+        n_labels = n_labels_in_header if n_labels is None else n_labels
+        index_base = label_base = 0
+    rows = _Rows(source, (index_base, label_base), (n_features, n_labels), xmc)
+
+    def collected() -> Chunk:
+        tags = None
+        if wanted.labels is not None:
+            labels = iter(np.concatenate(rows.labels).tolist())
+            counts = np.concatenate(rows.counts, axis=1)[0].tolist()
+            tags = [[f"y{j}" if label_names is None else label_names[j] for j in islice(labels, n)] for n in counts]
+        X = rows.features()
+        rows.clear()
+        return Chunk(X, 0, None, tags)
+
+    for first, block in source.blocks():
+        if first == 1:
+            rows.obey_shape(block)
+        if rows.n_features is None:
+            raise source.fail("n_features= must say how many features there are: a libsvm file does not")
+        rows.add(first, block)
+        if rows.counts:
+            yield collected()
+    rows.finish(declared)
+    if rows.counts:
+        yield collected()
 
 
 def generated_names(prefix: str, n: int) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._chunks import CELLS_AT_ONCE, Chunk, Wanted, match_names, tags_of
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest
 from ._missing import fill_missing
 from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
@@ -28,66 +30,108 @@ _MAX_CELL = 1 << 27
 
 
 class Columns:
-    """Which columns of a table are features, labels (in the order asked for) and left out."""
+    """Which columns of a table are features and labels, each in the order wanted, and which name the rows.
 
-    def __init__(
-        self, path: Path, names: Sequence[str], labels: Any, drop: Sequence[str], delimiter: str | None = None
-    ) -> None:
-        self.names = list(names)
-        where = {name: j for j, name in enumerate(names)}
-        if len(where) < len(names):
-            twice = next(name for j, name in enumerate(names) if where[name] != j)
-            raise DataFormatError(path, f"column {twice!r} stands twice in the header", 1)
-        unknown = set(drop) - set(where)
-        if unknown:
-            raise ValueError(f"drop= names {sorted(unknown)}, not columns of {path}")
-        self.prefixed = labels is None
-        try:
-            chosen = _label_columns(names, where, labels)
-        except _NoSuchLabelsError as error:
-            raise DataFormatError(path, f"{error}{delimiter_hint(names, delimiter)}", 1) from None
-        dropped = {where[name] for name in drop}
-        self.labels = [j for j in chosen if j not in dropped]
-        if not self.labels:
-            raise ValueError(f"drop= leaves no label of {path}")
-        used = dropped.union(self.labels)
-        self.features = [j for j in range(len(names)) if j not in used]
-        self._check_names(path)
+    ``advice`` is added to messages about a column that holds no numbers.
+    """
 
-    def _check_names(self, path: Path) -> None:
+    def __init__(self, path: Path, names: Sequence[str], features: list[int], labels: list[int]) -> None:
+        self.names, self.features, self.labels = list(names), features, labels
+        self.label_names = tuple(names[j] for j in labels)
+        self.id: int | None = None
+        self.advice = ""
         for j in self.features + self.labels:
             name = self.names[j]
-            if name == "" or _PANDAS_INDEX.fullmatch(name):
+            if _is_index(name):
                 reason = (
                     f"column {j + 1} is called {name!r}: an index that pandas wrote? Write the file with index=False, "
                     f"or leave it out with drop=[{name!r}]"
                 )
                 raise DataFormatError(path, reason, 1)
-            if self.prefixed and name == LABEL_PREFIX:
-                raise DataFormatError(path, f"column {j + 1} is called {name!r}, a label without a name", 1)
 
-    def dataset(self, X: np.ndarray, Y: np.ndarray) -> Dataset:
-        """Arrays with the names of their columns."""
-        skip = len(LABEL_PREFIX) if self.prefixed else 0
-        return Dataset(
-            X,
-            Y,
-            tuple(self.names[j] for j in self.features),
-            tuple(self.names[j][skip:] for j in self.labels),
-            "",
-        )
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return tuple(self.names[j] for j in self.features)
 
 
-class _NoSuchLabelsError(Exception):
-    """Why the label columns could not be told."""
+def _is_index(name: str) -> bool:
+    return name == "" or _PANDAS_INDEX.fullmatch(name) is not None
 
 
-def _label_columns(names: Sequence[str], where: dict[str, int], labels: Any) -> list[int]:
+def columns_to_learn(
+    path: Path, names: Sequence[str], labels: Any, drop: Sequence[str], delimiter: str | None = None
+) -> Columns:
+    """Columns of a table with labels; all that are neither labels nor left out are features."""
+    where = {name: j for j, name in enumerate(names)}
+    if len(where) < len(names):
+        twice = next(name for j, name in enumerate(names) if where[name] != j)
+        raise DataFormatError(path, f"column {twice!r} stands twice in the header", 1)
+    unknown = set(drop) - set(where)
+    if unknown:
+        raise ValueError(f"drop= names {sorted(unknown)}, not columns of {path}")
+    chosen = _label_columns(path, names, labels, delimiter)
+    dropped = {where[name] for name in drop}
+    chosen = [j for j in chosen if j not in dropped]
+    if not chosen:
+        raise ValueError(f"drop= leaves no label of {path}")
+    used = dropped.union(chosen)
+    features = [j for j in range(len(names)) if j not in used]
+    columns = Columns(path, names, features, chosen)
+    columns.advice = " (drop= leaves it out)"
+    if labels is None:
+        if LABEL_PREFIX in columns.label_names:
+            j = where[LABEL_PREFIX]
+            raise DataFormatError(path, f"column {j + 1} is called {LABEL_PREFIX!r}, a label without a name", 1)
+        columns.label_names = tuple(name.removeprefix(LABEL_PREFIX) for name in columns.label_names)
+    return columns
+
+
+def columns_to_predict(path: Path, names: Sequence[str], wanted: Wanted, delimiter: str | None = None) -> Columns:
+    """Columns of a table that may have labels: features by name, or all that are not labels."""
+    line = None if delimiter is None else 1
+    labels, label_names = _labels_to_predict(path, names, wanted.labels, delimiter)
+    keep = None if wanted.id is None else match_names(path, names, [wanted.id], line)[0]
+    if wanted.feature_names:
+        features = match_names(path, names, wanted.feature_names, line, delimiter_hint(names, delimiter))
+    else:
+        other = {*labels, keep}.union(j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX))
+        features = [j for j, name in enumerate(names) if j not in other and not _is_index(name)]
+        wanted.check_count(path, len(features), line)
+    columns = Columns(path, names, features, labels)
+    columns.id, columns.label_names = keep, label_names
+    return columns
+
+
+def _labels_to_predict(
+    path: Path, names: Sequence[str], labels: Any, delimiter: str | None
+) -> tuple[list[int], tuple[str, ...]]:
+    """Columns that are labels, and the names of the labels: a name may leave out the prefix of its column."""
+    if labels is None:
+        return [], ()
+    if labels is True:
+        found = _label_columns(path, names, None, delimiter)
+        return found, tuple(names[j].removeprefix(LABEL_PREFIX) for j in found)
+    if isinstance(labels, (int, np.integer)):
+        found = _label_columns(path, names, labels, delimiter)
+        return found, tuple(names[j] for j in found)
+    asked = (labels,) if isinstance(labels, str) else tuple(labels)
+    there = set(names)
+    columns = [name if name in there or LABEL_PREFIX + name not in there else LABEL_PREFIX + name for name in asked]
+    return _label_columns(path, names, columns, delimiter), asked
+
+
+def _label_columns(path: Path, names: Sequence[str], labels: Any, delimiter: str | None) -> list[int]:
     """Columns that are labels, in the order asked for."""
+    where = {name: j for j, name in enumerate(names)}
+
+    def fail(reason: str) -> DataFormatError:
+        return DataFormatError(path, reason + delimiter_hint(names, delimiter), 1)
+
     if labels is None:
         chosen = [j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX)]
         if not chosen:
-            raise _NoSuchLabelsError(
+            raise fail(
                 f"no column starts with {LABEL_PREFIX!r}: say labels= (names or a number of columns); "
                 "for texts with a column of label lists say text= and labels= (a name each)"
             )
@@ -95,14 +139,14 @@ def _label_columns(names: Sequence[str], where: dict[str, int], labels: Any) -> 
     if isinstance(labels, (int, np.integer)):
         count, every = int(labels), list(range(len(names)))
         if not 1 <= abs(count) <= len(names):
-            raise _NoSuchLabelsError(f"labels={count}, but there are {len(names)} columns")
+            raise fail(f"labels={count}, but there are {len(names)} columns")
         return every[:count] if count > 0 else every[count:]
     wanted = [labels] if isinstance(labels, str) else list(labels)
     absent = [name for name in wanted if name not in where]
     if absent:
-        raise _NoSuchLabelsError(f"label {absent[0]!r} is not a column of the file")
+        raise fail(f"label {absent[0]!r} is not a column of the file{nearest(absent[0], names)}")
     if not wanted or len(set(wanted)) < len(wanted):
-        raise _NoSuchLabelsError("labels= must name distinct columns")
+        raise fail("labels= must name distinct columns")
     return [where[name] for name in wanted]
 
 
@@ -173,7 +217,7 @@ class _CellReader:
         name = self.columns.names[j]
         if cell.lower() not in _MISSING_WORDS:
             raise self.source.fail(
-                f"{cell[:40]!r} in column {name!r} is not a finite number (drop= leaves it out)", line
+                f"{cell[:40]!r} in column {name!r} is not a finite number{self.columns.advice}", line
             )
         if self.missing == "error":
             raise self.source.fail(f"the value in column {name!r} is missing; missing= says what to do", line)
@@ -191,9 +235,14 @@ class _CellReader:
             raise self.source.fail(f"{cell[:40]!r} in label column {name!r}, allowed are 0 and 1 (yes, no, ...)", line)
         return float(value)
 
-    def rows(self, records: Iterable[tuple[int, list[str]]]) -> np.ndarray:
-        numbers = [self.row(line, cells) for line, cells in records if cells]
-        return np.array(numbers, dtype=np.float64).reshape(len(numbers), -1)
+    def rows(self, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[np.ndarray, list[str] | None]]:
+        """Yield the numbers and the names of some rows at a time."""
+        width, keep = len(self.columns.features) + len(self.columns.labels), self.columns.id
+        filled = ((line, cells) for line, cells in records if cells)
+        while batch := list(islice(filled, max(1, CELLS_AT_ONCE // max(width, 1)))):
+            numbers = [self.row(line, cells) for line, cells in batch]
+            ids = None if keep is None else [cells[keep] for _, cells in batch]
+            yield np.array(numbers, dtype=np.float64).reshape(len(numbers), width), ids
 
 
 def read_csv(
@@ -231,37 +280,74 @@ def read_csv(
         Dense arrays.
     """
     with TextSource(path, encoding) as source:
-        header = next(csv_records(source, source.lines(), 1, delimiter), None)
-        if header is None or not any(header[1]):
-            raise source.fail("has no header line", 1)
-        columns = Columns(path, header[1], labels, drop, delimiter)
-        cells = _CellReader(source, columns, missing)
-        table = byte_table({b"\n": NEWLINE, delimiter.encode(): COMMA})
-        order = np.array(columns.features + columns.labels, dtype=np.intp)
-        parts: list[np.ndarray] = []
-        for first, block in source.blocks():
-            if b'"' in block:
-                # A quoted cell may go on into the next block: read the rest as one stream.
-                lines = [source.decode(line, i) + "\n" for i, line in enumerate(block.split(b"\n")[:-1], first)]
-                parts.append(cells.rows(csv_records(source, _chain(lines, source), first, delimiter)))
-                break
-            values = _fast_rows(block, table, len(columns.names), order, len(columns.features)) if fast else None
-            if values is None:
-                lines = [source.decode(line, i) + "\n" for i, line in enumerate(block.split(b"\n")[:-1], first)]
-                values = cells.rows(csv_records(source, lines, first, delimiter))
-            parts.append(values)
-        parts = [part for part in parts if len(part)]
+        columns = columns_to_learn(path, csv_header(source, delimiter), labels, drop, delimiter)
+        parts = [values for values, _ in _csv_rows(source, columns, missing, delimiter, fast)]
         if not parts:
             raise source.fail("has no rows")
     values = np.concatenate(parts)
     n = len(columns.features)
     X = fill_missing(np.ascontiguousarray(values[:, :n]), missing)
-    return columns.dataset(X, values[:, n:].astype(LABEL_DTYPE))
+    return Dataset(X, values[:, n:].astype(LABEL_DTYPE), columns.feature_names, columns.label_names, "")
 
 
-def _chain(lines: list[str], source: TextSource) -> Iterator[str]:
-    yield from lines
-    yield from source.lines()
+def stream_csv(source: TextSource, header: Sequence[str], wanted: Wanted, delimiter: str) -> Iterator[Chunk]:
+    """Read the rows of a CSV table, some at a time.
+
+    Parameters
+    ----------
+    source : TextSource
+        The file, after its header.
+    header : sequence of str
+        Names of the columns.
+    wanted : Wanted
+        Which of them are to be read.
+    delimiter : str
+        Between the cells.
+
+    Yields
+    ------
+    Chunk
+        Dense rows.
+    """
+    columns = columns_to_predict(source.path, header, wanted, delimiter)
+    n = len(columns.features)
+    for values, ids in _csv_rows(source, columns, wanted.missing, delimiter, fast=columns.id is None):
+        yield table_chunk(np.ascontiguousarray(values[:, :n]), values[:, n:], columns, wanted, ids)
+
+
+def table_chunk(X: np.ndarray, Y: np.ndarray, columns: Columns, wanted: Wanted, ids: list[str] | None) -> Chunk:
+    """Rows of a table, of the numbers in its columns of features (changed in place) and of labels."""
+    tags = None if wanted.labels is None else tags_of(Y, columns.label_names)
+    return Chunk(fill_missing(X, wanted.missing), 0, ids, tags)
+
+
+def csv_header(source: TextSource, delimiter: str) -> list[str]:
+    """Names in the first record of a CSV file."""
+    _, header = next(csv_records(source, source.lines(), 1, delimiter), (1, []))
+    if not any(header):
+        raise source.fail("has no header line", 1)
+    return header
+
+
+def _csv_rows(
+    source: TextSource, columns: Columns, missing: str, delimiter: str, fast: bool
+) -> Iterator[tuple[np.ndarray, list[str] | None]]:
+    """Yield the numbers in the columns of features and labels, and the names of the rows if they have any."""
+    cells = _CellReader(source, columns, missing)
+    table = byte_table({b"\n": NEWLINE, delimiter.encode(): COMMA})
+    order = np.array(columns.features + columns.labels, dtype=np.intp)
+    for first, block in source.blocks():
+        quoted = b'"' in block
+        values = None
+        if fast and not quoted:
+            values = _fast_rows(block, table, len(columns.names), order, len(columns.features))
+        if values is not None:
+            yield values, None
+            continue
+        lines: Iterable[str] = [source.decode(line, i) + "\n" for i, line in enumerate(block.split(b"\n")[:-1], first)]
+        if quoted:  # a cell may go on into the next block: the rest is read as one stream
+            lines = chain(lines, source.lines())
+        yield from cells.rows(csv_records(source, lines, first, delimiter))
 
 
 def _fast_rows(block: bytes, table: bytes, width: int, order: np.ndarray, n_features: int) -> np.ndarray | None:

@@ -8,14 +8,15 @@ from the rows.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._chunks import Chunk, Wanted, match_names, tags_of
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest
 from ._source import TextSource
 from ._table import csv_records, delimiter_hint
 
@@ -79,27 +80,92 @@ def read_text_csv(
     with TextSource(path, encoding) as source:
         records = csv_records(source, source.lines(), 1, delimiter)
         _, header = next(records, (1, []))
-        at_text = _find(path, header, text, TEXT_COLUMN, "text", delimiter)
-        at_labels = _find(path, header, labels, LABELS_COLUMN, "labels", delimiter)
-        listed = header[at_labels].removeprefix(f"{LABELS_COLUMN}:") if labels is None else header[at_labels]
-        names = _split(listed, sep) if listed != header[at_labels] else None
-        known = None if names is None else set(names)
+        columns = _text_columns(path, header, text, True if labels is None else labels, sep, delimiter)
         texts: list[str] = []
         tags: list[list[str]] = []
-        for line, cells in records:
-            if not cells:
-                continue
-            if len(cells) != len(header):
-                raise source.fail(f"has {len(cells)} cells, the header {len(header)}", line)
-            row = list(dict.fromkeys(_split(cells[at_labels], sep)))
-            if known is not None and not known.issuperset(row):
-                stray = next(tag for tag in row if tag not in known)
-                raise source.fail(f"label {stray!r} is not one of those the header lists", line)
-            texts.append(cells[at_text])
-            tags.append(row)
+        for row in _rows(source, records, columns, sep):
+            texts.append(row.text)
+            tags.append(row.tags)
         if not texts:
             raise source.fail("has no rows")
-    return text_dataset(path, texts, tags, names)
+    return text_dataset(path, texts, tags, columns.listed)
+
+
+def stream_text_csv(
+    source: TextSource, header: Sequence[str], wanted: Wanted, *, text: str | None, sep: str, delimiter: str
+) -> Iterator[Chunk]:
+    """Read the rows of a CSV file with a text column, one at a time.
+
+    Parameters
+    ----------
+    source : TextSource
+        The file, after its header.
+    header : sequence of str
+        Names of the columns.
+    wanted : Wanted
+        Whether labels and names of rows are to be read.
+    text : str or None
+        Name of the text column; None: ``text``.
+    sep : str
+        Between the labels of a cell.
+    delimiter : str
+        Between the cells.
+
+    Yields
+    ------
+    Chunk
+        One text.
+    """
+    columns = _text_columns(source.path, header, text, wanted.labels, sep, delimiter)
+    keep = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
+    records = csv_records(source, source.lines(), source.line + 1, delimiter)
+    for row in _rows(source, records, columns, sep):
+        ids = None if keep is None else [row.cells[keep]]
+        yield Chunk([row.text], 0, ids, None if columns.labels is None else [row.tags])
+
+
+class _TextColumns(NamedTuple):
+    """Where texts and label lists stand (None: they are not read), and the labels that the header lists."""
+
+    width: int
+    text: int
+    labels: int | None
+    listed: list[str] | None
+
+
+class _TextRow(NamedTuple):
+    cells: list[str]
+    text: str
+    tags: list[str]
+
+
+def _text_columns(
+    path: Path, header: Sequence[str], text: str | None, labels: str | bool | None, sep: str, delimiter: str
+) -> _TextColumns:
+    at_text = _find(path, header, text, TEXT_COLUMN, "text", delimiter)
+    if labels is None:
+        return _TextColumns(len(header), at_text, None, None)
+    wanted = labels if isinstance(labels, str) else None
+    at_labels = _find(path, header, wanted, LABELS_COLUMN, "labels", delimiter)
+    head = header[at_labels]
+    listed = head.removeprefix(f"{LABELS_COLUMN}:") if wanted is None else head
+    return _TextColumns(len(header), at_text, at_labels, split_tags(listed, sep) if listed != head else None)
+
+
+def _rows(
+    source: TextSource, records: Iterable[tuple[int, list[str]]], columns: _TextColumns, sep: str
+) -> Iterator[_TextRow]:
+    known = None if columns.listed is None else set(columns.listed)
+    for line, cells in records:
+        if not cells:
+            continue
+        if len(cells) != columns.width:
+            raise source.fail(f"has {len(cells)} cells, the header {columns.width}", line)
+        tags = [] if columns.labels is None else list(dict.fromkeys(split_tags(cells[columns.labels], sep)))
+        if known is not None and not known.issuperset(tags):
+            stray = next(tag for tag in tags if tag not in known)
+            raise source.fail(f"label {stray!r} is not one of those the header lists", line)
+        yield _TextRow(cells, cells[columns.text], tags)
 
 
 def text_dataset(path: Path, texts: list[str], tags: list[list[str]], names: Sequence[str] | None) -> Dataset:
@@ -112,7 +178,8 @@ def text_dataset(path: Path, texts: list[str], tags: list[list[str]], names: Seq
     return Dataset(texts, Y, (), order, "")
 
 
-def _split(cell: str, sep: str) -> list[str]:
+def split_tags(cell: str, sep: str) -> list[str]:
+    """Labels of a cell, without the blanks around them."""
     return [tag for part in cell.split(sep) if (tag := part.strip())]
 
 
@@ -125,19 +192,23 @@ def _find(path: Path, header: Sequence[str], wanted: str | None, default: str, a
         return found[0]
     how_many = "no column" if not found else f"{len(found)} columns"
     reason = f"{how_many} called {name!r} in the header ({', '.join(header)[:200]}); say {argument}="
-    raise DataFormatError(path, reason + delimiter_hint(header, delimiter), 1)
-
-
-def tag_lists(dataset: Dataset) -> list[list[str]]:
-    """Names of the labels of every row."""
-    Y = sp.csr_array(dataset.Y)
-    names = dataset.label_names
-    return [[names[j] for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]]] for i in range(Y.shape[0])]
+    near = "" if found else nearest(name, header)
+    raise DataFormatError(path, reason + near + delimiter_hint(header, delimiter), 1)
 
 
 def names_follow_from(tags: Iterable[list[str]], names: Sequence[str]) -> bool:
     """Tell whether reading the tags alone gives the label names back, in order."""
     return tuple(sorted({tag for row in tags for tag in row})) == tuple(names)
+
+
+def check_separable(argument: str, label_names: Sequence[str], sep: str) -> None:
+    """ValueError about the argument when a list of labels could not be taken apart again."""
+    for name in label_names:
+        if sep in name or name != name.strip() or not name:
+            raise ValueError(
+                f"{argument}: label {name!r} is empty, has blanks around it or contains sep={sep!r}: "
+                "it could not be read back. Choose another sep= or format="
+            )
 
 
 def write_text_csv(dataset: Dataset, file: IO[str], *, sep: str, delimiter: str) -> None:
@@ -154,13 +225,8 @@ def write_text_csv(dataset: Dataset, file: IO[str], *, sep: str, delimiter: str)
     delimiter : str
         Between cells.
     """
-    for name in dataset.label_names:
-        if sep in name or name != name.strip() or not name:
-            raise ValueError(
-                f"dataset: label {name!r} is empty, has blanks around it or contains sep={sep!r}: "
-                "it could not be read back. Choose another sep= or format="
-            )
-    tags = tag_lists(dataset)
+    check_separable("dataset", dataset.label_names, sep)
+    tags = tags_of(dataset.Y, dataset.label_names)
     head = LABELS_COLUMN
     if not names_follow_from(tags, dataset.label_names):
         head += ":" + sep.join(dataset.label_names)

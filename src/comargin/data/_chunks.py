@@ -1,0 +1,174 @@
+"""Rows a few at a time: what is asked of a file whose rows are to be predicted, and chunks of even size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._dataset import DataFormatError, counted, nearest
+
+CHUNK_BYTES = 1 << 26  # a chunk that has reached this size is given out, however few its rows are
+CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
+_TEXT_BYTES = 64  # what a Python string spends beside its characters
+
+
+class Chunk(NamedTuple):
+    """Some rows of a file.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_rows, n_features), csr_array, or list of str
+        Features, dense or CSR as the file is, or texts.
+    first_row : int
+        Number of the first of the rows in the file, from 0.
+    ids : list of str or None
+        What the rows are called in the column that ``id=`` names; None when it names none.
+    tags : list of list of str or None
+        Names of the labels of every row when ``labels=`` asks for them, else None.
+    """
+
+    X: Any
+    first_row: int
+    ids: list[str] | None = None
+    tags: list[list[str]] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.X) if isinstance(self.X, list) else int(self.X.shape[0])
+
+    def part(self, start: int, stop: int) -> Chunk:
+        """Rows ``start`` to ``stop``, counted from the first one here."""
+        rows = slice(start, stop)
+        return Chunk(
+            self.X[rows],
+            self.first_row + start,
+            None if self.ids is None else self.ids[rows],
+            None if self.tags is None else self.tags[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What every format is asked for: columns of X by name or by number, labels (None: none, True: as the file
+    marks them), the column that names the rows, and what to do where a value is missing.
+    """
+
+    feature_names: tuple[str, ...] = ()
+    n_features: int | None = None
+    labels: Any = None
+    id: str | None = None
+    missing: str = "error"
+
+    def check_count(self, path: Any, n_columns: int, line: int | None = None) -> None:
+        """Refuse a file without names that has other than the number of features asked for."""
+        if self.n_features is not None and n_columns != self.n_features:
+            reason = f"has {counted(n_columns, 'feature')}, expected {self.n_features}"
+            raise DataFormatError(path, reason, line)
+
+
+def match_names(
+    path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None, hint: str = ""
+) -> list[int]:
+    """Find columns by name.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for messages.
+    names : sequence of str
+        Columns of the file.
+    wanted : sequence of str
+        Those to find.
+    line : int or None
+        Where the names stand.
+    hint : str
+        What to add to the message about one that is not there.
+
+    Returns
+    -------
+    list of int
+        Position of every wanted name.
+    """
+    where: dict[str, int] = {}
+    twice: set[str] = set()
+    for j, name in enumerate(names):
+        if where.setdefault(name, j) != j:
+            twice.add(name)
+    absent = [name for name in wanted if name not in where]
+    if absent:
+        more = f" (nor are {len(absent) - 1} others)" if len(absent) > 1 else ""
+        reason = f"column {absent[0]!r} is not there{more}{nearest(absent[0], names)}{hint}"
+        raise DataFormatError(path, reason, line)
+    doubled = next((name for name in wanted if name in twice), None)
+    if doubled is not None:
+        raise DataFormatError(path, f"column {doubled!r} stands twice", line)
+    return [where[name] for name in wanted]
+
+
+def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str]]:
+    """Names of the labels of every row of an indicator, which has no stored zeros if it is sparse."""
+    rows = sp.csr_array(Y)
+    return [[names[j] for j in rows.indices[rows.indptr[i] : rows.indptr[i + 1]]] for i in range(rows.shape[0])]
+
+
+def regroup(parts: Iterable[Chunk], chunk_rows: int) -> Iterator[Chunk]:
+    """Make chunks of ``chunk_rows`` rows of parts of any size; fewer at the end, and where they are large.
+
+    Parameters
+    ----------
+    parts : iterable of Chunk
+        Rows in order; ``first_row`` does not count.
+    chunk_rows : int
+        At most so many rows in a chunk.
+
+    Yields
+    ------
+    Chunk
+        The same rows, numbered.
+    """
+    first = n_rows = n_bytes = 0
+    waiting: list[Chunk] = []
+    for part in parts:
+        at, size = 0, part.n_rows
+        while at < size:
+            step = min(size - at, chunk_rows - n_rows)
+            piece = part if step == size else part.part(at, at + step)
+            waiting.append(piece)
+            at += step
+            n_rows += step
+            n_bytes += _size(piece.X)
+            if n_rows == chunk_rows or n_bytes >= CHUNK_BYTES:
+                yield _joined(waiting, first)
+                first += n_rows
+                n_rows, n_bytes, waiting = 0, 0, []
+    if waiting:
+        yield _joined(waiting, first)
+
+
+def _size(X: Any) -> int:
+    if isinstance(X, list):
+        return sum(map(len, X)) + _TEXT_BYTES * len(X)
+    return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sp.issparse(X) else X.nbytes)
+
+
+def _joined(parts: list[Chunk], first_row: int) -> Chunk:
+    matrices = [part.X for part in parts]
+    X: Any
+    if isinstance(matrices[0], list):
+        X = _chained(matrices)
+    elif sp.issparse(matrices[0]):
+        X = sp.csr_array(sp.vstack(matrices, format="csr"))
+    else:
+        X = np.concatenate(matrices)
+    ids = None if parts[0].ids is None else _chained([part.ids or [] for part in parts])
+    tags = None if parts[0].tags is None else _chained([part.tags or [] for part in parts])
+    return Chunk(X, first_row, ids, tags)
+
+
+def _chained(lists: list[list[Any]]) -> list[Any]:
+    return [item for items in lists for item in items]

@@ -1,0 +1,270 @@
+"""Rows of files of any length, a chunk at a time, for prediction and evaluation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from ._arff import stream_arff
+from ._chunks import Chunk, Wanted, regroup
+from ._dataset import DataFormatError
+from ._detect import FORMATS, delimiter_of, detect, detect_by_line
+from ._formats import check_options, checked_names
+from ._json_lines import stream_json_lines
+from ._parquet import stream_parquet
+from ._source import TextSource, check_is_file, plain_suffix
+from ._sparse_text import stream_sparse_text
+from ._table import csv_header, stream_csv
+from ._text_table import TEXT_COLUMN, stream_text_csv
+
+STREAM_FORMATS = (*FORMATS, "jsonl")
+STANDARD = "-"
+_JSON_SUFFIXES = (".jsonl", ".ndjson")
+_TABLES = ("csv", "text-csv")
+_NAMELESS = ("libsvm", "xmc")
+# Arguments that mean something to some formats only, and their defaults.
+_DEFAULTS: dict[str, Any] = {
+    "text": None,
+    "id": None,
+    "sep": ";",
+    "delimiter": None,
+    "nominal": "auto",
+    "index_base": 1,
+    "label_base": 0,
+}
+_OPTIONS = {
+    "mulan": {"nominal"},
+    "meka": {"nominal"},
+    "libsvm": {"index_base", "label_base"},
+    "xmc": set(),
+    "csv": {"text", "id", "sep", "delimiter"},
+    "text-csv": {"text", "id", "sep", "delimiter"},
+    "parquet": {"text", "id"},
+    "jsonl": {"text", "id", "sep"},
+}
+
+
+def stream(
+    source: str | Path | IO[bytes],
+    *,
+    chunk_rows: int = 4096,
+    format: str | None = None,
+    text: str | None = None,
+    feature_names: Sequence[str] = (),
+    n_features: int | None = None,
+    labels: bool | str | Path | int | Sequence[str] | None = None,
+    id: str | None = None,
+    sep: str = ";",
+    delimiter: str | None = None,
+    encoding: str = "utf-8",
+    missing: str = "error",
+    nominal: str = "auto",
+    index_base: int = 1,
+    label_base: int = 0,
+) -> Iterator[Chunk]:
+    r"""Read the rows of a file of any length in chunks: memory does not grow with the file.
+
+    Parameters
+    ----------
+    source : str, Path or binary stream
+        The file; "-" is the standard input. Text formats may be gzipped.
+    chunk_rows : int
+        Rows of a chunk; the last one has fewer, and so have chunks that would take more than about 64 MiB.
+    format : str or None
+        As in `read`, or "jsonl"; None: by the name of the file as `detect_format`, ``.jsonl`` and ``.ndjson``
+        are "jsonl". A stream without a name is looked at: JSON Lines, ARFF, "xmc", "libsvm", or else CSV.
+    text : str or None
+        Text column, when texts are wanted. None: ``text``, if there is such a column and neither
+        ``feature_names`` nor ``n_features`` asks for numbers.
+    feature_names : sequence of str
+        Columns of X, in order; they are found by name, and other columns are left out. Empty: all columns
+        that are not labels.
+    n_features : int or None
+        Number of columns of X of a file without names. For "libsvm" the bound of the indices, and needed unless
+        ``feature_names`` is given or the file says it.
+    labels : bool, str, Path, int, sequence of str or None
+        None: labels need not be there, and are left out where they are. True: read those that `read` would
+        find (label columns, XML, relation name; for "jsonl" the field ``labels``). Else as in `read`: columns
+        (names may leave out the prefix ``label:``), or the one column of label lists of texts and of "jsonl".
+        For "libsvm" and "xmc" True calls them ``y0``, ``y1``, ...; a sequence names them in order.
+    id : str or None
+        Column that names the rows, passed through as it is written (tables and "jsonl").
+    sep : str
+        Between the labels of a cell.
+    delimiter : str or None
+        Between the cells of a CSV file; None: a comma, a tab for ``.tsv``.
+    encoding : str
+        Encoding of text formats.
+    missing : {"error", "nan", "zero"}
+        Missing values; the mean of a column is not known before its end.
+    nominal : {"auto", "onehot"}
+        Nominal ARFF attributes, as in `read`.
+    index_base, label_base : {0, 1}
+        What features and labels of a "libsvm" file count from.
+
+    Yields
+    ------
+    Chunk
+        X, number of the first row, names of the rows and labels.
+
+    Raises
+    ------
+    DataFormatError
+        When the file cannot be read; names file, line and reason. Chunks before the fault have been given out.
+
+    Examples
+    --------
+    >>> import io
+    >>> from comargin.data import stream
+    >>> lines = io.BytesIO(b'{"text": "red wine"}\n{"text": "white bread"}\n{"text": "tea"}\n')
+    >>> for chunk in stream(lines, chunk_rows=2):
+    ...     print(chunk.first_row, chunk.X)
+    0 ['red wine', 'white bread']
+    2 ['tea']
+
+    Columns are found by name:
+
+    >>> table = io.BytesIO(b"width,height,colour\n3,4,red\n5,6,blue\n")
+    >>> next(stream(table, feature_names=["height", "width"])).X.tolist()
+    [[4.0, 3.0], [6.0, 5.0]]
+    """
+    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, (int, np.integer)) or chunk_rows < 1:
+        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer >= 1")
+    if format is not None and format not in STREAM_FORMATS:
+        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(STREAM_FORMATS)}")
+    feature_names = checked_names("feature_names", feature_names)
+    labels = _checked_labels(labels)
+    options = {key: value for key, value in locals().items() if key in _DEFAULTS}
+    shared = {"labels": None, "drop": (), "n_features": n_features, "n_labels": None}
+    check_options({**options, **shared, "missing": missing, "encoding": encoding})
+    if missing == "mean":
+        raise ValueError("missing='mean' needs the whole file; allowed here are 'error', 'nan', 'zero'")
+    if not isinstance(id, (str, type(None))):
+        raise ValueError(f"id={id!r} must be None or the name of a column")
+    if text is not None and (feature_names or n_features is not None):
+        raise ValueError("text= asks for texts, feature_names= and n_features= for numbers: say one of them")
+    if feature_names and n_features not in (None, len(feature_names)):
+        raise ValueError(f"n_features={n_features}, but feature_names= has {len(feature_names)} names")
+    if isinstance(source, (str, Path)) and str(source) != STANDARD:
+        check_is_file(Path(source))
+    wanted = Wanted(feature_names, n_features, labels, id, missing)
+    return _chunks(source, format, wanted, options, encoding, int(chunk_rows))
+
+
+def _checked_labels(labels: Any) -> Any:
+    if labels is None or labels is True or isinstance(labels, (str, Path)):
+        return labels
+    if not isinstance(labels, bool) and isinstance(labels, (int, np.integer)):
+        return int(labels)
+    return checked_names("labels", labels)
+
+
+def _chunks(
+    source: str | Path | IO[bytes],
+    format: str | None,
+    wanted: Wanted,
+    options: dict[str, Any],
+    encoding: str,
+    chunk_rows: int,
+) -> Iterator[Chunk]:
+    with ExitStack() as stack:
+        path, file = _opened(source, stack)
+        if file is None and format is None:
+            format = _format_of(path, options["delimiter"])
+        if file is None and format == "parquet":
+            parts = _parquet_parts(path, wanted, options)
+        else:
+            lines = stack.enter_context(TextSource(path, encoding, stream=file, whole=False))
+            if format is None:
+                first = lines.first_line()
+                if not first:
+                    raise lines.fail("is empty")
+                format = detect_by_line(first)
+            if format == "parquet":
+                raise lines.fail("is Parquet, which is read from its end and so cannot be a stream: save it as a file")
+            parts = _text_parts(lines, format, wanted, options)
+        is_empty = True
+        for chunk in regroup(parts, chunk_rows):
+            is_empty = False
+            yield chunk
+        if is_empty:
+            raise DataFormatError(path, "has no rows")
+
+
+def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[bytes] | None]:
+    """Name for messages, and the stream; None: a file that can be opened, and more than once."""
+    if isinstance(source, (str, Path)) and str(source) != STANDARD:
+        path = Path(source)
+        # What a shell puts in the place of a command, <(...), can be opened only once.
+        return path, None if path.is_file() else stack.enter_context(path.open("rb"))
+    if isinstance(source, (str, Path)):
+        if sys.stdin is None or sys.stdin.closed:
+            raise ValueError("source: '-' is the standard input, which is closed")
+        return Path("<stdin>"), sys.stdin.buffer
+    if not hasattr(source, "read"):
+        raise ValueError(f"source={source!r} must be a path, '-' or a binary stream")
+    name = getattr(source, "name", None)
+    return Path(name if isinstance(name, str) and name else "<stream>"), source
+
+
+def _format_of(path: Path, delimiter: str | None) -> str:
+    if plain_suffix(path) in _JSON_SUFFIXES:
+        return "jsonl"
+    if plain_suffix(path) in ("", ".json", ".txt"):
+        with TextSource(path, "latin-1", whole=False) as lines:
+            if detect_by_line(lines.first_line()) == "jsonl":
+                return "jsonl"
+    return detect(path, delimiter)
+
+
+def _check_meaning(format: str, wanted: Wanted, options: dict[str, Any], is_text: bool | None) -> None:
+    """Refuse arguments that mean nothing to the format."""
+    for key in _DEFAULTS.keys() - _OPTIONS[format]:
+        if options[key] != _DEFAULTS[key]:
+            takes = ", ".join(sorted(_OPTIONS[format])) or "none of the kind"
+            raise ValueError(f"{key}= means nothing to format {format!r}; it takes {takes}")
+    labels = wanted.labels
+    if (is_text or format == "jsonl") and not (labels is None or labels is True or isinstance(labels, str)):
+        raise ValueError(f"labels={labels!r}: it must name the one column of label lists")
+    if format in _NAMELESS and not (labels is None or labels is True or isinstance(labels, tuple)):
+        raise ValueError(f"labels={labels!r}: for format {format!r} it must be True or a sequence of names")
+    if format in (*_TABLES, "parquet") and isinstance(labels, Path):
+        raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
+
+
+def _is_text(format: str | None, wanted: Wanted, options: dict[str, Any]) -> bool | None:
+    """Tell whether texts or numbers are asked for; None: whatever is there."""
+    if options["text"] is not None or format == "text-csv":
+        return True
+    return False if wanted.feature_names or wanted.n_features is not None else None
+
+
+def _parquet_parts(path: Path, wanted: Wanted, options: dict[str, Any]) -> Iterator[Chunk]:
+    is_text = _is_text("parquet", wanted, options)
+    _check_meaning("parquet", wanted, options, is_text)
+    return stream_parquet(path, wanted, text=options["text"], is_text=is_text)
+
+
+def _text_parts(lines: TextSource, format: str, wanted: Wanted, options: dict[str, Any]) -> Iterator[Chunk]:
+    is_text = _is_text(format, wanted, options)
+    text, sep = options["text"], options["sep"]
+    if format in _TABLES:
+        delimiter = delimiter_of(lines.path, options["delimiter"])
+        header = csv_header(lines, delimiter)
+        is_text = TEXT_COLUMN in header if is_text is None else is_text
+        _check_meaning(format, wanted, options, is_text)
+        if is_text:
+            return stream_text_csv(lines, header, wanted, text=text, sep=sep, delimiter=delimiter)
+        return stream_csv(lines, header, wanted, delimiter)
+    _check_meaning(format, wanted, options, is_text)
+    if format == "jsonl":
+        return stream_json_lines(lines, wanted, text=text, is_text=is_text, sep=sep)
+    if format in _NAMELESS:
+        bases = (options["index_base"], options["label_base"])
+        return stream_sparse_text(lines, wanted, xmc=format == "xmc", index_base=bases[0], label_base=bases[1])
+    return stream_arff(lines, wanted, nominal=options["nominal"])
