@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._theme import COLORS, SYMBOLS, axis_ids, base_layout, graph_objects, measured_axis, named, number, plain
+from ._theme import COLORS, SYMBOLS, axis_ids, base_layout, finite, graph_objects, measured_axis, named, number, plain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -64,7 +64,7 @@ def objective_figure(
     for k, (name, history) in enumerate(histories.items()):
         color, symbol = COLORS[k % len(COLORS)], SYMBOLS[k // len(COLORS) % len(SYMBOLS)]
         common = {
-            "x": _finite(history[x]),
+            "x": finite(history[x]),
             "mode": "lines+markers",
             "legendgroup": str(k),
             "hovertext": _history_texts(name, history),
@@ -79,7 +79,7 @@ def objective_figure(
             line = {"color": color, "width": 2, "dash": dash}
             marker = {"color": color, "symbol": symbol, "size": 5 if dash == "solid" else 4}
             legend = dash == "solid"
-            figure.add_scatter(y=_finite(values), name=label, line=line, marker=marker, showlegend=legend, **common)
+            figure.add_scatter(y=finite(values), name=label, line=line, marker=marker, showlegend=legend, **common)
     if show == "gap":
         caption = "Primal minus dual, relative to the primal: how far a fit can be from its optimum."
         default, y_axis = "Duality gap", {**measured_axis("Relative gap"), "type": "log", "exponentformat": "power"}
@@ -150,21 +150,19 @@ def rounds_figure(
     figure.update_layout(**base_layout(default if title is None else title, caption))
     margins = {**_MARGINS, "t": _MARGINS["t"] + 24}  # room for the names of the panels
     figure.update_layout(height=n_rows * _ROW_HEIGHT + 120, margin=margins, hovermode="closest", showlegend=False)
-    x_values = _finite(fields["n_cliques"])
+    x_values = finite(fields["n_cliques"])
     for k, (name, values) in enumerate(panels.items(), start=1):
         x_id, y_id = axis_ids(k)
         look = {"mode": "lines+markers", "xaxis": x_id, "yaxis": y_id, "hoverinfo": "text"}
         color = COLORS[(k - 1) % len(COLORS)]
         texts = _round_texts(name, values, fields)
         line, marker = {"color": color, "width": 2}, {"color": color, "size": 6}
-        figure.add_scatter(
-            x=x_values, y=_finite(values), name=plain(name), line=line, marker=marker, text=texts, **look
-        )
+        figure.add_scatter(x=x_values, y=finite(values), name=plain(name), line=line, marker=marker, text=texts, **look)
         if k == 1:
             bound = fields["objective"] - fields["gap"]
             look |= {"mode": "lines", "hoverinfo": "skip"}
             dotted = {"color": color, "width": 2, "dash": "dot"}
-            figure.add_scatter(x=x_values, y=_finite(bound), name="lower bound", line=dotted, **look)
+            figure.add_scatter(x=x_values, y=finite(bound), name="lower bound", line=dotted, **look)
         row, column = divmod(k - 1, columns)
         x_domain, y_domain = _domain(column, columns, 0.25), _domain(n_rows - 1 - row, n_rows, 0.35)
         few = float(np.ptp(fields["n_cliques"])) <= 10
@@ -234,11 +232,6 @@ def _relative_gap(primal: np.ndarray, dual: np.ndarray) -> np.ndarray:
     scale = np.where(primal != 0, np.abs(primal), np.nan)
     gap = (primal - dual) / scale
     return np.asarray(np.where(np.isfinite(gap), np.maximum(gap, np.finfo(np.float64).eps), np.nan))
-
-
-def _finite(values: np.ndarray) -> list[float | None]:
-    """Values for plotly, which leaves out None."""
-    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def _history_texts(name: str, history: dict[str, np.ndarray]) -> list[str]:

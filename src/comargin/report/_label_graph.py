@@ -10,7 +10,21 @@ from numpy.typing import ArrayLike
 
 from ..graphs import LabelGraph
 from ._positions import Plane, place_labels, place_names, short_name
-from ._theme import BLUE, FAINT_INK, GRID, VERMILLION, axis_ids, base_layout, count, graph_objects, named, number, plain
+from ._theme import (
+    BLUE,
+    EDGE,
+    FAINT_INK,
+    GRID,
+    HALO,
+    VERMILLION,
+    axis_ids,
+    base_layout,
+    count,
+    graph_objects,
+    named,
+    number,
+    plain,
+)
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -19,7 +33,6 @@ _PANELS_PER_ROW = 3
 _FIGURE_WIDTH = 1500.0
 _PANEL_GAP, _PANEL_TITLE = 40.0, 34.0
 _MARGINS = {"l": 24, "r": 24, "t": 76, "b": 48}
-_EDGE_COLOR = "#55606B"
 # A line has one width, so edges are drawn in classes; half a pixel between classes cannot be seen.
 _THINNEST, _WIDEST, _WIDTH_STEP = 1.0, 8.0, 0.5
 _SMALLEST_NODE, _LARGEST_NODE, _EQUAL_NODE = 10.0, 38.0, 18.0
@@ -239,7 +252,7 @@ def _edge_traces(go: Any, graph: LabelGraph, plane: Plane, crowding: float) -> l
                     mode="lines",
                     line={
                         "width": float(width),
-                        "color": VERMILLION if negative else _EDGE_COLOR,
+                        "color": VERMILLION if negative else EDGE,
                         "dash": "dash" if negative else "solid",
                     },
                     opacity=fading * (0.45 + 0.45 * float(relative[chosen].max())),
@@ -261,7 +274,7 @@ def _edge_traces(go: Any, graph: LabelGraph, plane: Plane, crowding: float) -> l
             x=anchors[:, 0].tolist(),
             y=anchors[:, 1].tolist(),
             mode="markers",
-            marker={"size": 10, "opacity": 0, "color": _EDGE_COLOR},
+            marker={"size": 10, "opacity": 0, "color": EDGE},
             hovertext=texts * 2,
             hoverinfo="text",
         )
@@ -305,7 +318,7 @@ def _node_traces(
                 text=[plain(names[k]) if sides[k] else "" for k in members],
                 textposition=[sides[k] or "top center" for k in members],
                 # A halo keeps names readable over edges.
-                textfont={"size": font_size, "shadow": "0 0 3px white, 0 0 3px white, 0 0 3px white"},
+                textfont={"size": font_size, "shadow": HALO},
                 hovertext=[texts[k] for k in members],
                 hoverinfo="text",
                 customdata=members.tolist(),

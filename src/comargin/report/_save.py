@@ -47,7 +47,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     target = Path(path)
     ending = target.suffix.lower()
     if ending == ".html":
-        body = figure.to_html(full_html=False, include_plotlyjs=True, div_id="figure", config={"displaylogo": False})
+        config = {"displaylogo": False, "showSendToCloud": False}
+        body = figure.to_html(full_html=False, include_plotlyjs=True, div_id="figure", config=config)
         target.write_text(_page(figure.layout.title.text or "Figure", body), encoding="utf-8")
     elif ending in _IMAGES:
         if importlib.util.find_spec("kaleido") is None:

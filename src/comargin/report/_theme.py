@@ -6,13 +6,28 @@ import html
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 # Okabe and Ito's colours, told apart with every common kind of colour vision; the dark ones first, and without
 # yellow, which is lost on white paper.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 BLUE, VERMILLION = COLORS[:2]
 INK, FAINT_INK, GRID = "#222222", "#666666", "#E6E6E6"
+EDGE = "#55606B"
+HALO = "0 0 3px white, 0 0 3px white, 0 0 3px white"  # around names that stand over lines
 FONT_FAMILY = "Helvetica, Arial, sans-serif"
+
+# What each colour becomes on a dark page, whose own colours are those of assets/page.css.
+DARK = {
+    "white": "#1A1E24",
+    INK: "#E6E9ED",
+    FAINT_INK: "#98A2AE",
+    GRID: "#2F363F",
+    EDGE: "#8A95A1",
+    HALO: HALO.replace("white", "#1A1E24"),
+    **dict(zip(COLORS, ("#4FB0E8", "#FF8A4C", "#3CCB9F", "#E3A0C5", "#F5B83D", "#8CCBF2", "#FFFFFF"), strict=True)),
+}
 
 
 def graph_objects() -> Any:
@@ -36,6 +51,11 @@ def plain(text: object) -> str:
 def number(value: float) -> str:
     """Four significant digits, for titles and hover texts."""
     return f"{value:.4g}"
+
+
+def finite(values: Any) -> list[float | None]:
+    """Values for plotly, which leaves out None."""
+    return [float(value) if np.isfinite(value) else None for value in values]
 
 
 def count(value: int, noun: str) -> str:

@@ -1,0 +1,250 @@
+"""What a fitted model is made of: wrappers, transformers, the classifier inside, its weights, cuts and certificate.
+
+scikit-learn is not imported: its objects are known by their documented attributes, so other people's estimators with
+the same ones work too.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ._theme import number
+
+_LONGEST_VALUE = 160
+
+
+@dataclass(frozen=True)
+class Anatomy:
+    """A fitted model taken apart.
+
+    Attributes
+    ----------
+    model : estimator
+        The whole, which predicts.
+    layers : tuple of estimators
+        From the outermost to the classifier inside: wrappers, transformers of pipelines, the classifier.
+    transformers : tuple of estimators
+        Those of the layers that change X before the classifier sees it, in the order they are applied.
+    classifier : estimator
+        The innermost one, which has the weights.
+    """
+
+    model: Any
+    layers: tuple[Any, ...]
+    transformers: tuple[Any, ...]
+    classifier: Any
+
+    def first(self, attribute: str) -> Any:
+        """Value of an attribute of the outermost layer that has it, or None."""
+        return next((getattr(layer, attribute) for layer in self.layers if hasattr(layer, attribute)), None)
+
+
+def take_apart(model: Any) -> Anatomy:
+    """Follow pipelines (``steps``), searches (``best_estimator_``) and wrappers (``estimator_``) to the classifier.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted classifier.
+    """
+    layers: list[Any] = []
+    transformers: list[Any] = []
+    inside = model
+    while True:
+        if hasattr(inside, "steps") and hasattr(inside, "named_steps"):
+            steps = [step for _, step in inside.steps if step is not None and not isinstance(step, str)]
+            layers += steps[:-1]
+            transformers += steps[:-1]
+            inside = steps[-1]
+            continue
+        layers.append(inside)
+        if hasattr(inside, "best_estimator_"):
+            inside = inside.best_estimator_
+        elif hasattr(inside, "estimator_") and not hasattr(inside, "estimators_"):  # of an ensemble: only the pattern
+            inside = inside.estimator_
+        else:
+            return Anatomy(model, tuple(layers), tuple(transformers), inside)
+
+
+def linear_weights(classifier: Any) -> np.ndarray | None:
+    """Weights of a linear classifier, shape (n_labels, n_features); None if it is not linear in its features.
+
+    Parameters
+    ----------
+    classifier : estimator
+        One with ``coef_``, or with one such estimator per label in ``estimators_`` (`OneVsRestClassifier`,
+        `MultiOutputClassifier`). A label whose estimator has none, because its training data was constant, gets
+        weights of zero.
+    """
+    coef = getattr(classifier, "coef_", None)
+    if coef is not None:
+        return np.atleast_2d(_dense(coef))
+    estimators = getattr(classifier, "estimators_", None)
+    if not isinstance(estimators, list) or any(not hasattr(one, "predict") for one in estimators):
+        return None
+    rows = [_dense(one.coef_).ravel() if hasattr(one, "coef_") else None for one in estimators]
+    lengths = {row.size for row in rows if row is not None}
+    if len(lengths) != 1 or any(
+        row is None and hasattr(one, "classes_") for row, one in zip(rows, estimators, strict=True)
+    ):
+        return None  # a chain, where every label has the labels before it as features; or not linear
+    (n_features,) = lengths
+    return np.array([np.zeros(n_features) if row is None else row for row in rows])
+
+
+def names_of_features(anatomy: Anatomy, given: Sequence[str] | None, n_features: int) -> list[str]:
+    """Names of the features that the classifier sees.
+
+    Parameters
+    ----------
+    anatomy : Anatomy
+        The model.
+    given : sequence of str or None
+        Names of the columns of X, before the transformers.
+    n_features : int
+        How many features the classifier has.
+
+    Returns
+    -------
+    list of str
+        Names by the transformers' ``get_feature_names_out``; ``feature 0``, ... where a transformer has no names.
+    """
+    names: Any = None if given is None or len(given) == 0 else np.array([str(name) for name in given], dtype=object)
+    for step in anatomy.transformers:
+        if not hasattr(step, "get_feature_names_out"):
+            names = None
+        elif hasattr(step, "feature_names_in_"):
+            names = step.get_feature_names_out()
+        else:
+            names = step.get_feature_names_out(names)
+    if names is None:
+        names = getattr(anatomy.classifier, "feature_names_in_", None)
+    if names is None:
+        return [f"feature {k}" for k in range(n_features)]
+    if len(names) != n_features:
+        raise ValueError(f"feature_names must name the {n_features} features of the model, got {len(names)} names")
+    return [str(name) for name in names]
+
+
+def cuts_of(anatomy: Anatomy, n_labels: int) -> np.ndarray:
+    """Cut of every label that the model says it uses: learned ones, else the middle of its scores.
+
+    Parameters
+    ----------
+    anatomy : Anatomy
+        The model.
+    n_labels : int
+        Number of labels.
+    """
+    learned = anatomy.first("thresholds_")
+    if learned is not None and np.shape(learned) == (n_labels,):
+        return np.asarray(learned, dtype=np.float64)
+    return np.full(n_labels, 0.0 if hasattr(anatomy.model, "decision_function") else 0.5)
+
+
+def parameters_of(estimator: Any) -> list[tuple[str, str, bool]]:
+    """Name, value as text, and whether it is not the default, of every parameter; changed ones first.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One of the layers of a model.
+    """
+    if not hasattr(estimator, "get_params"):
+        return []
+    defaults = {
+        name: parameter.default for name, parameter in inspect.signature(type(estimator).__init__).parameters.items()
+    }
+    rows = []
+    for name, value in estimator.get_params(deep=False).items():
+        text = value_text(value)
+        rows.append((name, text, text != value_text(defaults.get(name, inspect.Parameter.empty))))
+    return sorted(rows, key=lambda row: not row[2])
+
+
+def value_text(value: Any) -> str:
+    """A parameter or a piece of meta data in one line of bounded length.
+
+    Parameters
+    ----------
+    value : object
+        Anything with a ``repr``.
+    """
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool | int) or value is None:
+        text = str(value)
+    elif isinstance(value, float | np.floating):
+        text = f"{float(value):.6g}"
+    elif isinstance(value, Mapping):
+        text = ", ".join(f"{key}: {value_text(item)}" for key, item in value.items())
+    elif isinstance(value, list | tuple):
+        shown = ", ".join(value_text(item) for item in value[:20])
+        text = f"{shown}, ... ({len(value)} in all)" if len(value) > 20 else shown
+    elif isinstance(value, np.ndarray | sp.sparray | sp.spmatrix) and value.ndim == 2:
+        text = f"array of shape {value.shape}"
+    else:
+        text = getattr(value, "__name__", None) or repr(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def tuned_values(anatomy: Anatomy) -> list[tuple[str, str]]:
+    """What was chosen from data besides the weights: parameters of searches and paths, cuts, with their scores.
+
+    Parameters
+    ----------
+    anatomy : Anatomy
+        The model.
+    """
+    found = []
+    for layer in anatomy.layers:
+        name = type(layer).__name__
+        if isinstance(getattr(layer, "best_params_", None), Mapping):
+            found += [(f"{key} ({name})", value_text(value)) for key, value in layer.best_params_.items()]
+        for parameter in ("C", "alpha"):  # learners fitted along a path of values
+            if hasattr(layer, f"{parameter}_") and hasattr(layer, f"{parameter}s_"):
+                tried = getattr(layer, f"{parameter}s_")
+                text = f"{value_text(getattr(layer, f'{parameter}_'))}, the best of {len(tried)} from "
+                text += f"{number(min(tried))} to {number(max(tried))}"
+                found.append((f"{parameter} ({name})", text))
+        if hasattr(layer, "best_score_"):
+            found.append((f"mean score in the folds ({name})", number(layer.best_score_)))
+        if hasattr(layer, "rule_"):
+            found.append((f"rule ({name})", value_text(layer.rule_)))
+        for attribute, meaning in (("cut_", "cut of all labels"), ("k_", "labels on in every row")):
+            if hasattr(getattr(layer, "rule_", None), attribute):
+                found.append((meaning, number(getattr(layer.rule_, attribute))))
+    return found
+
+
+def certificate_text(classifier: Any) -> str | None:
+    """The certificate of a fit in plain words; None for a model without one.
+
+    Parameters
+    ----------
+    classifier : estimator
+        One with ``objective_``, ``dual_objective_`` and ``duality_gap_``.
+    """
+    values = [getattr(classifier, name, None) for name in ("objective_", "dual_objective_", "duality_gap_")]
+    if any(value is None or not np.isfinite(value) for value in values):
+        return None
+    objective, dual, gap = (float(value) for value in values if value is not None)
+    proof = (
+        f"Training minimised an objective and reached {objective:.6g}. Its dual proves that no solution is below "
+        f"{dual:.6g}, so at most {max(gap, 0.0):.3g} is left to gain"
+    )
+    if objective == 0.0:
+        return f"{proof}."
+    share = 100.0 * max(gap, 0.0) / abs(objective)
+    return f"{proof}: {share:.2g} % of the objective."
+
+
+def _dense(values: Any) -> np.ndarray:
+    return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)

@@ -1,0 +1,190 @@
+"""A model on labelled rows: measures, and for each label its curve over the cut, its scores and its confusions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._indicator import check_indicator
+from ..metrics import evaluate, per_label, scores_of
+from ._anatomy import Anatomy, cuts_of
+
+
+class CutCurve(NamedTuple):
+    """Precision, recall and F1 of one label at decreasing cuts; precision is nan where nothing is on."""
+
+    cuts: np.ndarray
+    precision: np.ndarray
+    recall: np.ndarray
+    f1: np.ndarray
+
+
+class Histogram(NamedTuple):
+    """Scores of rows with and without a label: shares of each of the two groups in equal bins from low to high."""
+
+    low: float
+    high: float
+    with_label: np.ndarray
+    without: np.ndarray
+
+
+class ConfusedPair(NamedTuple):
+    """Rows where one label was predicted wrongly and another was missed.
+
+    Attributes
+    ----------
+    predicted, missed : int
+        The two labels.
+    rows : int
+        Rows where both happened.
+    share : float
+        Fraction of all misses of the missed label.
+    lift : float
+        How often more than if the two errors were independent.
+    """
+
+    predicted: int
+    missed: int
+    rows: int
+    share: float
+    lift: float
+
+
+@dataclass(frozen=True, eq=False)
+class Assessment:
+    """What a model does on labelled rows.
+
+    Attributes
+    ----------
+    Y, Y_pred : csr_array of shape (n_samples, n_labels)
+        True and predicted labels.
+    scores : ndarray of shape (n_samples, n_labels) or None
+        Finite scores; None when the model has none, or some that are not finite.
+    measures : dict of str to float
+        All measures of `comargin.metrics.evaluate`.
+    labels : list of dict
+        `comargin.metrics.per_label`.
+    cuts : ndarray of shape (n_labels,)
+        Cut of each label with which the scores give exactly the predictions; nan where there is no finite one.
+    """
+
+    Y: sp.csr_array
+    Y_pred: sp.csr_array
+    scores: np.ndarray | None
+    measures: dict[str, float]
+    labels: list[dict[str, Any]]
+    cuts: np.ndarray
+
+
+def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Assessment:
+    """Predict the rows once and measure.
+
+    Parameters
+    ----------
+    anatomy : Anatomy
+        The model.
+    X : array-like, sparse matrix or list of str
+        Rows, as the model takes them.
+    Y : array-like or sparse matrix of shape (n_samples, n_labels)
+        True labels.
+    label_names : sequence of str
+        Names of the labels.
+    """
+    model = anatomy.model
+    Y = check_indicator(Y, "dataset.Y")
+    predicted = model.predict(X)
+    if np.ndim(predicted) == 1 and Y.shape[1] == 1 and not sp.issparse(predicted):
+        predicted = np.asarray(predicted)[:, None]
+    if predicted.shape != Y.shape:
+        raise ValueError(
+            f"model must predict an indicator of the shape of dataset.Y, {Y.shape}, got shape {predicted.shape}"
+        )
+    Y_pred = check_indicator(predicted, "model.predict(X)")
+    scores = None
+    if hasattr(model, "decision_function") or hasattr(model, "predict_proba"):
+        scores = np.asarray(scores_of(model, X, n_labels=Y.shape[1]), dtype=np.float64)
+    measures = evaluate(Y, scores, Y_pred)
+    labels = per_label(Y, Y_pred, label_names, scores)
+    cuts = np.full(Y.shape[1], np.nan)
+    if scores is not None and np.isfinite(scores).all():
+        stated = cuts_of(anatomy, Y.shape[1])
+        # A rule that looks at the whole row (the k highest labels, or labels decided together) has no cut to draw.
+        kept = ((scores > stated) == Y_pred.toarray().astype(bool)).all(axis=0) & np.isfinite(stated)
+        cuts[kept] = stated[kept]
+    else:
+        scores = None
+    return Assessment(Y, Y_pred, scores, measures, labels, cuts)
+
+
+def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCurve | None:
+    """Precision, recall and F1 of a label over its cut, thinned out; None for a label without positives.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples,)
+        Finite scores.
+    positive : int ndarray
+        Rows that have the label.
+    n_points : int
+        How many cuts to keep, about; the one with the best F1 is always among them.
+    """
+    from ..thresholds._curves import score_curve
+
+    if not len(positive):
+        return None
+    curve = score_curve(scores, positive, 1.0, every_gap=True)
+    f1 = curve.f1()
+    precision = np.divide(curve.hits, curve.on, out=np.full(len(f1), np.nan), where=curve.on > 0)
+    # Half of the points evenly by rank, half evenly by score: both the crowded part and the tails are seen.
+    by_rank = np.linspace(0, len(f1) - 1, n_points // 2).round().astype(np.intp)
+    by_cut = np.searchsorted(-curve.cuts, -np.linspace(curve.cuts[0], curve.cuts[-1], n_points // 2))
+    kept = np.unique(np.concatenate([by_rank, np.clip(by_cut, 0, len(f1) - 1), [int(np.argmax(f1))]]))
+    return CutCurve(curve.cuts[kept], precision[kept], curve.hits[kept] / curve.positives, f1[kept])
+
+
+def score_histogram(scores: np.ndarray, is_on: np.ndarray, n_bins: int) -> Histogram:
+    """Distribution of scores with and without a label, each with sum 1 (or 0 where there is none).
+
+    Parameters
+    ----------
+    scores : ndarray
+        Finite scores.
+    is_on : bool ndarray of the same shape
+        Whether the label is on in truth.
+    n_bins : int
+        Number of bins.
+    """
+    low, high = float(scores.min()), float(scores.max())
+    if high <= low:
+        low, high = low - 0.5, high + 0.5
+    groups = [np.histogram(scores[chosen], bins=n_bins, range=(low, high))[0] for chosen in (is_on, ~is_on)]
+    with_label, without = (counts / max(counts.sum(), 1) for counts in groups)
+    return Histogram(low, high, with_label, without)
+
+
+def confused_pairs(Y: sp.csr_array, Y_pred: sp.csr_array, limit: int) -> list[ConfusedPair]:
+    """Pairs of labels that are taken for each other most often: one predicted wrongly where the other is missed.
+
+    Parameters
+    ----------
+    Y, Y_pred : csr_array of shape (n_samples, n_labels)
+        True and predicted labels.
+    limit : int
+        How many pairs at most.
+    """
+    hits = Y.multiply(Y_pred)
+    wrong, missed = sp.csr_array(Y_pred - hits, dtype=np.int64), sp.csr_array(Y - hits, dtype=np.int64)
+    together = sp.coo_array(sp.csr_array(wrong.T @ missed))
+    together.eliminate_zeros()
+    n_wrong, n_missed = (np.asarray(errors.sum(axis=0)).ravel() for errors in (wrong, missed))
+    order = np.lexsort((together.col, together.row, -together.data))[:limit]
+    pairs = []
+    for k in order:
+        a, b, rows = int(together.row[k]), int(together.col[k]), int(together.data[k])
+        lift = rows * Y.shape[0] / (int(n_wrong[a]) * int(n_missed[b]))
+        pairs.append(ConfusedPair(a, b, rows, rows / int(n_missed[b]), lift))
+    return pairs

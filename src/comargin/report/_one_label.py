@@ -1,0 +1,138 @@
+"""The section about one label, which the page fills for the label that is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ._assessment import Assessment, ConfusedPair, CutCurve, Histogram, cut_curve, score_histogram
+from ._label_figures import cut_figure, feature_figure, names_width, score_figure
+from ._page import Section, figure_place
+from ._positions import short_name
+from ._theme import number, plain
+
+_FEATURES, _PAIRS, _BINS = 10, 5, 30
+# Points of a curve: fewer when there are many labels, so that the page does not grow too large.
+_POINTS, _POINTS_OF_MANY, _MANY_LABELS = 80, 40, 200
+
+
+def one_label_section(
+    assessment: Assessment,
+    names: Sequence[str],
+    order: np.ndarray,
+    pairs: Sequence[ConfusedPair],
+    weights: np.ndarray | None,
+    features: Sequence[str],
+) -> tuple[Section, list[dict[str, Any]], int]:
+    """The places to be filled, what fills them for each label, and the label to begin with.
+
+    Parameters
+    ----------
+    assessment : Assessment
+        The model on the rows.
+    names : sequence of str
+        Names of all labels.
+    order : int ndarray
+        Labels of the page, in their order.
+    pairs : sequence of ConfusedPair
+        Confused pairs, the most frequent first.
+    weights : ndarray of shape (n_labels, n_features) or None
+        Weights of a linear model.
+    features : sequence of str
+        Names of the features.
+
+    Returns
+    -------
+    section : Section
+        The section.
+    details : list of dict
+        One per label of the page.
+    first : int
+        Place of the most frequent label.
+    """
+    n_points = _POINTS if len(order) <= _MANY_LABELS else _POINTS_OF_MANY
+    columns = assessment.Y.tocsc()
+    wrong_where_missed: list[list[Any]] = [[] for _ in names]
+    missed_where_wrong: list[list[Any]] = [[] for _ in names]
+    for pair in pairs:
+        wrong_where_missed[pair.missed].append([names[pair.predicted], pair.rows])
+        missed_where_wrong[pair.predicted].append([names[pair.missed], pair.rows])
+    details = []
+    for k in order:
+        label = assessment.labels[k]
+        detail: dict[str, Any] = {"name": names[k], "facts": _facts(label, assessment, int(k))}
+        if assessment.scores is not None:
+            scores = np.ascontiguousarray(assessment.scores[:, k])
+            positive = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
+            is_on = np.zeros(len(scores), dtype=bool)
+            is_on[positive] = True
+            curve = cut_curve(scores, positive, n_points)
+            detail["curve"] = None if curve is None else [_short(values) for values in curve]
+            histogram = score_histogram(scores, is_on, _BINS)
+            ends = _short([histogram.low, histogram.high])
+            detail["histogram"] = [*ends, _short(histogram.without), _short(histogram.with_label)]
+            detail["cut"] = None if np.isnan(assessment.cuts[k]) else float(assessment.cuts[k])
+        if weights is not None:
+            strongest = _strongest(weights[k])
+            detail["features"] = {
+                "names": [plain(features[j]) for j in strongest],
+                "shorts": [plain(short_name(features[j])) for j in strongest],
+                "weights": _short(weights[k, strongest]),
+            }
+        # The pairs come by decreasing frequency: the first few of a label are its most frequent.
+        detail["takenInstead"], detail["takenFor"] = wrong_where_missed[k][:_PAIRS], missed_where_wrong[k][:_PAIRS]
+        details.append(detail)
+    first = int(np.argmax([assessment.labels[k]["support"] for k in order]))
+    figures, body = {}, ""
+    if assessment.scores is not None:
+        figures["cut"] = cut_figure(CutCurve(*np.empty((4, 0))))
+        figures["scores"] = score_figure(Histogram(0.0, 1.0, np.zeros(_BINS), np.zeros(_BINS)))
+        body += (
+            f'<div class="pair"><div><h3>What another cut would give</h3>{figure_place("cut", "Measures over the cut")}'
+            f"</div><div><h3>Its scores</h3>{figure_place('scores', 'Scores with and without the label')}</div></div>"
+        )
+    confusions = (
+        '<div><h3>Predicted wrongly where it is missed</h3><ol class="pairs" id="taken-instead"></ol>'
+        '<h3>Missed where it is predicted wrongly</h3><ol class="pairs" id="taken-for"></ol></div>'
+    )
+    if weights is not None:
+        shown = [name for detail in details for name in detail["features"]["shorts"]]
+        figures["features"] = feature_figure([], [], names_width(shown))
+        picture = figure_place("features", "Weights of the strongest features")
+        body += f'<div class="pair"><div><h3>Its strongest features</h3>{picture}</div>{confusions}</div>'
+    else:
+        body += confusions
+    head = (
+        '<p class="caption">Choose a label above, or click on one in the graph, a picture or a table.</p>'
+        '<h3 id="label-name" class="chosen-name"></h3><dl class="facts" id="label-facts"></dl>'
+    )
+    return Section("one-label", "One label", head + body, figures), details, first
+
+
+def _facts(label: dict[str, Any], assessment: Assessment, k: int) -> list[list[str]]:
+    n_rows = assessment.Y.shape[0]
+    facts = [
+        ["rows with it", f"{label['support']} ({100 * label['support'] / n_rows:.3g} %)"],
+        ["predicted for", f"{label['predicted']} rows"],
+    ]
+    for measure, name in (("precision", "precision"), ("recall", "recall"), ("f1", "F1"), ("auc", "AUC")):
+        if measure in label:
+            facts.append([name, f"{label[measure]:.3f}" if np.isfinite(label[measure]) else "not defined"])
+    if assessment.scores is not None:
+        cut = assessment.cuts[k]
+        facts.append(["on above", "no fixed cut" if np.isnan(cut) else number(cut)])
+    return facts
+
+
+def _strongest(weights: np.ndarray) -> np.ndarray:
+    """Up to ten features with positive and ten with negative weights, from the highest to the lowest weight."""
+    order = np.argsort(-weights, kind="stable")
+    up, down = order[:_FEATURES], order[::-1][:_FEATURES][::-1]
+    return np.concatenate([up[weights[up] > 0], down[weights[down] < 0]])
+
+
+def _short(values: Any) -> list[float | None]:
+    """Four digits are all a picture shows, and keep the page small."""
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]

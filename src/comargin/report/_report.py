@@ -1,0 +1,254 @@
+"""One page about a fitted model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .._indicator import check_indicator
+from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
+from ._anatomy import Anatomy, linear_weights, names_of_features, take_apart
+from ._assessment import Assessment, assess, confused_pairs
+from ._label_figures import strongest_part
+from ._one_label import one_label_section
+from ._page import Section, escaped, page
+from ._sections import (
+    convergence_section,
+    features_section,
+    graph_section,
+    labels_section,
+    pairs_section,
+    scores_section,
+    summary_section,
+    training_section,
+)
+from ._theme import BLUE, VERMILLION, count, graph_objects, number
+
+# Beyond it the page would grow too large; the most frequent labels are shown.
+_MOST_LABELS = 1000
+_MOST_PAIRS = 20_000
+
+
+def model_report(
+    model: Any,
+    dataset: Any = None,
+    *,
+    label_names: Sequence[str] | None = None,
+    feature_names: Sequence[str] | None = None,
+    meta: Mapping[str, Any] | None = None,
+    title: str | None = None,
+) -> str:
+    """Write one page about a fitted model: what it is, how well it does, label by label, and why.
+
+    Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
+    one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, the strongest
+    features of linear models, scores, how the model was trained with its certificate, convergence.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted multi-label classifier: one of ours or any of scikit-learn's interface, also in a `Pipeline`, a
+        search, a `ThresholdClassifierCV` or a `OneVsRestClassifier`.
+    dataset : Dataset, (X, Y) or None, default=None
+        Labelled rows, best those the model has not seen, for everything that is measured; X as the model takes it,
+        e.g. texts. Without them the page tells what the model itself knows.
+    label_names : sequence of str or None, default=None
+        Names of the labels; those of the dataset, else ``label_0``, ``label_1``, ..., when None.
+    feature_names : sequence of str or None, default=None
+        Names of the columns of X; those of the dataset when None. Transformers of a pipeline, such as
+        `TfidfVectorizer`, name their outputs themselves.
+    meta : mapping or None, default=None
+        What else is to be told about the training, e.g. ``{"data": "tags.csv", "fingerprint": "9f3c..."}``; values may
+        be mappings themselves.
+    title : str or None, default=None
+        Title of the page.
+
+    Returns
+    -------
+    page : str
+        HTML with everything in it (about 5 MB, most of it plotly.js): it opens offline, and loads nothing. The same
+        model and rows give the same page.
+
+    Notes
+    -----
+    All names are shown as they are, never read as markup, and the page's security policy lets no script run but its
+    own two. With more than 1000 labels the tables show the most frequent ones.
+
+    Examples
+    --------
+    >>> from comargin import M3LClassifier
+    >>> from comargin.report import model_report
+    >>> X, Y = [[1.0, 0.2], [-1.0, 0.4], [0.3, -1.0], [0.9, 0.1]], [[1, 0], [0, 1], [1, 1], [1, 0]]
+    >>> page = model_report(M3LClassifier().fit(X, Y), (X, Y), label_names=["sea", "sky"], title="Beaches")
+    >>> "<h1>Beaches</h1>" in page
+    True
+    """
+    graph_objects()  # says how to install plotly before any work is done
+    if not hasattr(model, "predict"):
+        raise ValueError(f"model must be a fitted classifier with predict, got a {type(model).__name__}")
+    if meta is not None and not isinstance(meta, Mapping):
+        raise ValueError(f"meta must be a mapping or None, got a {type(meta).__name__}")
+    anatomy = take_apart(model)
+    if not hasattr(anatomy.classifier, "classes_"):
+        name = type(anatomy.classifier).__name__
+        raise ValueError(f"model must be fitted: {name} has no classes_, which a fitted classifier has")
+    rows = None if dataset is None else _rows_of(dataset)
+    if label_names is None:
+        label_names = getattr(dataset, "label_names", None)
+    names = _label_names(anatomy, rows, label_names)
+    if feature_names is None:
+        feature_names = getattr(dataset, "feature_names", None)
+    if rows is None:
+        assessment, order = None, np.arange(min(len(names), _MOST_LABELS))
+        frequencies = None
+    else:
+        assessment = assess(anatomy, *rows, names)
+        support = np.array([label["support"] for label in assessment.labels])
+        order = np.sort(np.argsort(-support, kind="stable")[:_MOST_LABELS])
+        frequencies = support / assessment.Y.shape[0]
+
+    sections, data = _data_sections(anatomy, assessment, names, order, frequencies, feature_names)
+    sections.append(training_section(anatomy, _data_facts(dataset, assessment), meta or {}))
+    convergence = convergence_section(anatomy)
+    if convergence is not None:
+        sections.append(convergence)
+    shown_title = f"{type(anatomy.classifier).__name__} report" if title is None else title
+    choices = [names[k] for k in order] if "labels" in data else []
+    return page(shown_title, _lead(anatomy, dataset, assessment), sections, data, choices)
+
+
+def save_report(report: str, path: str | os.PathLike[str]) -> Path:
+    """Write a page to a file, whole or not at all.
+
+    Parameters
+    ----------
+    report : str
+        What `model_report` returned.
+    path : str or path-like
+        File to write; it must end in ``.html``.
+
+    Returns
+    -------
+    path : pathlib.Path
+        The file written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from comargin import M3LClassifier
+    >>> from comargin.report import model_report, save_report
+    >>> model = M3LClassifier().fit([[1.0, 0.2], [-1.0, 0.4], [0.3, -1.0]], [[1, 0], [0, 1], [1, 1]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_report(model_report(model), f"{folder}/tagger.html").name
+    'tagger.html'
+    """
+    from ..data._source import AtomicFiles
+
+    target = Path(path)
+    if not isinstance(report, str):
+        raise ValueError(f"report must be the page that model_report returns, got a {type(report).__name__}")
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"path must end in .html, got {target.name!r}")
+    with AtomicFiles() as files:
+        files.open(target).write(report)
+    return target
+
+
+def _rows_of(dataset: Any) -> tuple[Any, Any]:
+    if hasattr(dataset, "X") and hasattr(dataset, "Y"):
+        return dataset.X, dataset.Y
+    if isinstance(dataset, tuple) and len(dataset) == 2:
+        return dataset
+    raise ValueError(f"dataset must be a Dataset, a pair (X, Y) or None, got a {type(dataset).__name__}")
+
+
+def _label_names(anatomy: Anatomy, rows: tuple[Any, Any] | None, given: Sequence[str] | None) -> tuple[str, ...]:
+    """One distinct name per label, checked as those of a label graph are."""
+    if rows is not None:
+        n_samples, n_labels = check_indicator(rows[1], "dataset.Y").shape
+        if n_samples == 0 or n_labels == 0:
+            raise ValueError("dataset must have at least one row and one label")
+    else:
+        weights = linear_weights(anatomy.classifier)
+        n_labels = len(anatomy.classifier.classes_) if weights is None else len(weights)
+    return LabelGraph(sp.csr_array((n_labels, n_labels)), () if given is None else tuple(given)).label_names
+
+
+def _data_sections(
+    anatomy: Anatomy,
+    assessment: Assessment | None,
+    names: tuple[str, ...],
+    order: np.ndarray,
+    frequencies: np.ndarray | None,
+    given_features: Sequence[str] | None,
+) -> tuple[list[Section], dict[str, Any]]:
+    """Sections about measures, labels and features, and what the script of the page needs for them."""
+    sections: list[Section] = []
+    data: dict[str, Any] = {"first": None, "signs": [BLUE, VERMILLION]}
+    weights = linear_weights(anatomy.classifier)
+    if weights is not None and len(weights) != len(names):
+        weights = None  # of something else than the labels, e.g. of attributes behind classes
+    features = [] if weights is None else names_of_features(anatomy, given_features, weights.shape[1])
+    pairs = [] if assessment is None else confused_pairs(assessment.Y, assessment.Y_pred, _MOST_PAIRS)
+    place = {int(k): position for position, k in enumerate(order)}
+    if assessment is not None:
+        sections.append(summary_section(assessment))
+    graph, source = _graph_of(anatomy, assessment, names)
+    if graph is not None:
+        section, data["graph"] = graph_section(graph, strongest_part(graph), frequencies, source, place)
+        sections.append(section)
+    if assessment is not None:
+        sections.append(labels_section(assessment, order))
+        section, data["labels"], data["first"] = one_label_section(assessment, names, order, pairs, weights, features)
+        sections.append(section)
+        if pairs:
+            sections.append(pairs_section(pairs, names, place))
+    if weights is not None:
+        sections.append(features_section(weights, features, names, order))
+    if assessment is not None and assessment.scores is not None:
+        sections.append(scores_section(assessment))
+    return sections, data
+
+
+def _graph_of(anatomy: Anatomy, assessment: Assessment | None, names: tuple[str, ...]) -> tuple[LabelGraph | None, str]:
+    """The graph the model learned or used, else the correlations of the labels of the rows."""
+    learned = anatomy.first("label_graph_")
+    if learned is not None and learned.n_labels == len(names) and len(learned.edge_weights):
+        return LabelGraph(learned.weights, names), "The graph of the model."
+    if assessment is None or len(names) < 2:
+        return None, ""
+    if len(names) > _MOST_LABELS:  # correlations of all pairs would not fit into memory
+        return cosine_affinity(assessment.Y, label_names=names), "Cosines between the true labels of these rows."
+    return smoothed_correlation(assessment.Y, label_names=names), "Correlations of the true labels of these rows."
+
+
+def _lead(anatomy: Anatomy, dataset: Any, assessment: Assessment | None) -> str:
+    chain = " > ".join(type(layer).__name__ for layer in anatomy.layers)
+    if assessment is None:
+        about = "without labelled rows: what the model itself tells"
+    else:
+        n_rows, n_labels = assessment.Y.shape
+        name = getattr(dataset, "name", "")
+        about = f"on {count(n_rows, 'row')} with {count(n_labels, 'label')}{f' of {name}' if name else ''}"
+    return f'<p class="lead">{escaped(chain)}, {escaped(about)}.</p>'
+
+
+def _data_facts(dataset: Any, assessment: Assessment | None) -> list[tuple[str, str]]:
+    if assessment is None:
+        return []
+    Y = assessment.Y
+    per_row = np.diff(Y.indptr)
+    pairs = [("name", str(dataset.name))] if getattr(dataset, "name", "") else []
+    pairs += [
+        ("rows", str(Y.shape[0])),
+        ("labels", str(Y.shape[1])),
+        ("labels per row", number(per_row.mean())),
+        ("labels per row, predicted", number(np.diff(assessment.Y_pred.indptr).mean())),
+        ("rows without a label", str(int(np.count_nonzero(per_row == 0)))),
+    ]
+    return pairs
