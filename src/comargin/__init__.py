@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import data, graphs, inference, metrics, model_selection, report, thresholds
+    from . import comparison, data, graphs, inference, metrics, model_selection, report, thresholds
     from .estimators import (
         CGMClassifier,
         LSG21Classifier,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         warmup,
     )
 
-_SUBMODULES = ("data", "graphs", "inference", "metrics", "model_selection", "report", "thresholds")
+_SUBMODULES = ("comparison", "data", "graphs", "inference", "metrics", "model_selection", "report", "thresholds")
 _ATTRIBUTES = dict.fromkeys(
     (
         "CGMClassifier",
@@ -64,6 +64,7 @@ __all__ = [
     "StructuredSVMClassifier",
     "TuneResult",
     "ZeroShotClassifier",
+    "comparison",
     "data",
     "graphs",
     "inference",

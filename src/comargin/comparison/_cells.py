@@ -1,0 +1,244 @@
+"""One cell of a comparison: a model, tuned and fitted on the training part of one split, measured on its test part."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from ..estimators import tune
+from ..metrics import evaluate, scores_of
+from ..thresholds import ThresholdClassifierCV
+from ._identity import described, hash_of
+from ._models import ComparedModel
+from ._results import Record
+
+_LONGEST_TEXT = 500  # of an error or a warning in the results file
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is done in every training part, the same for all models.
+
+    Attributes
+    ----------
+    tune : bool
+        Whether the grids are searched.
+    criterion : str
+        What parameters are chosen by.
+    inner_folds : int
+        Folds of a training part, for parameters and for cuts.
+    thresholds : str or None
+        Rule of the cuts; None leaves every model its own.
+    """
+
+    tune: bool
+    criterion: str
+    inner_folds: int
+    thresholds: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """All that a worker needs to fill one row of the results file.
+
+    Attributes
+    ----------
+    identity : dict
+        Columns that say which cell it is.
+    X, Y : array-like
+        All rows of the data set.
+    train, test : ndarray of int
+        Rows of the split.
+    model : ComparedModel
+        What is fitted.
+    settings : Settings
+        What is done with it.
+    seed : int
+        Of folds, of estimators.
+    measures : tuple of str
+        What is measured.
+    """
+
+    identity: Record
+    X: Any
+    Y: NDArray[np.int64]
+    train: NDArray[np.intp]
+    test: NDArray[np.intp]
+    model: ComparedModel
+    settings: Settings
+    seed: int
+    measures: tuple[str, ...]
+
+
+def definition_of(model: ComparedModel, settings: Settings, data: str, protocol: str, random_state: int) -> str:
+    """Hash of all that the results of a model on a data set follow from."""
+    grid = [[name, described(values, f"models: {model.name!r}: grid of {name}")] for name, values in model.grid]
+    learned = [
+        grid if settings.tune else [],
+        [settings.criterion, settings.inner_folds] if settings.tune and grid else [],
+        [settings.thresholds, settings.inner_folds] if model.learn_cuts and settings.thresholds else [],
+        model.prepare,
+    ]
+    return hash_of([described(model.estimator, f"models: {model.name!r}"), learned, data, protocol, random_state])
+
+
+def seed_of(random_state: int, split: int) -> int:
+    """Seed of a split, the same for all models."""
+    return int(np.random.SeedSequence([random_state, split]).generate_state(1)[0])
+
+
+def unmeasured(cell: Cell, error: str = "") -> Record:
+    """The row of a cell before it is run, or when its process did not survive."""
+    return {
+        **cell.identity,
+        "n_train": len(cell.train),
+        "n_test": len(cell.test),
+        **dict.fromkeys(("tune_seconds", "fit_seconds", "predict_seconds")),
+        "parameters": "",
+        "warnings": "",
+        "error": _one_line(error),
+        "versions": versions(),
+        **dict.fromkeys(cell.measures),
+    }
+
+
+def run_cell(cell: Cell) -> Record:
+    """Fill one row of the results file; an error of the model is part of the row.
+
+    Parameters
+    ----------
+    cell : Cell
+        What to do.
+
+    Returns
+    -------
+    dict
+        All columns. Seconds are those of one thread: BLAS too is held to one, so that neither they nor the last digits
+        of the measures depend on what else runs.
+    """
+    record = unmeasured(cell)
+    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        # Rare labels are missing in some training parts; a single label is a column.
+        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        warnings.simplefilter("ignore", DataConversionWarning)
+        try:
+            record |= _measured(cell)
+        except Exception as error:  # whatever a model raises is its result here, and the other cells go on
+            record["error"] = _one_line(f"{type(error).__name__}: {error}")
+    texts = dict.fromkeys(f"{warning.category.__name__}: {warning.message}" for warning in caught)
+    record["warnings"] = _one_line("; ".join(texts))
+    return record
+
+
+def _measured(cell: Cell) -> Record:
+    X_train, X_test = _rows(cell.X, cell.train), _rows(cell.X, cell.test)
+    Y_train, Y_test = cell.Y[cell.train], cell.Y[cell.test]
+    start = time.perf_counter()
+    estimator, chosen = _tuned(cell.model, cell.settings, X_train, Y_train, cell.seed)
+    tuned = time.perf_counter()
+    if cell.model.learn_cuts and cell.settings.thresholds is not None:
+        folds = cell.settings.inner_folds
+        estimator = ThresholdClassifierCV(estimator, rule=cell.settings.thresholds, cv=folds, random_state=cell.seed)
+    estimator.fit(X_train, Y_train)
+    fitted = time.perf_counter()
+    predicted = estimator.predict(X_test)
+    done = time.perf_counter()
+    if predicted.ndim == 1:  # many estimators return one label as a vector
+        predicted = predicted[:, None]
+    # A rule changes no score, but hides the classes that a list of probabilities is read by.
+    scorer = estimator.estimator_ if isinstance(estimator, ThresholdClassifierCV) else estimator
+    scores = None
+    if hasattr(scorer, "decision_function") or hasattr(scorer, "predict_proba"):
+        scores = scores_of(scorer, X_test, n_labels=Y_test.shape[1])
+    values = evaluate(Y_test, scores, predicted, k=depths_of(cell.measures))
+    return {
+        "tune_seconds": tuned - start,
+        "fit_seconds": fitted - tuned,
+        "predict_seconds": done - fitted,
+        "parameters": json.dumps(chosen),
+        **{name: float(values[name]) if name in values else None for name in cell.measures},
+    }
+
+
+def _tuned(
+    model: ComparedModel, settings: Settings, X: Any, Y: NDArray[np.int64], seed: int
+) -> tuple[Any, dict[str, Any]]:
+    """The estimator with the parameters that are best on inner folds, not fitted, and these parameters."""
+    steps = _preparation(X) if model.prepare else []
+    learner = clone(model.estimator)
+    estimator = Pipeline([*steps, ("model", learner)]) if steps else learner
+    unseeded = {
+        name: seed
+        for name, value in estimator.get_params(deep=True).items()
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    }
+    estimator.set_params(**unseeded)
+    if not (settings.tune and model.grid):
+        return estimator, {}
+    features = X
+    if steps and any(hasattr(values, "of") for _, values in model.grid):
+        features = Pipeline(steps).fit_transform(X)
+    prefix = "model__" if steps else ""
+    grid = [(prefix + name, values.of(features) if hasattr(values, "of") else values) for name, values in model.grid]
+    found = tune(
+        estimator,
+        X,
+        Y,
+        grid,
+        criterion=settings.criterion,
+        cv=settings.inner_folds,
+        random_state=seed,
+        refit=False,
+    )
+    estimator = clone(estimator).set_params(**found.best_params)
+    return estimator, {name.removeprefix(prefix): _plain(value) for name, value in found.best_params.items()}
+
+
+def _preparation(X: Any) -> list[tuple[str, Any]]:
+    if isinstance(X, list):
+        return [("tfidf", TfidfVectorizer(sublinear_tf=True))]
+    return [] if sp.issparse(X) else [("scale", StandardScaler())]
+
+
+def depths_of(measures: Sequence[str]) -> list[int]:
+    """The k of the measures at k."""
+    return sorted({int(name.rpartition("_")[2]) for name in measures if "_at_" in name})
+
+
+def _rows(X: Any, rows: NDArray[np.intp]) -> Any:
+    return [X[i] for i in rows] if isinstance(X, list) else X[rows]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON takes."""
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 3]}..."
+
+
+@cache
+def versions() -> str:
+    """Versions of everything that may change a result."""
+    packages = ("comargin", "numpy", "scipy", "scikit-learn", "numba")
+    return ", ".join([f"python {platform.python_version()}", *(f"{name} {version(name)}" for name in packages)])

@@ -1,0 +1,320 @@
+"""Run all cells of a comparison, in processes, and keep what is finished."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+
+from .._indicator import check_indicator
+from ..data import Dataset, load
+from ..estimators._tune_input import DEFAULT_CRITERION, checked_criterion
+from ..metrics import scorers
+from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
+from ..thresholds._classifier import RULES
+from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
+from ._comparison import DEFAULT_MEASURES, Comparison
+from ._identity import fingerprint, hash_of
+from ._models import ComparedModel, check_names, checked_models
+from ._results import Record, ResultsFile
+
+_DEFAULT_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class CellDone:
+    """What a callback is told.
+
+    Attributes
+    ----------
+    cell : dict
+        The row of the results file.
+    done, total : int
+        Cells that are finished, this one included, and all cells.
+    kept : bool
+        Whether it was finished by an earlier run.
+    """
+
+    cell: Record
+    done: int
+    total: int
+    kept: bool
+
+
+def compare(
+    datasets: Any,
+    models: Any,
+    *,
+    folds: int | None = None,
+    repeats: int | None = None,
+    test_size: float = 0.5,
+    measures: Sequence[str] = DEFAULT_MEASURES,
+    tune: bool = True,
+    criterion: str = DEFAULT_CRITERION,
+    inner_folds: int = 3,
+    thresholds: str | None = "per-label",
+    n_jobs: int = 1,
+    results: str | os.PathLike[str] | None = None,
+    retry_failed: bool = False,
+    random_state: int = 0,
+    callback: Callable[[CellDone], object] | None = None,
+) -> Comparison:
+    """Compare models on data sets by cross-validation or repeated hold-out, with everything chosen inside.
+
+    Every model sees the same splits. In each training part its parameters are searched on inner folds, its cuts are
+    learned on inner folds, and it is fitted; the test part is only measured. scikit-learn's models are treated as ours
+    are.
+
+    Parameters
+    ----------
+    datasets : str, Dataset, or sequence of these
+        Names for `comargin.data.load`, or data sets, with distinct names.
+    models : str, ComparedModel, (str, estimator), or sequence of these
+        Names of `model_names`; or models with a grid of their own; or estimators that are fitted as they are.
+    folds : int or None, default=None
+        k-fold cross-validation with `MultilabelStratifiedKFold`. Five folds if ``repeats`` is None too.
+    repeats : int or None, default=None
+        Instead of folds, so many random splits by `MultilabelStratifiedShuffleSplit`.
+    test_size : float, default=0.5
+        Share of the rows to test with ``repeats``.
+    measures : sequence of str
+        What tables show; names of `comargin.metrics.evaluate`. All of its measures are recorded whatever is named here.
+    tune : bool, default=True
+        Search the grids; False fits every model with its default parameters.
+    criterion : str, default="ranking+hamming"
+        What parameters are chosen by; see `comargin.tune`.
+    inner_folds : int, default=3
+        Folds of each training part, for parameters and for cuts.
+    thresholds : str or None, default="per-label"
+        Rule of `comargin.thresholds.ThresholdClassifierCV` for the models that cut scores; None leaves them their
+        natural cuts. Rules aim at F1: for Hamming loss and subset accuracy None is fairer.
+    n_jobs : int, default=1
+        Processes. The results, seconds aside, are the same for any number.
+    results : path or None, default=None
+        A .csv or .parquet file with one row per cell, written as cells finish. Cells that are in it already are not
+        run again if they have the same data, model, grid, settings and seed.
+    retry_failed : bool, default=False
+        Whether cells that ended with an error in an earlier run are run again.
+    random_state : int, default=0
+        Seed of splits, inner folds and estimators.
+    callback : callable or None, default=None
+        Called with a `CellDone` after every cell.
+
+    Returns
+    -------
+    Comparison
+        All cells, tables and tests. Cells that failed have an ``error``.
+
+    Notes
+    -----
+    A results file may hold cells of several definitions; a comparison consists of those of its own. Code is no part of
+    a definition: versions are recorded beside every cell, and the comparison says when they differ.
+
+    Examples
+    --------
+    >>> from comargin.comparison import compare
+    >>> from comargin.data import make_correlated
+    >>> data = make_correlated(80, n_features=5, n_labels=3, seed=0)
+    >>> found = compare(data, ["ovr", "knn"], folds=2, measures=["micro_f1"], tune=False)
+    >>> len(found.cells), found.failed
+    (4, [])
+    >>> found.table("micro_f1").mean.shape
+    (1, 2)
+    """
+    compared = checked_models(models)
+    chosen = _checked_measures(measures)
+    protocol = _checked_protocol(folds, repeats, test_size)
+    _check_integer("random_state", random_state, 0)
+    _check_integer("inner_folds", inner_folds, 2)
+    _check_flag("tune", tune)
+    _check_flag("retry_failed", retry_failed)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}")
+    if thresholds is not None and thresholds not in RULES:
+        raise ValueError(f"thresholds must be None or one of {', '.join(map(repr, RULES))}; got {thresholds!r}")
+    if not isinstance(criterion, str):
+        raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
+    checked_criterion(criterion, np.zeros((1, 2)))  # here, not in every cell
+    settings = Settings(bool(tune), criterion, int(inner_folds), thresholds)
+    loaded = _checked_datasets(datasets)
+
+    recorded = tuple(dict.fromkeys([*scorers, *chosen]))
+    file = None if results is None else ResultsFile(results, recorded)
+    if file is not None:
+        recorded = file.measures
+    finished = {} if file is None else {record["cell"]: record for record in file.records}
+    cells = list(_cells(loaded, compared, settings, protocol, int(random_state), recorded, file is not None))
+    found: dict[str, Record] = {}
+    todo: list[Cell] = []
+    for cell in cells:
+        record = finished.get(cell.identity["cell"])
+        if record is None or (record["error"] and retry_failed):
+            todo.append(cell)
+        else:
+            found[record["cell"]] = record
+            if callback is not None:
+                callback(CellDone(record, len(found), len(cells), kept=True))
+    with closing(_run(todo, int(n_jobs))) as records:
+        for record in records:
+            if file is not None:
+                file.append(record)
+            found[record["cell"]] = record
+            if callback is not None:
+                callback(CellDone(record, len(found), len(cells), kept=False))
+    names = tuple(data.name for data in loaded)
+    in_order = [found[cell.identity["cell"]] for cell in cells]
+    return Comparison(in_order, names, tuple(model.name for model in compared), chosen)
+
+
+@dataclass(frozen=True)
+class _Protocol:
+    """How rows are split; ``text`` says it in the results file."""
+
+    text: str
+    n_splits: int
+    test_size: float | None
+
+    def splits(self, Y: Any, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        if self.test_size is None:
+            splitter: Any = MultilabelStratifiedKFold(self.n_splits, shuffle=True, random_state=random_state)
+        else:
+            splitter = MultilabelStratifiedShuffleSplit(
+                self.n_splits, test_size=self.test_size, random_state=random_state
+            )
+        return list(splitter.split(Y, Y))
+
+
+def _cells(
+    datasets: list[Dataset],
+    models: list[ComparedModel],
+    settings: Settings,
+    protocol: _Protocol,
+    random_state: int,
+    measures: tuple[str, ...],
+    is_recorded: bool,
+) -> Iterator[Cell]:
+    """All cells: data set by data set, split by split, model by model."""
+    for dataset in datasets:
+        # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
+        Y = check_indicator(dataset.Y, f"datasets: Y of {dataset.name!r}").toarray().astype(np.int64)
+        data = fingerprint(dataset.X, Y)
+        definitions = [
+            # Without a file nothing outlives this call, and names are enough.
+            definition_of(model, settings, data, protocol.text, random_state) if is_recorded else model.name
+            for model in models
+        ]
+        for split, (train, test) in enumerate(protocol.splits(Y, random_state)):
+            for model, definition in zip(models, definitions, strict=True):
+                identity = {
+                    "cell": hash_of([dataset.name, model.name, definition, split]),
+                    "dataset": dataset.name,
+                    "model": model.name,
+                    "split": split,
+                    "protocol": protocol.text,
+                    "seed": random_state,
+                    "data": data,
+                    "definition": definition,
+                }
+                seed = seed_of(random_state, split)
+                yield Cell(identity, dataset.X, Y, train, test, model, settings, seed, measures)
+
+
+def _run(cells: list[Cell], n_jobs: int) -> Generator[Record, None, None]:
+    """Rows of the cells, as they are finished."""
+    if n_jobs == 1:
+        yield from map(run_cell, cells)
+        return
+    waiting = {cell.identity["cell"]: cell for cell in cells}
+    while waiting:
+        try:
+            with _processes(list(waiting.values()), n_jobs) as records:
+                for record in records:
+                    del waiting[record["cell"]]
+                    yield record
+        except BrokenProcessPool:
+            # A process was ended from outside (for its memory, as a rule), and the pool with it. The cell it was at is
+            # one of the next: alone, either it has room enough or it is found out.
+            for cell in list(waiting.values())[: 2 * effective_n_jobs(n_jobs)]:
+                del waiting[cell.identity["cell"]]
+                yield _alone(cell)
+
+
+@contextmanager
+def _processes(cells: list[Cell], n_jobs: int) -> Iterator[Iterator[Record]]:
+    """Rows as they are finished; when the block ends early, cells that are at work or waiting are dropped."""
+    parallel = Parallel(n_jobs=n_jobs, backend="loky", batch_size=1, return_as="generator_unordered")
+    records = parallel(delayed(run_cell)(cell) for cell in cells)
+    try:
+        yield records
+    finally:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"\d+ tasks which", UserWarning)
+            records.close()
+
+
+def _alone(cell: Cell) -> Record:
+    try:
+        with _processes([cell], 2) as records:  # one job would run in this process
+            (record,) = records
+            return record
+    except BrokenProcessPool as error:
+        return unmeasured(cell, f"{type(error).__name__}: {error}")
+
+
+def _checked_datasets(datasets: Any) -> list[Dataset]:
+    if isinstance(datasets, str | Dataset):
+        datasets = [datasets]
+    if not isinstance(datasets, Iterable):
+        raise ValueError(f"datasets must be names or Datasets, got {datasets!r}")
+    loaded = []
+    for dataset in datasets:
+        if not isinstance(dataset, str | Dataset):
+            raise ValueError(f"datasets must hold names or Datasets, got a {type(dataset).__name__}")
+        loaded.append(load(dataset) if isinstance(dataset, str) else dataset)
+    names = [dataset.name for dataset in loaded]
+    check_names(names, "datasets")
+    return loaded
+
+
+def _checked_measures(measures: Any) -> tuple[str, ...]:
+    names = (measures,) if isinstance(measures, str) else tuple(measures)
+    if not names:
+        raise ValueError("measures must name at least one measure")
+    for name in names:
+        try:
+            scorers[name]
+        except KeyError as error:
+            raise ValueError(f"measures: {error.args[0]}") from None
+    return tuple(dict.fromkeys(names))
+
+
+def _checked_protocol(folds: Any, repeats: Any, test_size: Any) -> _Protocol:
+    if folds is not None and repeats is not None:
+        raise ValueError(f"folds and repeats exclude each other, got folds={folds!r} and repeats={repeats!r}")
+    if repeats is None:
+        n_folds = _DEFAULT_FOLDS if folds is None else folds
+        _check_integer("folds", n_folds, 2)
+        return _Protocol(f"{n_folds} folds", int(n_folds), None)
+    _check_integer("repeats", repeats, 1)
+    if isinstance(test_size, bool) or not isinstance(test_size, Real) or not 0.0 < float(test_size) < 1.0:
+        raise ValueError(f"test_size must be a share of the rows between 0 and 1, got {test_size!r}")
+    # Not the number of repeats: the first splits of a longer run are those of a shorter one.
+    return _Protocol(f"hold-out of {float(test_size)!r}", int(repeats), float(test_size))
+
+
+def _check_integer(name: str, value: Any, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
+
+
+def _check_flag(name: str, value: Any) -> None:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")

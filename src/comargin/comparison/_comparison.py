@@ -1,0 +1,430 @@
+"""What `compare` returns: all cells, and what they say about the models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..metrics import higher_is_better
+from ._blocks import Blocks, make_blocks, summary_of
+from ._diagram import diagram_figure, diagram_text
+from ._models import nearest
+from ._results import FIXED, Record, read_results
+from ._statistics import (
+    CriticalDifference,
+    FloatArray,
+    FriedmanTest,
+    PairTest,
+    critical_difference,
+    friedman_test,
+    wilcoxon_tests,
+)
+from ._tables import MeasureTable, Style, column_tables
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+
+DEFAULT_MEASURES = (
+    "hamming_loss",
+    "subset_accuracy",
+    "micro_f1",
+    "macro_f1",
+    "ranking_loss",
+    "average_precision",
+)
+SECONDS = ("tune_seconds", "fit_seconds", "predict_seconds")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Models measured on the same splits of the same data sets.
+
+    Attributes
+    ----------
+    cells : list of dict
+        One for each data set, split and model, in this order: the rows of the results file.
+        ``pandas.DataFrame(comparison.cells)`` makes a table of it.
+    datasets, models : tuple of str
+        What was compared, in the order given.
+    measures : tuple of str
+        What tables and texts show; every measure that was recorded can be asked for.
+
+    Examples
+    --------
+    >>> from comargin.comparison import compare
+    >>> from comargin.data import make_correlated
+    >>> data = [make_correlated(60, n_features=4, n_labels=3, seed=seed) for seed in (0, 1)]
+    >>> from dataclasses import replace
+    >>> data = [replace(one, name=f"toy {k}") for k, one in enumerate(data)]
+    >>> found = compare(data, ["ovr", "knn"], folds=2, measures=["micro_f1"], tune=False)
+    >>> found.table("micro_f1").datasets
+    ('toy 0', 'toy 1')
+    >>> sorted(found.ranks("micro_f1")) == ["knn", "ovr"]
+    True
+    """
+
+    cells: list[Record]
+    datasets: tuple[str, ...]
+    models: tuple[str, ...]
+    measures: tuple[str, ...]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str], measures: Sequence[str] | None = None) -> Comparison:
+        """Read the cells of a results file, finished or not.
+
+        Parameters
+        ----------
+        path : path
+            A file that `compare` wrote. It must hold one definition of every model, and the same splits for all.
+        measures : sequence of str or None, default=None
+            What tables show; None means the usual ones.
+
+        Returns
+        -------
+        Comparison
+            Of all cells in the file, data sets and models by name; of a cell that was run again, the last row.
+        """
+        recorded, records = read_results(path)
+        latest = {record["cell"]: record for record in records}
+        if not latest:
+            raise ValueError(f"results: {path} holds no finished cell")
+        cells = list(latest.values())
+        for column, same_for, what in (
+            ("data", ("dataset",), "versions of the data set"),
+            ("protocol", ("dataset",), "ways to split the data set"),
+            ("seed", ("dataset",), "seeds for the data set"),
+            ("definition", ("dataset", "model"), "definitions (parameters, grids or settings) of"),
+        ):
+            _check_one(cells, column, same_for, what, path)
+        chosen = tuple(measures) if measures is not None else tuple(m for m in DEFAULT_MEASURES if m in recorded)
+        # Not in the order of the file, in which processes finished: that would be another one in every run.
+        datasets, models = (tuple(sorted({cell[name] for cell in cells})) for name in ("dataset", "model"))
+        order = sorted(cells, key=lambda c: (datasets.index(c["dataset"]), c["split"], models.index(c["model"])))
+        return cls(order, datasets, models, chosen)
+
+    @property
+    def failed(self) -> list[Record]:
+        """Cells that ended with an error."""
+        return [cell for cell in self.cells if cell["error"]]
+
+    def values(self, measure: str) -> FloatArray:
+        """One measure of all cells.
+
+        Parameters
+        ----------
+        measure : str
+            A measure that was recorded, or "tune_seconds", "fit_seconds" or "predict_seconds".
+
+        Returns
+        -------
+        ndarray of shape (n_datasets, n_models, n_splits)
+            nan where a cell failed or is missing, or the measure is not defined.
+        """
+        self._check_measure(measure)
+        n_splits = 1 + max(cell["split"] for cell in self.cells)
+        found = np.full((len(self.datasets), len(self.models), n_splits), np.nan)
+        rows = {name: k for k, name in enumerate(self.datasets)}
+        columns = {name: k for k, name in enumerate(self.models)}
+        for cell in self.cells:
+            if cell[measure] is not None:
+                found[rows[cell["dataset"]], columns[cell["model"]], cell["split"]] = cell[measure]
+        return found
+
+    def table(self, measure: str) -> MeasureTable:
+        """Mean and standard deviation over the splits.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+
+        Returns
+        -------
+        MeasureTable
+            For every data set and model; with the average ranks of the models.
+        """
+        values = self.values(measure)
+        counts = np.isfinite(values).sum(axis=2)
+        known = np.where(np.isfinite(values), values, 0.0)
+        mean = np.where(counts > 0, known.sum(axis=2) / np.maximum(counts, 1), np.nan)
+        squares = np.where(np.isfinite(values), values - mean[:, :, None], 0.0) ** 2
+        deviation = np.where(counts > 1, np.sqrt(squares.sum(axis=2) / np.maximum(counts - 1, 1)), np.nan)
+        # Where no model has a value, the measure is not defined on that split.
+        n_defined = np.isfinite(values).any(axis=1).sum(axis=1)
+        ranks = self.ranks(measure)
+        return MeasureTable(
+            measure,
+            _higher(measure),
+            self.datasets,
+            self.models,
+            mean,
+            deviation,
+            counts,
+            counts == n_defined[:, None],
+            np.array([ranks.get(name, np.nan) for name in self.models]),
+        )
+
+    def blocks(self, measure: str) -> Blocks:
+        """What ranks and tests of a measure are computed from.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+
+        Returns
+        -------
+        Blocks
+            Data sets on which every model has all its splits; with one data set, splits on which every model has a
+            value. A model that has none at all is left out first.
+        """
+        return make_blocks(self.values(measure), self.datasets, self.models, _higher(measure))
+
+    def ranks(self, measure: str) -> dict[str, float]:
+        """Average ranks, 1 is the best, ties averaged.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+
+        Returns
+        -------
+        dict of str to float
+            By model; over data sets, or over splits when there is one data set. Empty without a common block.
+        """
+        blocks = self.blocks(measure)
+        if not blocks.names:
+            return {}
+        return dict(zip(blocks.models, blocks.ranks.mean(axis=0).tolist(), strict=True))
+
+    def friedman(self, measure: str) -> FriedmanTest:
+        """Friedman's test whether the models differ at all.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+
+        Returns
+        -------
+        FriedmanTest
+            Needs at least three models and two blocks.
+        """
+        return friedman_test(self._blocks_of_test(measure).values)
+
+    def wilcoxon(self, measure: str) -> list[PairTest]:
+        """Wilcoxon's signed-rank tests of all pairs.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+
+        Returns
+        -------
+        list of PairTest
+            With p-values for themselves, and corrected for all pairs.
+        """
+        blocks = self._blocks_of_test(measure)
+        return wilcoxon_tests(blocks.values, blocks.models, blocks.higher_is_better)
+
+    def critical_difference(self, measure: str, alpha: float = 0.05) -> CriticalDifference:
+        """Nemenyi's test of all pairs by their average ranks.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+        alpha : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        CriticalDifference
+            Average ranks, and by how much two of them must differ.
+        """
+        blocks = self._blocks_of_test(measure)
+        return critical_difference(blocks.ranks, blocks.models, alpha)
+
+    def critical_difference_figure(self, measure: str, alpha: float = 0.05) -> Figure:
+        """The critical-difference diagram of Demsar (2006).
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+        alpha : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        plotly.graph_objects.Figure
+            For `comargin.report.save_figure`.
+        """
+        found = self.critical_difference(measure, alpha)
+        return diagram_figure(found, measure, self._over(measure))
+
+    def critical_difference_text(self, measure: str, alpha: float = 0.05) -> str:
+        """The same diagram as lines of text.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+        alpha : float, default=0.05
+            Level of the test.
+
+        Returns
+        -------
+        str
+            A line per model, the best first; models that are joined by a column of bars are not told apart.
+        """
+        return diagram_text(self.critical_difference(measure, alpha), measure, self._over(measure))
+
+    def summary(self, measure: str, alpha: float = 0.05) -> str:
+        """What the tests say about a measure, in sentences.
+
+        Parameters
+        ----------
+        measure : str
+            As for `values`.
+        alpha : float, default=0.05
+            Level of the tests.
+
+        Returns
+        -------
+        str
+            Average ranks, Friedman's test, Nemenyi's critical difference, the pairs that differ by Wilcoxon's test
+            after Holm's correction; what was left out, and the caveat when all blocks are of one data set.
+        """
+        blocks = self.blocks(measure)
+        return f"{summary_of(blocks, alpha)} {blocks.caveat}".strip()
+
+    def notes(self) -> list[str]:
+        """What a reader of the tables should know about the cells.
+
+        Returns
+        -------
+        list of str
+            Failures, missing cells, warnings, and versions that differ.
+        """
+        found = []
+        for cell in self.failed:
+            found.append(f"{cell['model']} failed on {cell['dataset']}, split {cell['split']}: {cell['error']}")
+        splits = {name: {c["split"] for c in self.cells if c["dataset"] == name} for name in self.datasets}
+        missing = sum(len(splits[name]) for name in self.datasets) * len(self.models) - len(self.cells)
+        if missing:
+            found.append(f"{missing} cells are missing.")
+        warned = [cell for cell in self.cells if cell["warnings"]]
+        if warned:
+            models = ", ".join(dict.fromkeys(cell["model"] for cell in warned))
+            found.append(f"{len(warned)} cells ended with warnings ({models}); see the column warnings.")
+        versions = list(dict.fromkeys(cell["versions"] for cell in self.cells))
+        if len(versions) > 1:
+            found.append(f"Cells were made with different versions: {'; '.join(versions)}.")
+        return found
+
+    def to_text(self, measures: Sequence[str] | None = None, *, digits: int = 3) -> str:
+        """Tables, tests and notes for a terminal.
+
+        Parameters
+        ----------
+        measures : sequence of str or None, default=None
+            What to show; None means ``measures``.
+        digits : int, default=3
+            Decimals.
+
+        Returns
+        -------
+        str
+            A star marks the best of each column, a question mark a mean over fewer splits than others have.
+        """
+        return self._document(Style.TEXT, measures, digits)
+
+    def to_markdown(self, measures: Sequence[str] | None = None, *, digits: int = 3) -> str:
+        """Tables, tests and notes in Markdown.
+
+        Parameters
+        ----------
+        measures : sequence of str or None, default=None
+            What to show; None means ``measures``.
+        digits : int, default=3
+            Decimals.
+
+        Returns
+        -------
+        str
+            The best of each column in bold.
+        """
+        return self._document(Style.MARKDOWN, measures, digits)
+
+    def to_latex(self, measures: Sequence[str] | None = None, *, digits: int = 3) -> str:
+        """Tables in LaTeX, tests and notes as comments.
+
+        Parameters
+        ----------
+        measures : sequence of str or None, default=None
+            What to show; None means ``measures``.
+        digits : int, default=3
+            Decimals.
+
+        Returns
+        -------
+        str
+            ``table`` environments with booktabs rules, the best of each column in bold.
+        """
+        return self._document(Style.LATEX, measures, digits)
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _document(self, style: Style, measures: Sequence[str] | None, digits: int) -> str:
+        shown = self.measures if measures is None else tuple(measures)
+        parts = column_tables([self.table(name) for name in shown], style, digits, self._protocol())
+        blocks = {name: self.blocks(name) for name in shown}
+        said = [f"{name}: {summary_of(one, 0.05)}" for name, one in blocks.items()]
+        caveats = dict.fromkeys(one.caveat for one in blocks.values() if one.caveat)
+        parts.append(style.listed([*said, *caveats, *self.notes()]))
+        return "\n\n".join(parts) + "\n"
+
+    def _protocol(self) -> str:
+        return ", ".join(dict.fromkeys(cell["protocol"] for cell in self.cells))
+
+    def _over(self, measure: str) -> str:
+        blocks = self.blocks(measure)
+        return blocks.over if len(self.datasets) > 1 else f"splits of {self.datasets[0]}"
+
+    def _blocks_of_test(self, measure: str) -> Blocks:
+        blocks = self.blocks(measure)
+        if not blocks.testable:
+            lacking = f"; left out: {', '.join(blocks.left_out)}" if blocks.left_out else ""
+            raise ValueError(
+                f"measure {measure!r}: tests need at least two models on two {blocks.over}, there are "
+                f"{len(blocks.models)} models on {len(blocks.names)} {blocks.over}{lacking}"
+            )
+        return blocks
+
+    def _check_measure(self, measure: str) -> None:
+        recorded = [*SECONDS, *(name for name in self.cells[0] if name not in FIXED)]
+        if measure not in recorded:
+            raise ValueError(f"measure {measure!r} was not recorded; {nearest(str(measure), recorded)}")
+
+
+def _higher(measure: str) -> bool:
+    return measure not in SECONDS and higher_is_better[measure]
+
+
+def _check_one(cells: list[Record], column: str, same_for: tuple[str, ...], what: str, path: Any) -> None:
+    seen: dict[tuple[str, ...], Any] = {}
+    for cell in cells:
+        key = tuple(cell[name] for name in same_for)
+        if seen.setdefault(key, cell[column]) != cell[column]:
+            raise ValueError(
+                f"results: {path} holds two {what} {' / '.join(key)} (column {column}: {seen[key]!r} and "
+                f"{cell[column]!r}), which are no comparison: call compare() with the one you mean, or use another file"
+            )

@@ -1,0 +1,107 @@
+"""What a cell is: fingerprints of data, texts of estimators, and the hash of both."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import re
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+_HEX = 16  # digits kept of a hash: 64 bits, for some thousand cells
+
+
+def fingerprint(X: Any, Y: Any) -> str:
+    """Hash of features and labels.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or list of str
+        Features or texts.
+    Y : ndarray or sparse matrix
+        Label indicator.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits; equal for equal numbers, whether stored dense or sparse, in whatever integer type.
+
+    Examples
+    --------
+    >>> fingerprint([[1.0, 0.0]], [[1, 0]]) == fingerprint([[1.0, 0.0]], [[True, False]])
+    True
+    """
+    digest = hashlib.sha256()
+    for part in (X, Y):
+        if isinstance(part, list) and part and isinstance(part[0], str):
+            for text in part:
+                data = text.encode("utf-8", "surrogatepass")
+                digest.update(len(data).to_bytes(8, "little") + data)
+            continue
+        matrix = sp.csr_array(part if sp.issparse(part) else np.asarray(part, dtype=np.float64)).astype(np.float64)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        digest.update(np.array(matrix.shape, dtype=np.int64).tobytes())
+        for values, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int64), (matrix.data, np.float64)):
+            digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+    return digest.hexdigest()[:_HEX]
+
+
+def hash_of(description: Any) -> str:
+    """Hash of a description made of lists, texts and numbers."""
+    return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:_HEX]
+
+
+def described(value: Any, where: str) -> Any:
+    """A description of a parameter's value, equal in every process: estimators by class and parameters.
+
+    Parameters
+    ----------
+    value : object
+        The value.
+    where : str
+        What it is, for the error message.
+
+    Returns
+    -------
+    object
+        Lists, texts and numbers; ValueError for a value that cannot be told from another.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, np.generic):
+        return described(value.item(), where)
+    if isinstance(value, int):
+        return value
+    if isinstance(value, float):  # 1.0 and 1 are the same parameter
+        return int(value) if value.is_integer() else value
+    if isinstance(value, list | tuple):
+        return [described(item, f"{where}[{k}]") for k, item in enumerate(value)]
+    if isinstance(value, dict):
+        items = sorted(value.items(), key=lambda item: repr(item[0]))
+        return [[repr(key), described(item, f"{where}[{key!r}]")] for key, item in items]
+    if isinstance(value, np.ndarray) or sp.issparse(value):
+        return ["array", fingerprint(np.atleast_2d(value) if isinstance(value, np.ndarray) else value, [[0]])]
+    if isinstance(value, type) or inspect.isroutine(value):
+        name = f"{value.__module__}.{value.__qualname__}"
+        if "<" in name:  # <lambda>, <locals>
+            raise ValueError(_cannot_tell(where, name))
+        return name
+    kind = f"{type(value).__module__}.{type(value).__qualname__}"
+    if hasattr(value, "get_params"):
+        params = value.get_params(deep=False)
+        return [kind, [[name, described(params[name], f"{where}.{name}")] for name in sorted(params)]]
+    text = repr(value)
+    if re.search(r" at 0x[0-9a-fA-F]+", text):
+        raise ValueError(_cannot_tell(where, text))
+    return [kind, text]
+
+
+def _cannot_tell(where: str, what: str) -> str:
+    return (
+        f"{where} is {what}, which a results file cannot tell from another one: give a named function of a module, an "
+        "object with a repr that says what it is, or results=None"
+    )

@@ -1,0 +1,228 @@
+"""The results file: one row per finished cell, written as soon as it is finished, CSV or Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..data._source import AtomicFiles
+
+Record = dict[str, Any]
+
+# Columns of every file, in order, and how their texts are read; measures follow, all of them floats.
+FIXED: dict[str, type] = {
+    "cell": str,
+    "dataset": str,
+    "model": str,
+    "split": int,
+    "protocol": str,
+    "seed": int,
+    "data": str,
+    "definition": str,
+    "n_train": int,
+    "n_test": int,
+    "tune_seconds": float,
+    "fit_seconds": float,
+    "predict_seconds": float,
+    "parameters": str,
+    "warnings": str,
+    "error": str,
+    "versions": str,
+}
+_TEXTS = frozenset(name for name, kind in FIXED.items() if kind is str)
+SUFFIXES = (".csv", ".parquet")
+
+
+class ResultsFile:
+    """Finished cells on disk. One run at a time may write to a file.
+
+    Parameters
+    ----------
+    path : str or path
+        Ends in .csv or .parquet; made, with its folder, if it is not there. Half a line at the end of a CSV file, left
+        by a run that was killed while it wrote, is removed.
+    measures : sequence of str
+        Measures that the file must have columns for.
+
+    Attributes
+    ----------
+    records : list of dict
+        Its rows, in the order they were written.
+    measures : tuple of str
+        Its measures: those asked for, or those of the file that was there, which must include them.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], measures: Sequence[str]) -> None:
+        self.path = checked_path(path)
+        self.records: list[Record] = []
+        self.measures = tuple(measures)
+        if self.path.exists():
+            self._adopt()
+        if not self.records:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._start()
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one finished cell.
+
+        Parameters
+        ----------
+        record : mapping
+            Values of all columns; None where there is none.
+        """
+        self.records.append({name: record[name] for name in self._columns()})
+        if self.path.suffix == ".parquet":
+            self._rewrite_parquet()
+        else:
+            self._write([self._columns_of(self.records[-1])], os.O_APPEND)
+
+    def _columns(self) -> tuple[str, ...]:
+        return (*FIXED, *self.measures)
+
+    def _columns_of(self, record: Record) -> list[str]:
+        return [_as_text(record[name]) for name in self._columns()]
+
+    def _adopt(self) -> None:
+        """Take over the cells of a file that is there."""
+        wanted = self.measures
+        self.measures, self.records, whole = _read(self.path)
+        if not self.records and not self.measures:  # empty, or killed in its first line
+            self.measures = wanted
+            return
+        missing = [name for name in wanted if name not in self.measures]
+        if missing:
+            raise ValueError(
+                f"results: {self.path} has no column {missing[0]!r}: its cells were made without that measure; give "
+                "another file"
+            )
+        if whole is not None:
+            os.truncate(self.path, whole)
+
+    def _start(self) -> None:
+        if self.path.suffix == ".parquet":
+            self._rewrite_parquet()
+        else:
+            self._write([list(self._columns())], os.O_TRUNC)
+
+    def _write(self, rows: list[list[str]], mode: int) -> None:
+        """Write whole lines in one call, so that a kill leaves at most the last of them in pieces."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(rows)
+        data = memoryview(text.getvalue().encode("utf-8"))
+        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | mode, 0o666)
+        try:
+            while data:
+                data = data[os.write(file, data) :]
+            os.fsync(file)
+        finally:
+            os.close(file)
+
+    def _rewrite_parquet(self) -> None:
+        """Parquet cannot grow: the whole file is replaced, in one step."""
+        pa, pq = _pyarrow()
+        kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
+        schema = pa.schema(
+            [(name, kinds[kind]) for name, kind in FIXED.items()] + [(name, pa.float64()) for name in self.measures]
+        )
+        table = pa.Table.from_pylist(self.records, schema=schema)
+        with AtomicFiles() as files:
+            pq.write_table(table, files.reserve(self.path))
+
+
+def read_results(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], list[Record]]:
+    """Measures and rows of a results file, which is not changed; half a line at its end is left out.
+
+    Parameters
+    ----------
+    path : str or path
+        A file that `compare` wrote.
+
+    Returns
+    -------
+    measures : tuple of str
+        Its measures.
+    records : list of dict
+        Its rows.
+    """
+    file = checked_path(path)
+    if not file.is_file():
+        raise ValueError(f"results: there is no file {file}")
+    measures, records, _ = _read(file)
+    return measures, records
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a results file, if its ending says which kind."""
+    file = Path(path)
+    if file.suffix not in SUFFIXES:
+        raise ValueError(f"results must end in {' or '.join(SUFFIXES)}, got {file.name!r}")
+    if file.is_dir():
+        raise ValueError(f"results: {file} is a folder")
+    return file
+
+
+def _read(path: Path) -> tuple[tuple[str, ...], list[Record], int | None]:
+    """Measures, rows, and for CSV the number of bytes in whole lines."""
+    if path.suffix == ".parquet":
+        pa, pq = _pyarrow()
+        try:
+            table = pq.read_table(path)
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"results: {path} is no Parquet file: {error}") from error
+        return _measures_of(table.column_names, path), table.to_pylist(), None
+    data = path.read_bytes()
+    whole = data.rfind(b"\n") + 1
+    try:
+        lines = data[:whole].decode("utf-8").split("\n")[:-1]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"results: {path} is no UTF-8 text: {error}") from error
+    if not lines:
+        if data and not ",".join(FIXED).startswith(data[:20].decode("utf-8", "replace")):
+            raise ValueError(f"results: {path} is no results file")
+        return (), [], 0
+    rows = list(csv.reader(lines))
+    columns = rows[0]
+    measures = _measures_of(columns, path)
+    records = []
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) != len(columns):
+            raise ValueError(f"results: {path}:{number}: {len(row)} values for {len(columns)} columns")
+        try:
+            records.append({name: _from_text(name, text) for name, text in zip(columns, row, strict=True)})
+        except ValueError as error:
+            raise ValueError(f"results: {path}:{number}: {error}") from error
+    return measures, records, whole
+
+
+def _measures_of(columns: list[str], path: Path) -> tuple[str, ...]:
+    if tuple(columns[: len(FIXED)]) != tuple(FIXED):
+        raise ValueError(
+            f"results: {path} is no results file: its columns begin with {', '.join(columns[:3])}; expected "
+            f"{', '.join(list(FIXED)[:3])}"
+        )
+    return tuple(columns[len(FIXED) :])
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def _from_text(name: str, text: str) -> Any:
+    if name in _TEXTS:
+        return text
+    return None if text == "" else FIXED.get(name, float)(text)
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError("results in Parquet need pyarrow: pip install 'comargin[parquet]'; or name a .csv") from error
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,292 @@
+"""Tests of several models on several data sets: average ranks, Friedman, Nemenyi, Wilcoxon (Demsar, 2006)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Differences of means that rounding alone can make count as none.
+_DIGITS = 12
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FriedmanTest:
+    """Whether the models differ at all.
+
+    Attributes
+    ----------
+    chi2 : float
+        Friedman's statistic, corrected for ties; chi-squared with ``n_models - 1`` degrees of freedom.
+    p_value : float
+        Its p-value.
+    f : float
+        Iman and Davenport's statistic made of it, less conservative; F with ``n_models - 1`` and
+        ``(n_models - 1) (n_blocks - 1)`` degrees of freedom. Infinite when all blocks agree.
+    f_p_value : float
+        Its p-value.
+    n_models, n_blocks : int
+        What was compared, and on how many data sets (or splits).
+    """
+
+    chi2: float
+    p_value: float
+    f: float
+    f_p_value: float
+    n_models: int
+    n_blocks: int
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """Wilcoxon's signed-rank test of two models.
+
+    Attributes
+    ----------
+    first, second : str
+        The models.
+    wins, losses, ties : int
+        Blocks on which the first is better, worse, equal.
+    p_value : float
+        Two-sided; a difference of zero counts half for either side.
+    p_holm : float
+        The same, corrected by Holm's method for all pairs that were tested together.
+    """
+
+    first: str
+    second: str
+    wins: int
+    losses: int
+    ties: int
+    p_value: float
+    p_holm: float
+
+
+@dataclass(frozen=True, eq=False)
+class CriticalDifference:
+    """Average ranks, and by how much two of them must differ (Nemenyi's test).
+
+    Attributes
+    ----------
+    models : tuple of str
+        By average rank, the best first.
+    ranks : ndarray of shape (n_models,)
+        Their average ranks, 1 is the best.
+    difference : float
+        The critical difference.
+    alpha : float
+        Level of the test.
+    n_blocks : int
+        Data sets (or splits) ranked.
+    groups : tuple of (int, int)
+        Longest runs of models, first and last as positions in ``models``, no two of which differ significantly.
+    """
+
+    models: tuple[str, ...]
+    ranks: FloatArray
+    difference: float
+    alpha: float
+    n_blocks: int
+    groups: tuple[tuple[int, int], ...]
+
+
+def rank_models(values: Any, higher_is_better: bool) -> FloatArray:
+    """Rank the models of every block, 1 is the best; equal ones share the mean of their ranks.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_blocks, n_models)
+        One measure, without nan.
+    higher_is_better : bool
+        Which way it points.
+
+    Returns
+    -------
+    ndarray of shape (n_blocks, n_models)
+        Ranks.
+
+    Examples
+    --------
+    >>> rank_models([[0.7, 0.9, 0.7]], higher_is_better=True)
+    array([[2.5, 1. , 2.5]])
+    """
+    from scipy.stats import rankdata
+
+    rounded = np.round(_checked(values), _DIGITS)
+    return np.asarray(rankdata(-rounded if higher_is_better else rounded, axis=1), dtype=np.float64)
+
+
+def friedman_test(values: Any) -> FriedmanTest:
+    """Test whether at least three models differ on several blocks.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_blocks, n_models)
+        One measure, or ranks; its direction does not matter.
+
+    Returns
+    -------
+    FriedmanTest
+        Statistics and p-values.
+
+    Examples
+    --------
+    >>> found = friedman_test([[0.9, 0.8, 0.7], [0.6, 0.5, 0.4], [0.9, 0.5, 0.7]])  # ranks 1 2 3, 1 2 3, 1 3 2
+    >>> round(found.chi2, 6), round(found.p_value, 6)
+    (4.666667, 0.096972)
+    """
+    from scipy.stats import chi2 as chi2_distribution
+    from scipy.stats import f as f_distribution
+    from scipy.stats import friedmanchisquare
+
+    table = np.round(_checked(values), _DIGITS)
+    n_blocks, n_models = table.shape
+    if n_models < 3 or n_blocks < 2:
+        raise ValueError(
+            f"values must be of at least 3 models on at least 2 blocks for Friedman's test, got {n_models} models on "
+            f"{n_blocks} blocks"
+        )
+    if (table == table[:, :1]).all():  # 0/0 in the correction for ties: nothing differs
+        return FriedmanTest(0.0, 1.0, 0.0, 1.0, n_models, n_blocks)
+    chi2 = float(friedmanchisquare(*table.T).statistic)
+    rest = n_blocks * (n_models - 1) - chi2
+    # All blocks agree: rest is 0 up to rounding.
+    f = np.inf if rest <= 1e-9 * n_blocks else (n_blocks - 1) * chi2 / rest
+    degrees = n_models - 1
+    return FriedmanTest(
+        chi2,
+        float(chi2_distribution.sf(chi2, degrees)),
+        float(f),
+        float(f_distribution.sf(f, degrees, degrees * (n_blocks - 1))),
+        n_models,
+        n_blocks,
+    )
+
+
+def critical_difference(ranks: Any, models: Sequence[str], alpha: float = 0.05) -> CriticalDifference:
+    r"""Nemenyi's test: average ranks that differ by less than the critical difference are not told apart.
+
+    .. math:: CD = q_\alpha \sqrt{k (k + 1) / (6 N)}
+
+    for k models on N blocks, where :math:`q_\alpha` is the studentised range over the square root of two.
+
+    Parameters
+    ----------
+    ranks : array-like of shape (n_blocks, n_models)
+        Ranks of every block, as `rank_models` gives them.
+    models : sequence of str
+        Names of the columns.
+    alpha : float, default=0.05
+        Level of the test, between 0 and 1.
+
+    Returns
+    -------
+    CriticalDifference
+        The models by average rank, the critical difference and the groups it leaves together.
+
+    Examples
+    --------
+    >>> found = critical_difference([[1, 2, 3], [1, 2, 3], [2, 1, 3], [1, 3, 2]], ["a", "b", "c"])
+    >>> found.models, found.ranks, round(found.difference, 3)
+    (('a', 'b', 'c'), array([1.25, 2.  , 2.75]), 1.657)
+    >>> found.groups
+    ((0, 2),)
+    """
+    from scipy.stats import studentized_range
+
+    table = _checked(ranks)
+    n_blocks, n_models = table.shape
+    if len(models) != n_models or n_models < 2:
+        raise ValueError(f"models must name the {n_models} columns of ranks, at least 2; got {list(models)}")
+    if not 0.0 < alpha < 1.0:
+        raise ValueError(f"alpha must be between 0 and 1, got {alpha!r}")
+    quantile = studentized_range.isf(alpha, n_models, np.inf) / np.sqrt(2.0)
+    difference = float(quantile * np.sqrt(n_models * (n_models + 1) / (6.0 * n_blocks)))
+    means = table.mean(axis=0)
+    order = np.argsort(means, kind="stable")
+    return CriticalDifference(
+        tuple(models[k] for k in order),
+        means[order],
+        difference,
+        alpha,
+        n_blocks,
+        _runs(means[order], difference),
+    )
+
+
+def _runs(ranks: FloatArray, difference: float) -> tuple[tuple[int, int], ...]:
+    """Longest runs of sorted ranks whose ends differ by at most the critical difference."""
+    runs: list[tuple[int, int]] = []
+    for first, rank in enumerate(ranks):
+        last = int(np.searchsorted(ranks, rank + difference, side="right")) - 1
+        if last > first and (not runs or last > runs[-1][1]):
+            runs.append((first, last))
+    return tuple(runs)
+
+
+def wilcoxon_tests(values: Any, models: Sequence[str], higher_is_better: bool) -> list[PairTest]:
+    """Wilcoxon's signed-rank test of every pair of models.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_blocks, n_models)
+        One measure, without nan.
+    models : sequence of str
+        Names of the columns.
+    higher_is_better : bool
+        Which way the measure points.
+
+    Returns
+    -------
+    list of PairTest
+        In the order of the columns.
+
+    Examples
+    --------
+    >>> tests = wilcoxon_tests([[0.9, 0.8], [0.8, 0.6], [0.7, 0.4], [0.6, 0.2], [0.5, 0.0]], ["a", "b"], True)
+    >>> tests[0].wins, tests[0].p_value  # all five signs agree: 2 / 2^5
+    (5, 0.0625)
+    """
+    from scipy.stats import wilcoxon
+
+    table = _checked(values)
+    if len(models) != table.shape[1]:
+        raise ValueError(f"models must name the {table.shape[1]} columns of values, got {list(models)}")
+    sign = 1.0 if higher_is_better else -1.0
+    pairs = list(combinations(range(len(models)), 2))
+    gains = [np.round(sign * (table[:, a] - table[:, b]), _DIGITS) for a, b in pairs]
+    p_values = [float(wilcoxon(gain, zero_method="zsplit").pvalue) if gain.any() else 1.0 for gain in gains]
+    return [
+        PairTest(
+            models[a],
+            models[b],
+            int(np.count_nonzero(gain > 0)),
+            int(np.count_nonzero(gain < 0)),
+            int(np.count_nonzero(gain == 0)),
+            p_value,
+            p_holm,
+        )
+        for (a, b), gain, p_value, p_holm in zip(pairs, gains, p_values, _holm(p_values), strict=True)
+    ]
+
+
+def _holm(p_values: list[float]) -> list[float]:
+    """Holm's step-down correction: the k-th smallest of m is multiplied by m - k + 1, and none falls below the last."""
+    corrected, largest = [0.0] * len(p_values), 0.0
+    for place, k in enumerate(np.argsort(p_values, kind="stable")):
+        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[k]))
+        corrected[k] = largest
+    return corrected
+
+
+def _checked(values: Any) -> FloatArray:
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim != 2 or 0 in table.shape or not np.isfinite(table).all():
+        raise ValueError(f"values must be finite, of shape (n_blocks, n_models); got shape {table.shape}")
+    return table
