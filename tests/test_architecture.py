@@ -44,9 +44,28 @@ LAYERS = {
         },
         {"numpy", "scipy", "sklearn", "joblib"},
     ),
+    "persistence": (
+        {
+            "_validation",
+            "data",
+            "problems",
+            "graphs",
+            "inference",
+            "solvers",
+            "model_selection",
+            "thresholds",
+            "estimators",
+            "__init__",
+        },
+        {"numpy", "scipy", "sklearn"},
+    ),
     "report": (
-        {"graphs", "metrics", "estimators", "inference", "model_selection", "_indicator"},
+        {"graphs", "metrics", "estimators", "inference", "model_selection", "thresholds", "data", "_indicator"},
         {"numpy", "scipy", "plotly", "networkx"},
+    ),
+    "comparison": (
+        {"_indicator", "data", "estimators", "metrics", "model_selection", "report", "thresholds"},
+        {"numpy", "scipy", "sklearn", "joblib", "threadpoolctl", "pyarrow", "plotly"},
     ),
     "cli": (
         {"estimators", "data", "graphs", "inference", "metrics", "model_selection", "thresholds", "__init__"},
@@ -54,7 +73,18 @@ LAYERS = {
     ),
     "__main__": ({"cli"}, set()),
     "__init__": (
-        {"estimators", "data", "graphs", "inference", "metrics", "model_selection", "report", "thresholds"},
+        {
+            "comparison",
+            "estimators",
+            "data",
+            "graphs",
+            "inference",
+            "metrics",
+            "model_selection",
+            "persistence",
+            "report",
+            "thresholds",
+        },
         set(),
     ),
 }
@@ -64,6 +94,7 @@ LAZY_ONLY = {
     "graphs": {"networkx"},
     "solvers": {"rich"},
     "report": {"plotly", "networkx"},
+    "comparison": {"pyarrow", "plotly"},
 }
 MAX_LINES = 450
 
@@ -224,7 +255,18 @@ def test_documented_arguments_are_the_signature(signature, docstring):
 
 
 def public_objects():
-    for module_name in ("", ".data", ".metrics", ".model_selection", ".thresholds", ".graphs", ".inference", ".report"):
+    for module_name in (
+        "",
+        ".comparison",
+        ".data",
+        ".metrics",
+        ".model_selection",
+        ".thresholds",
+        ".graphs",
+        ".inference",
+        ".persistence",
+        ".report",
+    ):
         module = importlib.import_module(f"comargin{module_name}")
         for name in module.__all__:
             thing = getattr(module, name)

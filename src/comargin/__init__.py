@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import comparison, data, graphs, inference, metrics, model_selection, report, thresholds
+    from . import comparison, data, graphs, inference, metrics, model_selection, persistence, report, thresholds
     from .estimators import (
         CGMClassifier,
         LSG21Classifier,
@@ -29,8 +29,19 @@ if TYPE_CHECKING:
         tune,
         warmup,
     )
+    from .persistence import load, save
 
-_SUBMODULES = ("comparison", "data", "graphs", "inference", "metrics", "model_selection", "report", "thresholds")
+_SUBMODULES = (
+    "comparison",
+    "data",
+    "graphs",
+    "inference",
+    "metrics",
+    "model_selection",
+    "persistence",
+    "report",
+    "thresholds",
+)
 _ATTRIBUTES = dict.fromkeys(
     (
         "CGMClassifier",
@@ -49,7 +60,7 @@ _ATTRIBUTES = dict.fromkeys(
         "warmup",
     ),
     "estimators",
-)
+) | {"load": "persistence", "save": "persistence"}
 
 __all__ = [
     "CGMClassifier",
@@ -68,9 +79,12 @@ __all__ = [
     "data",
     "graphs",
     "inference",
+    "load",
     "metrics",
     "model_selection",
+    "persistence",
     "report",
+    "save",
     "thresholds",
     "tune",
     "warmup",

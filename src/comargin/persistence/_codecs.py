@@ -1,0 +1,308 @@
+"""How objects are written and read: by constructor parameters and named attributes, each of a known kind."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+
+from ..graphs import LabelGraph
+from ._kinds import FLAG, NOTHING, REALS, TEXTS, Kind, any_of, choice, inside, instance
+from ._values import Node, Reader, Writer
+
+# Private to scikit-learn, but what a user has set by `set_output` and `set_fit_request`.
+_SETTINGS = {"_sklearn_output_config": "set_output", "_metadata_request": "metadata requests"}
+
+
+def _signature(cls: type) -> dict[str, Any]:
+    """Parameters of a constructor and their defaults."""
+    every = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+    return {p.name: p.default for p in every if p.name != "self" and p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)}
+
+
+def _part(node: dict[str, Node], name: str, where: str) -> dict[str, Node]:
+    part = node[name]
+    if not isinstance(part, dict):
+        raise ValueError(f"{where}: {name} is no object")
+    return part
+
+
+@dataclass(frozen=True)
+class RecordCodec:
+    """Objects that are nothing but their fields, all given to the constructor.
+
+    Attributes
+    ----------
+    name : str
+        In the file.
+    cls : type
+        The class.
+    fields : mapping of str to Kind
+        Attributes, which are parameters of the constructor too.
+    check : callable
+        Raises ValueError when the fields do not fit together.
+    """
+
+    name: str
+    cls: type
+    fields: Mapping[str, Kind]
+    check: Callable[[Any, str], None] = lambda obj, where: None
+
+    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
+        """Return the fields."""
+        return {"fields": {name: writer.value(getattr(obj, name), inside(where, name)) for name in self.fields}}
+
+    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
+        """Return the object, checked."""
+        found = _part(node, "fields", where)
+        if found.keys() != self.fields.keys():
+            raise ValueError(f"{where}: the fields of a {self.name} are {', '.join(self.fields)}")
+        values = {name: reader.value(value, inside(where, name)) for name, value in found.items()}
+        for name, kind in self.fields.items():
+            kind.check(values[name], inside(where, name))
+        obj = self.cls(**values)
+        self.check(obj, where)
+        return obj
+
+
+@dataclass(frozen=True)
+class EstimatorCodec:
+    """Estimators: parameters of the constructor, and fitted attributes by name.
+
+    Attributes
+    ----------
+    name : str
+        In the file.
+    cls : type
+        The class.
+    fitted : mapping of str to Kind
+        Attributes that are saved.
+    rebuilt : frozenset of str
+        Attributes that are not saved: ``rebuild`` makes them, or a fit does.
+    allowed : mapping of str to Kind
+        Parameters that are not free: of the rest only the type is known.
+    check : callable
+        Raises ValueError when fitted attributes do not fit together.
+    rebuild : callable
+        Completes an estimator that was read.
+    foreign : bool
+        Whether the class is not ours: what it keeps under private names is then left alone.
+    """
+
+    name: str
+    cls: type
+    fitted: Mapping[str, Kind] = field(default_factory=dict)
+    rebuilt: frozenset[str] = frozenset()
+    allowed: Mapping[str, Kind] = field(default_factory=dict)
+    check: Callable[[Any, str], None] = lambda obj, where: None
+    rebuild: Callable[[Any, Reader], None] = lambda obj, reader: None
+    foreign: bool = False
+
+    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
+        """Return parameters, those with their default apart, and fitted attributes."""
+        params = obj.get_params(deep=False)
+        nodes = self.write_params(params, writer, where)
+        state = {}
+        for name, value in vars(obj).items():
+            path = inside(where, name)
+            if name in self.fitted:
+                _refuse(self.fitted[name], value, path)
+                state[name] = writer.value(value, path)
+            elif name in _SETTINGS:
+                raise TypeError(f"{where or self.name}: {_SETTINGS[name]} cannot be saved")
+            elif name not in params and name not in self.rebuilt and not (self.foreign and name.startswith("_")):
+                raise TypeError(f"{path}: {self.name} has no such attribute, it cannot be saved")
+        if state:
+            self.check(obj, where)
+        return {**nodes, "state": state}
+
+    def write_params(self, params: dict[str, Any], writer: Writer, where: str) -> dict[str, Node]:
+        """Nodes of the parameters."""
+        defaults = _signature(self.cls)
+        nodes: dict[str, dict[str, Node]] = {"params": {}, "defaults": {}}
+        for name, value in params.items():
+            path = inside(where, name)
+            group = "defaults" if _same(value, defaults[name]) else "params"
+            nodes[group][name] = writer.value(value, path)
+            if name in self.allowed:
+                _refuse(self.allowed[name], value, path)
+        return nodes
+
+    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
+        """Return the estimator, checked."""
+        obj = self.cls(**self.read_params(node, reader, where))
+        state = _part(node, "state", where)
+        for name, value in state.items():
+            path = inside(where, name)
+            if name not in self.fitted:
+                raise ValueError(f"{path[:200]}: {self.name} has no such attribute")
+            fitted = reader.value(value, path)
+            self.fitted[name].check(fitted, path)
+            if not isinstance(getattr(self.cls, name, None), property):  # computed in other versions of the class
+                setattr(obj, name, fitted)
+        if state:
+            self.check(obj, where)
+            self.rebuild(obj, reader)
+        return obj
+
+    def read_params(self, node: dict[str, Node], reader: Reader, where: str) -> dict[str, Any]:
+        """Parameters for the constructor; one that had its default and exists no more is not needed."""
+        known = _signature(self.cls)
+        given, defaults = _part(node, "params", where), _part(node, "defaults", where)
+        for name in given:
+            if name not in known or name in defaults:
+                raise ValueError(f"{where}: {self.name} has no parameter {name[:80]!r} in the installed version")
+        both = {**given, **{name: value for name, value in defaults.items() if name in known}}
+        params = {name: reader.value(value, inside(where, name)) for name, value in both.items()}
+        for name, kind in self.allowed.items():
+            if name in params:
+                kind.check(params[name], inside(where, name))
+        return params
+
+
+def _refuse(kind: Kind, value: Any, where: str) -> None:
+    """What would not be read is not written."""
+    try:
+        kind.check(value, where)
+    except ValueError as error:
+        raise TypeError(f"{error}; it cannot be saved") from error
+
+
+def _same(value: Any, default: Any) -> bool:
+    if value is default:
+        return True
+    return type(value) is type(default) and isinstance(value, bool | int | float | str | tuple) and value == default
+
+
+_TEXT_PARAMETERS = {
+    "input": choice("content"),  # the others make a file or a file name of every text
+    "analyzer": choice("word", "char", "char_wb"),
+    "tokenizer": NOTHING,
+    "preprocessor": NOTHING,
+}
+_HASHES = Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 1 <= value < 1 << 31)
+
+
+def hashing_codec(cls: type) -> EstimatorCodec:
+    """Of HashingVectorizer, which learns nothing."""
+    return EstimatorCodec(cls.__name__, cls, allowed={**_TEXT_PARAMETERS, "n_features": _HASHES}, foreign=True)
+
+
+@dataclass(frozen=True)
+class VectorizerCodec(EstimatorCodec):
+    """CountVectorizer and TfidfVectorizer: terms in the order of their columns, and ``idf_``.
+
+    They are read through public names alone: a fit with these terms as the given vocabulary, then the parameter as it
+    was.
+    """
+
+    allowed: Mapping[str, Kind] = field(default_factory=lambda: _TEXT_PARAMETERS)
+    foreign: bool = True
+
+    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
+        """Return parameters, terms and idf."""
+        nodes = self.write_params(obj.get_params(deep=False), writer, where)
+        vocabulary = getattr(obj, "vocabulary_", None)
+        if vocabulary is None:
+            return {**nodes, "state": {}}
+        path = inside(where, "vocabulary_")
+        terms = sorted(vocabulary, key=vocabulary.__getitem__)
+        if not all(type(term) is str for term in terms) or [vocabulary[t] for t in terms] != list(range(len(terms))):
+            raise TypeError(f"{path}: terms that are no strings, or columns that are missing")
+        state = {"terms": terms, "fixed": bool(obj.fixed_vocabulary_), "idf": getattr(obj, "idf_", None)}
+        return {**nodes, "state": {name: writer.value(value, path) for name, value in state.items()}}
+
+    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
+        """Return the vectorizer, fitted if it was."""
+        params = self.read_params(node, reader, where)
+        obj = self.cls(**params)
+        state = _part(node, "state", where)
+        if not state:
+            return obj
+        path = inside(where, "vocabulary_")
+        terms, fixed, idf = (reader.value(state[name], path) for name in ("terms", "fixed", "idf"))
+        if type(terms) is not list or not all(type(term) is str for term in terms):
+            raise ValueError(f"{path}: is no list of strings")
+        FLAG.check(fixed, path)
+        any_of(NOTHING, REALS).check(idf, path)
+        if idf is not None and len(idf) != len(terms):
+            raise ValueError(f"{path}: {len(terms)} terms, but {len(idf)} weights of terms")
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # of the empty text
+            obj.set_params(vocabulary=terms).fit([""])
+        obj.set_params(vocabulary=params.get("vocabulary"))
+        if idf is not None:
+            obj.idf_ = idf
+        obj.fixed_vocabulary_ = fixed
+        return obj
+
+
+class PipelineCodec:
+    """scikit-learn's Pipeline; its cache is not saved, as it reads pickles."""
+
+    name = "Pipeline"
+    cls = Pipeline
+
+    def write(self, obj: Pipeline, writer: Writer, where: str) -> dict[str, Node]:
+        """Return names and steps."""
+        if obj.memory is not None:
+            raise TypeError(f"{inside(where, 'memory')}: a cache cannot be saved: set_params(memory=None) first")
+        for name in vars(obj):
+            if name in _SETTINGS:
+                raise TypeError(f"{where or self.name}: {_SETTINGS[name]} cannot be saved")
+        steps = [writer.value(step, inside(where, f"steps[{k}]")) for k, (_, step) in enumerate(obj.steps)]
+        names = writer.value([name for name, _ in obj.steps], inside(where, "steps"))
+        rest = {name: getattr(obj, name, None) for name in ("transform_input", "verbose")}
+        return {
+            "names": names,
+            "steps": steps,
+            **{name: writer.value(value, inside(where, name)) for name, value in rest.items()},
+        }
+
+    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Pipeline:
+        """Return the pipeline."""
+        names = reader.value(node["names"], inside(where, "steps"))
+        if type(names) is not list or not isinstance(node["steps"], list) or len(names) != len(node["steps"]):
+            raise ValueError(f"{inside(where, 'steps')}: names and steps do not agree")
+        steps = [reader.value(step, inside(where, f"steps[{k}]")) for k, step in enumerate(node["steps"])]
+        TEXTS.check(tuple(names), inside(where, "steps"))
+        for k, step in enumerate(steps):
+            if step is not None and step != "passthrough" and not hasattr(step, "fit"):
+                raise ValueError(f"{inside(where, f'steps[{k}]')}: is no estimator")
+        verbose = reader.value(node["verbose"], inside(where, "verbose"))
+        FLAG.check(verbose, inside(where, "verbose"))
+        rest: dict[str, Any] = {"verbose": verbose}
+        transform_input = reader.value(node["transform_input"], inside(where, "transform_input"))
+        if transform_input is not None:
+            rest["transform_input"] = transform_input
+        return Pipeline(list(zip(names, steps, strict=True)), **rest)
+
+
+class GraphCodec:
+    """LabelGraph, whose constructor checks the weights."""
+
+    name = "LabelGraph"
+    cls = LabelGraph
+
+    def write(self, obj: LabelGraph, writer: Writer, where: str) -> dict[str, Node]:
+        """Return weights and names."""
+        return {
+            "weights": writer.value(obj.weights, inside(where, "weights")),
+            "label_names": writer.value(obj.label_names, inside(where, "label_names")),
+        }
+
+    def read(self, node: dict[str, Node], reader: Reader, where: str) -> LabelGraph:
+        """Return the graph."""
+        weights = reader.value(node["weights"], inside(where, "weights"))
+        names = reader.value(node["label_names"], inside(where, "label_names"))
+        TEXTS.check(names, inside(where, "label_names"))
+        instance(sp.csr_array).check(weights, inside(where, "weights"))
+        if len(set(names)) != len(names):
+            raise ValueError(f"{inside(where, 'label_names')}: a name comes twice")
+        return LabelGraph(weights, names)

@@ -1,0 +1,263 @@
+"""Models to files and back."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ._archive import MAX_DEPTH, Archive, ModelFileError, one_error, write_archive
+
+# Files of all formats up to this one are read, for ever.
+FORMAT = 1
+DEFAULT_MAX_SIZE = 1 << 32
+
+
+def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None = None) -> Path:
+    """Write a fitted model to a file that holds numbers and names, and no code.
+
+    Parameters
+    ----------
+    obj : estimator or LabelGraph
+        A learner of comargin, a threshold rule or classifier, a zero-shot classifier, or a scikit-learn Pipeline of
+        these with text vectorizers, scalers, Normalizer, and OneVsRestClassifier of LogisticRegression or LinearSVC.
+    path : str or path-like
+        The file, ``.cmg`` by custom. It appears whole or not at all: an old one stays until the new one is on disk.
+    meta : dict or None, default=None
+        What else should be known about the model (label names, how it was trained): strings, finite numbers, booleans,
+        None, and lists and dicts of them. `load_meta` and `inspect` give it back.
+
+    Returns
+    -------
+    path : pathlib.Path
+        The file written.
+
+    Raises
+    ------
+    TypeError
+        For a part that cannot be saved, such as a function as kernel, tokenizer or callback; it names the part.
+
+    Notes
+    -----
+    What is loaded predicts the same bits, has the same parameters, and can be fitted again. With ``warm_start=True``
+    the next ``fit`` goes on from the solution, also after loading; only CGMClassifier, StructuredSVMClassifier and
+    PrMLClassifier begin anew.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import comargin
+    >>> from comargin.persistence import load, load_meta, save
+    >>> model = comargin.M3LClassifier(random_state=0).fit([[0.0, 1.0], [1.0, 0.0]], [[0, 1], [1, 0]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save(model, f"{folder}/tagger.cmg", meta={"labels": ["sea", "sky"]})
+    ...     load(path).predict([[0.9, 0.1]]), load_meta(path)
+    (array([[1, 0]]), {'labels': ['sea', 'sky']})
+    """
+    from ._registry import codec_of
+    from ._values import Writer
+
+    if codec_of(type(obj)) is None:
+        raise TypeError(
+            f"obj: a {type(obj).__module__}.{type(obj).__qualname__} cannot be saved; what can is listed in "
+            "comargin.persistence.save"
+        )
+    if meta is not None:
+        if type(meta) is not dict:
+            raise TypeError(f"meta must be a dict or None, got {meta!r}")
+        _check_meta(meta, "meta", MAX_DEPTH)
+    writer = Writer(codec_of)
+    model = writer.value(obj, "")
+    document = {"format": FORMAT, "comargin": __version__, "versions": _versions(), "meta": meta, "model": model}
+    target = Path(path)
+    write_archive(target, document, writer.arrays)
+    return target
+
+
+def load(path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> Any:
+    """Read a model that `save` has written; safe for files from anywhere.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    max_size : int, default=2**32
+        Most bytes of memory for the arrays of the model; a file that declares more is refused before any is taken.
+
+    Returns
+    -------
+    obj : estimator or LabelGraph
+        As it was saved.
+
+    Raises
+    ------
+    ModelFileError
+        When the file is broken, incomplete, too large, of a later format, or describes something that is no model. Its
+        message has the path and the reason.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from comargin.graphs import LabelGraph
+    >>> from comargin.persistence import load, save
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load(save(LabelGraph.from_edges([(0, 1)], n_labels=3), f"{folder}/graph.cmg"))
+    LabelGraph(3 labels, 1 edge; strongest: label_0 - label_1 1)
+    """
+    from ._registry import codec_named
+    from ._values import Reader
+
+    if isinstance(max_size, bool) or not isinstance(max_size, int) or max_size < 1:
+        raise ValueError(f"max_size must be a positive whole number of bytes, got {max_size!r}")
+    source = Path(path)
+    with Archive(source, max_size) as archive, one_error(source):
+        document = _document(archive)
+        reader = Reader(archive, max_size, codec_named)
+        if not isinstance(document["model"], dict) or document["model"].get("type") != "object":
+            raise ModelFileError(source, "holds no model")
+        obj = reader.value(document["model"], "model")
+        if reader.n_read != archive.n_arrays:
+            raise ModelFileError(source, "has arrays that belong to nothing")
+    return obj
+
+
+def load_meta(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """Return the ``meta`` that was given to `save`; the model itself is not read.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    meta : dict or None
+        As it was saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from comargin.graphs import LabelGraph
+    >>> from comargin.persistence import load_meta, save
+    >>> graph = LabelGraph.from_edges([(0, 1)], n_labels=2)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     load_meta(save(graph, f"{folder}/graph.cmg", meta={"rows": 120}))
+    {'rows': 120}
+    """
+    meta: dict[str, Any] | None = inspect(path)["meta"]
+    return meta
+
+
+def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Tell what is in a model file, without reading its arrays.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    facts : dict
+        ``format``; ``comargin`` and ``versions``, of the packages it was written with; ``model``, a tree of
+        ``{"class": name, "parts": {path: tree}}``; ``meta``; ``file_size``, ``unpacked_size`` (bytes) and ``n_arrays``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from comargin import M3LClassifier
+    >>> from comargin.persistence import inspect, save
+    >>> from comargin.thresholds import ThresholdClassifierCV
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     facts = inspect(save(ThresholdClassifierCV(M3LClassifier()), f"{folder}/tagger.cmg"))
+    >>> facts["format"], facts["model"]
+    (1, {'class': 'ThresholdClassifierCV', 'parts': {'estimator': {'class': 'M3LClassifier', 'parts': {}}}})
+    """
+    source = Path(path)
+    with Archive(source, max_size=1 << 62) as archive, one_error(source):
+        document = _document(archive)
+        return {
+            **{name: document[name] for name in ("format", "comargin", "versions")},
+            "model": next(iter(_tree(document["model"], "").values()), None),
+            "meta": document["meta"],
+            "file_size": archive.file_size,
+            "unpacked_size": archive.unpacked_size,
+            "n_arrays": archive.n_arrays,
+        }
+
+
+def _versions() -> dict[str, str]:
+    import numpy
+    import scipy
+    import sklearn
+
+    return {"numpy": numpy.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
+
+
+def _document(archive: Archive) -> dict[str, Any]:
+    """The JSON of a file, of a format that is known."""
+    document = archive.document()
+    number = document.get("format") if isinstance(document, dict) else None
+    if type(number) is not int or number < 1:
+        raise ModelFileError(archive.path, "has no format number")
+    if number > FORMAT:
+        raise ModelFileError(
+            archive.path,
+            f"is of format {number}, written by comargin {str(document.get('comargin'))[:40]}; this is {__version__}, "
+            f"which reads formats up to {FORMAT}: update comargin",
+        )
+    if not isinstance(document.get("meta"), dict | None):
+        raise ModelFileError(archive.path, "meta is no object")
+    lacking = {"comargin", "versions", "meta", "model"} - document.keys()
+    if lacking:
+        raise ModelFileError(archive.path, f"lacks {sorted(lacking)[0]}")
+    return document
+
+
+def _tree(node: Any, where: str) -> dict[str, Any]:
+    """Estimators below a node, by their paths from the estimator above."""
+    if isinstance(node, list):
+        pairs = [(f"{where}[{k}]", item) for k, item in enumerate(node)]
+    elif not isinstance(node, dict):
+        return {}
+    elif node.get("type") == "object" and ("params" in node or "steps" in node):
+        parts = [(name, node.get(name)) for name in ("steps",)]
+        for group in ("params", "defaults", "state"):
+            parts += list(node[group].items()) if isinstance(node.get(group), dict) else []
+        below: dict[str, Any] = {}
+        for name, item in parts:
+            below |= _tree(item, name)
+        return {where: {"class": str(node.get("class")), "parts": below}}
+    else:
+        pairs = [(where, node.get("items"))]
+    found: dict[str, Any] = {}
+    for path, item in pairs:
+        found |= _tree(item, path)
+    return found
+
+
+def _check_meta(value: Any, where: str, depth: int) -> None:
+    """Only what comes back from JSON as it was."""
+    if depth == 0:
+        raise ValueError("meta is nested too deeply")
+    kind = type(value)
+    if value is None or kind in (bool, str) or (kind is float and math.isfinite(value)):
+        return
+    if kind is int and -(1 << 63) <= value < 1 << 63:
+        return
+    if kind is list:
+        for k, item in enumerate(value):
+            _check_meta(item, f"{where}[{k}]", depth - 1)
+    elif kind is dict:
+        for key, item in value.items():
+            if type(key) is not str:
+                raise TypeError(f"{where}: keys must be strings, got {key!r}")
+            _check_meta(item, f"{where}[{json.dumps(key)}]", depth - 1)
+    else:
+        raise TypeError(
+            f"{where}: strings, finite numbers of at most 64 bits, booleans, None, lists and dicts can be saved; "
+            f"got {value!r:.80}"
+        )

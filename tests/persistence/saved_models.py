@@ -1,0 +1,117 @@
+"""Small fitted models of every kind, and model files with something changed."""
+
+import json
+import zipfile
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
+from sklearn.svm import LinearSVC
+
+import comargin
+from comargin import thresholds
+from comargin.graphs import LabelGraph
+
+rng = np.random.default_rng(7)
+X = rng.normal(size=(40, 4))
+Y = (X[:, :3] + 0.4 * rng.normal(size=(40, 3)) > 0).astype(int)
+TEXTS = ["sea and sky", "the city at night", "sky over the city", "sea", "night sky and sea", "city sea"] * 5
+TAGS = np.array([[1, 0], [0, 1], [1, 1], [1, 0], [1, 0], [0, 1]] * 5)
+
+LEARNERS = {
+    "m3l": comargin.M3LClassifier(random_state=0, label_correlation="train", warm_start=True),
+    "m3l rbf": comargin.M3LClassifier(kernel="rbf", class_weight={0: 1.0, 1: 2.0}, warm_start=True),
+    "m3l poly": comargin.M3LClassifier(kernel="poly", degree=2, label_correlation=np.eye(3) + 0.1),
+    "m3l smo": comargin.M3LClassifier(solver="smo", label_correlation=LabelGraph(np.eye(3), ["a", "b", "c"])),
+    "m3l cv": comargin.M3LClassifierCV(Cs=[0.1, 1.0], cv=2, random_state=0),
+    "m3l cv, no model": comargin.M3LClassifierCV(
+        Cs=[0.1, 1.0], cv=ShuffleSplit(2, test_size=0.5, random_state=0), refit=False
+    ),
+    "cgm": comargin.CGMClassifier(alpha=1e-2, random_state=0),
+    "structured": comargin.StructuredSVMClassifier(alpha=1e-2, random_state=0, graph=[(0, 1), (1, 2)], groups=[0, 1]),
+    "structured, a clique": comargin.StructuredSVMClassifier(alpha=1e-2, graph=[(0, 1, 2)], random_state=0),
+    "rank-cvm": comargin.RankCVMClassifier(random_state=0, warm_start=True),
+    "rank-cvm linear": comargin.RankCVMClassifier(kernel="linear", random_state=np.random.RandomState(3)),
+    "rank-svm": comargin.RankSVMClassifier(random_state=0, warm_start=True),
+    "lsg21": comargin.LSG21Classifier(alpha=0.1, warm_start=True),
+    "lsg21 cv": comargin.LSG21ClassifierCV(alphas=3, cv=comargin.model_selection.MultilabelStratifiedKFold(2)),
+    "prbr": comargin.PrBRClassifier(C=0.1, random_state=0, warm_start=True),
+    "prml": comargin.PrMLClassifier(C=0.1, rank=2, random_state=0),
+    "zero-shot": comargin.ZeroShotClassifier(
+        comargin.M3LClassifier(random_state=0), [[0, 1, 0], [1, 1, 0], [1, 0, 1]], class_names=["bee", "ant", "fly"]
+    ),
+    "ovr": OneVsRestClassifier(LogisticRegression(C=2.0)),
+    "scaled": make_pipeline(
+        StandardScaler(), MinMaxScaler(), MaxAbsScaler(), Normalizer(), "passthrough", OneVsRestClassifier(LinearSVC())
+    ),
+    **{
+        f"threshold {rule if isinstance(rule, str) else 'top 2'}": thresholds.ThresholdClassifierCV(
+            comargin.M3LClassifier(random_state=0), rule=rule, cv=KFold(2, shuffle=True, random_state=0)
+        )
+        for rule in ("per-label", "global", "proportional", "rank-svm", thresholds.TopK(k=2))
+    },
+}
+VECTORIZERS = {
+    "tfidf": TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)),
+    "tfidf, a few words": TfidfVectorizer(stop_words=["the", "at"], max_features=5, dtype=np.float32),
+    "tf": TfidfVectorizer(use_idf=False, norm="l1"),
+    "tfidf, given": TfidfVectorizer(vocabulary=["sky", "sea", "city"], smooth_idf=False),
+    "characters": CountVectorizer(analyzer="char_wb", ngram_range=(2, 3)),
+    "given": CountVectorizer(vocabulary={"sea": 1, "sky": 0}, stop_words="english", binary=True),
+    "hashing": HashingVectorizer(n_features=2**10),
+}
+
+
+def tagger(vectorizer):
+    """A pipeline from texts to tags."""
+    learner = comargin.M3LClassifier(random_state=0)
+    return thresholds.ThresholdClassifierCV(make_pipeline(vectorizer, learner), cv=2)
+
+
+def in_fortran_order(array):
+    return array.flags.f_contiguous and not array.flags.c_contiguous
+
+
+def same(a, b):
+    """Whether two values are equal to the last bit, type by type; models are compared part by part."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray):
+        return (
+            a.dtype == b.dtype
+            and a.shape == b.shape
+            and in_fortran_order(a) == in_fortran_order(b)  # another order rounds otherwise
+            and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+        )
+    if sp.issparse(a):
+        return a.shape == b.shape and all(same(getattr(a, n), getattr(b, n)) for n in ("data", "indices", "indptr"))
+    if isinstance(a, np.random.RandomState):
+        return same(list(a.get_state()), list(b.get_state()))
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if hasattr(a, "__dict__") and not isinstance(a, type):
+        return same(vars(a), vars(b))
+    return a == b or (a != a and b != b)
+
+
+def read_members(path):
+    """Contents of a model file: the JSON document, and the bytes of the arrays by name."""
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return json.loads(members.pop("model.json")), members
+
+
+def write_members(path, document, members, compression=zipfile.ZIP_DEFLATED):
+    """A zip file with right checksums, whatever is in it."""
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr("model.json", document if isinstance(document, str | bytes) else json.dumps(document))
+        for name, data in members.items():
+            archive.writestr(name, data)
+    return path
