@@ -41,9 +41,9 @@ def test_gram_grows_by_new_rows(storage, rng):
     view = X if storage == "dense" else csr(X)
     rows = np.array([3, 6, 0, 11, 5])  # 6 is empty
     gram = np.full((7, 7), np.nan)
-    prml_gram(view, 7, rows[:2], 0, gram)
+    prml_gram(view, 7, rows[:2], 0, 2, gram)
     before = gram[:2, :2].copy()
-    prml_gram(view, 7, rows, 2, gram)
+    prml_gram(view, 7, rows, 2, len(rows), gram)
     assert_allclose(gram[:5, :5], X[rows] @ X[rows].T, rtol=1e-12, atol=1e-14)
     assert_array_equal(gram[:2, :2], before)
     assert np.isnan(gram[5:]).all()

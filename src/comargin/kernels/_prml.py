@@ -46,19 +46,19 @@ def prml_average(X, signed, V):
 
 
 @kernel
-def prml_gram(X, n_features, rows, first, gram):
-    """Write the products of ``rows[first:]`` with all of ``rows`` into their rows and columns of ``gram``.
+def prml_gram(X, n_features, rows, first, last, gram):
+    """Write the products of ``rows[first:last]`` with all rows up to themselves into rows and columns of ``gram``.
 
     Parameters
     ----------
     X : ndarray (n, d) or CSR
     n_features : int, d
     rows : int ndarray (p,)
-    first : int, rows before this one are in ``gram`` already
+    first, last : int, which of them; parts that do not overlap can be done at the same time
     gram : ndarray (at least p, at least p), written
     """
     spread = np.zeros((n_features, 1))  # one row of X, dense
-    for a in range(first, rows.shape[0]):
+    for a in range(first, last):
         row_axpy(1.0, X, rows[a], spread[:, 0])
         for b in range(a + 1):
             product = row_dot_label(X, rows[b], spread, 0)

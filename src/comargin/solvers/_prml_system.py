@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,6 +13,9 @@ from ..kernels._cholesky import cholesky, solve_factored, solve_lower, solve_upp
 from ..kernels._prml import prml_average, prml_gram, prml_scores, prml_signed_gram, prml_signs_gram
 from ..kernels._rows import CSR
 from ..problems.prml import PrivilegedSets
+
+# Parts of a Gram matrix that threads compute.
+_GRAM_PARTS = 8
 
 
 class Features:
@@ -126,8 +131,8 @@ class RowGram:
         prml_signed_gram(self.matrix, self.position[rows], signs, scale, ridge, gram)
         return gram
 
-    def require(self, rows: np.ndarray) -> None:
-        """Compute what is missing for ``rows`` of a sparse X."""
+    def require(self, rows: np.ndarray, run: Callable[..., Iterable[Any]] = map) -> None:
+        """Compute what is missing for ``rows`` of a sparse X; ``run`` maps a function over parts of the rows."""
         new = rows[self.position[rows] < 0]
         if not new.size:
             return
@@ -139,7 +144,15 @@ class RowGram:
             grown = np.empty((size, size))
             grown[:n_known, :n_known] = self.matrix[:n_known, :n_known]
             self.matrix = grown
-        prml_gram(self.features.view, self.features.n_features, self.rows, n_known, self.matrix)
+        # Row a has a products: parts of equal work.
+        n_parts, n_all = min(_GRAM_PARTS, new.size), len(self.rows)
+        ends = np.sqrt(np.linspace(float(n_known) ** 2, float(n_all) ** 2, n_parts + 1)).astype(np.int64)
+        ends[0], ends[-1] = n_known, n_all
+
+        def part(first: int, last: int) -> None:
+            prml_gram(self.features.view, self.features.n_features, self.rows, first, last, self.matrix)
+
+        list(run(part, ends[:-1], ends[1:]))
 
 
 class LabelSystem:

@@ -146,7 +146,7 @@ def solve_svm_plus(
                     blocks = passes.single_labels(block_of)
                 return 0.0
             if shared and gram is not None:
-                gram.require(np.arange(features.n_samples))
+                gram.require(np.arange(features.n_samples), pool.map)
             if coupled:
                 blocks[0].gram = gram
                 blocks[0].advance(pool.map)
