@@ -154,7 +154,7 @@ def test_texts_go_through_tf_idf():
 
 @pytest.mark.compiled
 def test_labels_that_folds_do_not_have(rare):
-    names = ["m3l", "rank-cvm", "lsg21", "prbr", "ssvm-tree", "ovr", "ovr-svm", "ovr-rbf", "knn"]
+    names = ["m3l", "rank-cvm", "lsg21", "prbr", "ovr", "ovr-svm", "ovr-rbf", "knn"]
     quick = ComparedModel("forest 2", RandomForestClassifier(n_estimators=3), (("max_depth", (1, 2)),), True)
     chain = ComparedModel("chain 2", ChainEnsemble(LogisticRegression(), 2), learn_cuts=True)
     found = compare(rare, [*names, quick, chain], folds=2, tune=False, inner_folds=2)
