@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..data._parquet import pyarrow_modules
 from ..data._source import AtomicFiles
 
 Record = dict[str, Any]
@@ -123,7 +124,7 @@ class ResultsFile:
 
     def _rewrite_parquet(self) -> None:
         """Parquet cannot grow: the whole file is replaced, in one step."""
-        pa, pq = _pyarrow()
+        pa, pq = pyarrow_modules()
         kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
         schema = pa.schema(
             [(name, kinds[kind]) for name, kind in FIXED.items()] + [(name, pa.float64()) for name in self.measures]
@@ -168,7 +169,7 @@ def checked_path(path: str | os.PathLike[str]) -> Path:
 def _read(path: Path) -> tuple[tuple[str, ...], list[Record], int | None]:
     """Measures, rows, and for CSV the number of bytes in whole lines."""
     if path.suffix == ".parquet":
-        pa, pq = _pyarrow()
+        pa, pq = pyarrow_modules()
         try:
             table = pq.read_table(path)
         except pa.ArrowInvalid as error:
@@ -217,12 +218,3 @@ def _from_text(name: str, text: str) -> Any:
     if name in _TEXTS:
         return text
     return None if text == "" else FIXED.get(name, float)(text)
-
-
-def _pyarrow() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise ImportError("results in Parquet need pyarrow: pip install 'comargin[parquet]'; or name a .csv") from error
-    return pyarrow, pyarrow.parquet

@@ -29,7 +29,8 @@ _BATCH_ROWS = 1 << 13
 _OBJECT_BYTES = 50  # what a Python list spends on a text or a label it holds
 
 
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow_modules() -> tuple[Any, Any]:
+    """``pyarrow`` and ``pyarrow.parquet``; an ImportError with the cure where they are not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -60,7 +61,7 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
         Dense arrays, or texts and a CSR indicator.
     """
     check_is_file(path)
-    _, pq = _pyarrow()
+    _, pq = pyarrow_modules()
     with _readable(path), pq.ParquetFile(path) as file:
         schema, footer = file.schema_arrow, file.metadata
         names = schema.names
@@ -101,7 +102,7 @@ def stream_parquet(path: Path, wanted: Wanted, *, text: str | None, is_text: boo
         Dense rows, or texts.
     """
     check_is_file(path)
-    _, pq = _pyarrow()
+    _, pq = pyarrow_modules()
     with _readable(path), pq.ParquetFile(path) as file:
         schema, footer = file.schema_arrow, file.metadata
     if footer.num_rows == 0:
@@ -122,7 +123,7 @@ def stream_parquet(path: Path, wanted: Wanted, *, text: str | None, is_text: boo
 
 def _batches(path: Path, names: Sequence[str], n_rows: int, dictionaries: Sequence[str] = ()) -> Iterator[Any]:
     """Yield tables of at most ``n_rows`` rows; of the file only a buffer per column is held."""
-    pa, pq = _pyarrow()
+    pa, pq = pyarrow_modules()
     # Unbuffered, a column of a whole row group would be read at once.
     options = {"read_dictionary": list(dictionaries), "pre_buffer": False, "buffer_size": BLOCK_BYTES}
     columns = list(dict.fromkeys(names))
@@ -170,7 +171,7 @@ def _arrays(path: Path, table: Any, columns: Columns, missing: str, first: int) 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
     """Whatever pyarrow makes of a broken file is a DataFormatError."""
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow_modules()
     try:
         yield
     except (pa.ArrowException, OSError, MemoryError, ValueError, LookupError, TypeError) as error:
@@ -187,14 +188,14 @@ def _check_size(path: Path, needed: int, what: str) -> None:
 
 
 def _check_is_number(path: Path, field: Any, advice: str) -> None:
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow_modules()
     kind = field.type
     if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
         raise DataFormatError(path, f"column {field.name!r} is of type {kind}, not a number{advice}")
 
 
 def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np.ndarray:
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow_modules()
     try:
         # Integers beyond 2^53 would be rounded: safe=True refuses them.
         values = column.cast(pa.float64(), safe=True).to_numpy()
@@ -210,7 +211,7 @@ def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np
 
 
 def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Dataset:
-    _, pq = _pyarrow()
+    _, pq = pyarrow_modules()
     _check_text_column(path, schema, text)
     _check_labels_column(path, schema, labels)
     leaves = _leaves(footer, (text, labels))
@@ -253,7 +254,7 @@ def _check_text_column(path: Path, schema: Any, name: str) -> None:
 
 
 def _check_labels_column(path: Path, schema: Any, name: str) -> None:
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow_modules()
     _check_is_there(path, schema.names, name, "labels")
     lists = schema.field(name).type
     if not (pa.types.is_list(lists) or pa.types.is_large_list(lists)):
@@ -286,7 +287,7 @@ def _tags_column(path: Path, table: Any, name: str, first: int) -> list[list[str
 
 
 def _is_text(kind: Any) -> bool:
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow_modules()
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
@@ -302,7 +303,7 @@ def _leaves(footer: Any, names: Sequence[str]) -> list[Any]:
 
 def _values(array: Any) -> list[Any]:
     """Python values; those of a dictionary are made once and shared."""
-    pa, _ = _pyarrow()
+    pa, _ = pyarrow_modules()
     if not pa.types.is_dictionary(array.type):
         return list(array.to_pylist())
     words = array.dictionary.to_pylist()
@@ -340,7 +341,7 @@ def write_parquet(dataset: Dataset, path: Path) -> None:
     path : Path
         Where.
     """
-    pa, pq = _pyarrow()
+    pa, pq = pyarrow_modules()
     if isinstance(dataset.X, list):
         columns = {TEXT_COLUMN: pa.array(dataset.X, pa.string())}
         columns[LABELS_COLUMN] = pa.array(tags_of(dataset.Y, dataset.label_names), pa.list_(pa.string()))
@@ -367,11 +368,11 @@ class PredictionTable:
         self._path, self._headings = path, headings
         self._writer: Any = None
         self._schema: Any = None
-        _pyarrow()  # is it there at all
+        pyarrow_modules()  # is it there at all
 
     def append(self, columns: Sequence[Any]) -> None:
         """Write rows, given by column, as a row group."""
-        pa, _ = _pyarrow()
+        pa, _ = pyarrow_modules()
         self._open(named=any(isinstance(name, str) for name in columns[0]))
         arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
         self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
@@ -379,7 +380,7 @@ class PredictionTable:
     def _open(self, named: bool) -> None:
         if self._writer is not None:
             return
-        pa, pq = _pyarrow()
+        pa, pq = pyarrow_modules()
         kinds = {
             LABELS_COLUMN: pa.list_(pa.string()),
             TOP_COLUMN: pa.list_(pa.string()),

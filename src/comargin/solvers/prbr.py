@@ -223,6 +223,7 @@ class _Split:
             block.A, block.B = self.block.A[:, k : k + 1].copy(), self.block.B[:, k : k + 1].copy()
             block.link()
             block.certify()
+            # The T of the passes is feasible with other lifts than that of the dual variables: the better one counts.
             block.T, block.xi = self.block.T[:, k : k + 1].copy(), self.block.xi[:, k : k + 1].copy()
             block.certify()
             blocks.append(block)
