@@ -790,6 +790,15 @@ def test_scores_of_labels_with_one_class(task):
     assert (scores[:, 2] == 1).all()
 
 
+def test_scores_of_a_wrapper_around_one_matrix_per_label(task):
+    from comargin.thresholds import ThresholdClassifierCV
+
+    X, Y = task
+    model = ThresholdClassifierCV(RandomForestClassifier(n_estimators=3, random_state=0), cv=2).fit(X, Y)
+    expected = np.column_stack([matrix[:, 1] for matrix in model.estimator_.predict_proba(X)])
+    assert np.array_equal(metrics.scores_of(model, X), expected)
+
+
 def test_scores_of_binary_classifiers(task):
     X, Y = task
     y = Y[:, 0]

@@ -163,11 +163,9 @@ def _measured(cell: Cell) -> Record:
     done = time.perf_counter()
     if predicted.ndim == 1:  # many estimators return one label as a vector
         predicted = predicted[:, None]
-    # A rule changes no score, but hides the classes that a list of probabilities is read by.
-    scorer = estimator.estimator_ if isinstance(estimator, ThresholdClassifierCV) else estimator
     scores = None
-    if hasattr(scorer, "decision_function") or hasattr(scorer, "predict_proba"):
-        scores = scores_of(scorer, X_test, n_labels=Y_test.shape[1])
+    if hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba"):
+        scores = scores_of(estimator, X_test, n_labels=Y_test.shape[1])
     values = evaluate(Y_test, scores, predicted, k=depths_of(cell.measures))
     return {
         "tune_seconds": tuned - start,

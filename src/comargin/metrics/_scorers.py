@@ -146,7 +146,7 @@ def scores_of(estimator: Any, X: Any, *, n_labels: int | None = None) -> NDArray
     elif hasattr(estimator, "predict_proba"):
         probabilities = estimator.predict_proba(X)
         if isinstance(probabilities, (list, tuple)):
-            scores = _positive_columns(probabilities, getattr(estimator, "classes_", None))
+            scores = _positive_columns(probabilities, _classes_of_labels(estimator))
         else:
             scores = np.asarray(probabilities)
             if n_labels == 1 and scores.ndim == 2 and scores.shape[1] == 2:
@@ -162,6 +162,15 @@ def scores_of(estimator: Any, X: Any, *, n_labels: int | None = None) -> NDArray
             f"estimator gives scores of shape {scores.shape}, where n_labels={n_labels} columns are expected."
         )
     return scores
+
+
+def _classes_of_labels(estimator: Any) -> Any:
+    """Classes of every label, of the estimator itself or of the one it wraps; None if it has none."""
+    classes = getattr(estimator, "classes_", None)
+    # A wrapper such as ThresholdClassifierCV numbers the labels, and hands on the probabilities of what it wraps.
+    if classes is not None and np.ndim(classes[0]) == 0 and hasattr(estimator, "estimator_"):
+        return _classes_of_labels(estimator.estimator_)
+    return classes
 
 
 def _positive_columns(probabilities: Any, classes: Any) -> NDArray[np.float64]:
