@@ -4,7 +4,7 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-kernels test-paper lint format bench clean
+.PHONY: demo test test-kernels test-paper docs lint format bench clean
 
 demo: $(VENV)/.core
 	$(VENV)/bin/comargin demo
@@ -21,6 +21,10 @@ test-kernels: $(VENV)/.dev
 test-paper: $(VENV)/.dev
 	$(PY) -m pytest -m slow -s
 
+docs: $(VENV)/.docs
+	$(PY) -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "open build/docs/index.html"
+
 lint: $(VENV)/.dev
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
@@ -34,11 +38,11 @@ bench: $(VENV)/.bench
 	$(PY) benchmarks/run.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build/docs .pytest_cache .mypy_cache .ruff_cache
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(PY) || $(PYTHON) -m venv $(VENV)
-	$(PIP) -e .
+	$(PIP) -e '.[report]'
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.core
@@ -47,4 +51,8 @@ $(VENV)/.dev: $(VENV)/.core
 
 $(VENV)/.bench: $(VENV)/.core
 	$(PIP) -e '.[bench]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.core
+	$(PIP) -e '.[docs]'
 	touch $@

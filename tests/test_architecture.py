@@ -63,13 +63,30 @@ LAYERS = {
         {"graphs", "metrics", "estimators", "inference", "model_selection", "thresholds", "data", "_indicator"},
         {"numpy", "scipy", "plotly", "networkx"},
     ),
+    "training": (
+        {"_indicator", "data", "estimators", "metrics", "persistence", "solvers", "thresholds", "__init__"},
+        {"numpy", "scipy", "sklearn"},
+    ),
     "comparison": (
-        {"_indicator", "data", "estimators", "metrics", "model_selection", "report", "thresholds"},
+        {"_indicator", "data", "estimators", "metrics", "model_selection", "report", "thresholds", "training"},
         {"numpy", "scipy", "sklearn", "joblib", "threadpoolctl", "pyarrow", "plotly"},
     ),
     "cli": (
-        {"estimators", "data", "graphs", "inference", "metrics", "model_selection", "thresholds", "__init__"},
-        {"numpy", "scipy", "sklearn", "typer", "rich"},
+        {
+            "comparison",
+            "data",
+            "estimators",
+            "graphs",
+            "inference",
+            "metrics",
+            "model_selection",
+            "persistence",
+            "report",
+            "thresholds",
+            "training",
+            "__init__",
+        },
+        {"numpy", "scipy", "sklearn", "typer", "rich", "networkx"},
     ),
     "__main__": ({"cli"}, set()),
     "__init__": (
@@ -84,6 +101,7 @@ LAYERS = {
             "persistence",
             "report",
             "thresholds",
+            "training",
         },
         set(),
     ),
@@ -266,6 +284,7 @@ def public_objects():
         ".inference",
         ".persistence",
         ".report",
+        ".training",
     ):
         module = importlib.import_module(f"comargin{module_name}")
         for name in module.__all__:

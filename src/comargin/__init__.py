@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import comparison, data, graphs, inference, metrics, model_selection, persistence, report, thresholds
+    from . import (
+        comparison,
+        data,
+        graphs,
+        inference,
+        metrics,
+        model_selection,
+        persistence,
+        report,
+        thresholds,
+        training,
+    )
     from .estimators import (
         CGMClassifier,
         LSG21Classifier,
@@ -41,6 +52,7 @@ _SUBMODULES = (
     "persistence",
     "report",
     "thresholds",
+    "training",
 )
 _ATTRIBUTES = dict.fromkeys(
     (
@@ -86,6 +98,7 @@ __all__ = [
     "report",
     "save",
     "thresholds",
+    "training",
     "tune",
     "warmup",
     "__version__",

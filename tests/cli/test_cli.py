@@ -1,7 +1,5 @@
 """The command line as a user meets it: real processes for what a process does, the runner for the rest."""
 
-import io
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,40 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from command import run, run_process
 from typer.testing import CliRunner
 
 import comargin
-from comargin.cli import main
 from comargin.cli._app import app
 from comargin.data import Dataset, read, write
-
-COMMAND = Path(sys.executable).with_name("comargin")
-
-
-def run(*arguments, **environment):
-    """Run the command here, streams and all, without the second that a process needs; returns as `run_process`."""
-    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2)]
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in {"COLUMNS": "100", "NO_COLOR": "1", **environment}.items():
-            patch.setenv(name, value)
-        patch.setattr(sys, "argv", ["comargin", *map(str, arguments)])
-        patch.setattr(sys, "stdout", streams[0])
-        patch.setattr(sys, "stderr", streams[1])
-        with pytest.raises(SystemExit) as end:
-            main()
-    return end.value.code, *(stream.buffer.getvalue().decode() for stream in streams)
-
-
-def run_process(*arguments, **environment):
-    """Run the installed command; returns (exit code, stdout, stderr)."""
-    done = subprocess.run(
-        [str(COMMAND), *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "100", "NO_COLOR": "1", **environment},
-        timeout=120,
-    )
-    return done.returncode, done.stdout, done.stderr
 
 
 @pytest.fixture
@@ -76,35 +46,6 @@ def test_typing_mistakes_end_with_usage(arguments):
     assert not out
     assert "Usage" in err
     assert "Traceback" not in err
-
-
-def test_demo_on_a_console_that_knows_only_ascii():
-    """In a process; tests/test_readme.py runs it on a console that knows more."""
-    code, out, err = run_process("demo", PYTHONIOENCODING="ascii")
-    assert code == 0, err
-    table = out[out.index("On the new images") :]
-    assert "wrong labels" in table
-    assert "M3L + thresholds" in table
-    assert "Certified." in out
-    pictures = out[out.index("Three new images") : out.index("On the new images")]
-    assert pictures.isascii()
-    assert " ---- " in pictures
-    assert "\\u" not in out
-
-
-def test_the_demo_says_when_a_picture_is_wrong():
-    from rich.console import Console
-
-    from comargin.cli._demo import _picture
-    from comargin.data import load
-
-    digits = load("digits", split="test")
-    for n_wrong, title in ((0, "a 3"), (1, "a 3 (1 segment wrong)"), (2, "a 3 (2 segments wrong)")):
-        predicted = digits.Y.copy()
-        predicted[0, :n_wrong] = 1 - predicted[0, :n_wrong]
-        console = Console(width=60, record=True, file=io.StringIO())
-        console.print(_picture(digits, predicted, 0, plain=False))
-        assert console.export_text().splitlines()[0].strip("\u256d\u256e\u2500 ") == title
 
 
 def test_list_names_known_sets(tmp_path):

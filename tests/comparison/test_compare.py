@@ -23,15 +23,16 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeClassifier
 
-from comargin.comparison import CellDone, ChainEnsemble, ComparedModel, Comparison, compare, fingerprint, model_names
+from comargin.comparison import CellDone, Comparison, compare
 from comargin.comparison._cells import seed_of
 from comargin.comparison._compare import _checked_protocol
-from comargin.data import Dataset, make_correlated
+from comargin.data import Dataset, fingerprint, make_correlated
 from comargin.metrics import evaluate, scorers
 from comargin.model_selection import MultilabelStratifiedKFold
+from comargin.training import ChainEnsemble, ModelRecipe, model_names
 
 DUMMY = ("dummy", DummyClassifier(strategy="prior"))
-TREE = ComparedModel("tree", DecisionTreeClassifier(), (("max_depth", (1, 3)),), learn_cuts=True)
+TREE = ModelRecipe("tree", DecisionTreeClassifier(), (("max_depth", (1, 3)),), learn_cuts=True)
 SECONDS = ("tune_seconds", "fit_seconds", "predict_seconds")
 
 
@@ -97,7 +98,7 @@ def test_a_cell_is_the_plain_procedure(toys):
 def test_nothing_but_the_training_part_is_seen(toys):
     data = toys[0]
     Counts.seen.clear()
-    model = ComparedModel("counts", Counts(strategy="prior"), (("random_state", (1, 2)),), True, prepare=False)
+    model = ModelRecipe("counts", Counts(strategy="prior"), (("random_state", (1, 2)),), True, prepare=False)
     compare(data, model, folds=3, inner_folds=2)
     splits = list(MultilabelStratifiedKFold(3, shuffle=True, random_state=0).split(data.X, data.Y))
     # For each split: two values on two folds, the cuts on two folds, all training rows.
@@ -127,7 +128,7 @@ def test_cuts_change_label_sets_and_no_ranking(toys):
 
 def test_dense_features_are_scaled_on_the_training_part_only(toys):
     Counts.seen.clear()
-    compare(toys[0], ComparedModel("counts", Counts(strategy="prior")), repeats=1, test_size=0.25)
+    compare(toys[0], ModelRecipe("counts", Counts(strategy="prior")), repeats=1, test_size=0.25)
     (seen,) = Counts.seen
     assert len(seen) == 45
     assert_allclose(seen.mean(axis=0), 0.0, atol=1e-12)
@@ -155,8 +156,8 @@ def test_texts_go_through_tf_idf():
 @pytest.mark.compiled
 def test_labels_that_folds_do_not_have(rare):
     names = ["m3l", "rank-cvm", "lsg21", "prbr", "ovr", "ovr-svm", "ovr-rbf", "knn"]
-    quick = ComparedModel("forest 2", RandomForestClassifier(n_estimators=3), (("max_depth", (1, 2)),), True)
-    chain = ComparedModel("chain 2", ChainEnsemble(LogisticRegression(), 2), learn_cuts=True)
+    quick = ModelRecipe("forest 2", RandomForestClassifier(n_estimators=3), (("max_depth", (1, 2)),), True)
+    chain = ModelRecipe("chain 2", ChainEnsemble(LogisticRegression(), 2), learn_cuts=True)
     found = compare(rare, [*names, quick, chain], folds=2, tune=False, inner_folds=2)
     tuned = compare(rare, ["ovr", "knn", quick], folds=2, inner_folds=2)
     for comparison in (found, tuned):
@@ -277,7 +278,7 @@ def test_a_model_without_scores_has_label_sets_only(toys):
 
 
 def test_results_do_not_depend_on_the_number_of_processes(toys, tmp_path):
-    forest = ComparedModel("forest", RandomForestClassifier(n_estimators=3), (("max_depth", (1, 3)),), True)
+    forest = ModelRecipe("forest", RandomForestClassifier(n_estimators=3), (("max_depth", (1, 3)),), True)
     models = [forest, ("chain", ChainEnsemble(LogisticRegression(), 2)), ("breaks", Breaks(always=True))]
     arguments = {"folds": 2, "inner_folds": 2, "results": tmp_path / "results.csv"}
     two = compare(toys[0], models, n_jobs=2, **arguments)
@@ -375,7 +376,7 @@ def test_what_cannot_be_told_apart_is_refused_in_a_file(toys, tmp_path):
         ({"models": [("a", KNeighborsClassifier)]}, "'a' must be an instance"),
         ({"models": [3]}, "models must hold names"),
         ({"models": [("two\nlines", KNeighborsClassifier())]}, "names that can be printed"),
-        ({"models": ComparedModel("k", KNeighborsClassifier(), (("neighbours", (1,)),))}, "did you mean 'n_neighbors'"),
+        ({"models": ModelRecipe("k", KNeighborsClassifier(), (("neighbours", (1,)),))}, "did you mean 'n_neighbors'"),
         ({"datasets": []}, "datasets must hold at least one"),
         ({"datasets": [3]}, "datasets must hold names or Datasets, got a int"),
         ({"datasets": "digitz"}, "digits"),

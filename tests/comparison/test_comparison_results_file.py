@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from comargin.comparison._identity import described, fingerprint
 from comargin.comparison._results import FIXED, ResultsFile, read_results
+from comargin.data import fingerprint
+from comargin.training._identity import described
 
 MEASURES = ("micro_f1", "coverage")
 

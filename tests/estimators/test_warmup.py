@@ -3,8 +3,12 @@
 import os
 import subprocess
 import sys
+from collections import Counter
+from types import SimpleNamespace
 
 import pytest
+
+from comargin.estimators._warmup import _n_compiled
 
 CODE = """
 import numpy as np, scipy.sparse as sp
@@ -12,7 +16,12 @@ import comargin
 from comargin.kernels import _edges, _elimination, _m3l, _m3l_pairs, _moments, _planes, _prml, _prml_split
 from comargin.kernels import _rank, _rank_fw, _rank_svm, _structured
 
-comargin.warmup()
+steps = []
+comargin.warmup(callback=lambda *step: steps.append(step))
+assert [done for _, done, _ in steps] == list(range(len(steps))), steps
+assert {total for *_, total in steps} == {len(steps)}, steps
+assert len({what for what, *_ in steps}) == len(steps), steps
+assert comargin.warmup() == 0, "compiled again"
 epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_factor_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
 epochs.append(_m3l_pairs.m3l_pair_visits)
 before = [len(kernel.signatures) for kernel in epochs]
@@ -71,3 +80,13 @@ def test_warmup_compiles_everything():
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "[4, 6, 2, 2, 2, 2]"
+
+
+def test_loops_that_were_compiled_are_counted(monkeypatch):
+    class Kernel:
+        stats = SimpleNamespace(cache_misses=Counter({"dense": 1, "sparse": 1}))
+
+    before, one = _n_compiled(), Kernel()
+    module = SimpleNamespace(one=one, the_same=one, plain=len)
+    monkeypatch.setitem(sys.modules, "comargin.kernels._of_a_test", module)
+    assert _n_compiled() == before + 2

@@ -1,11 +1,12 @@
 """Small fitted models of every kind, and model files with something changed."""
 
+import dataclasses
 import json
 import zipfile
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -48,6 +49,12 @@ LEARNERS = {
     "ovr": OneVsRestClassifier(LogisticRegression(C=2.0)),
     "scaled": make_pipeline(
         StandardScaler(), MinMaxScaler(), MaxAbsScaler(), Normalizer(), "passthrough", OneVsRestClassifier(LinearSVC())
+    ),
+    "tfidf of counts": make_pipeline(
+        MinMaxScaler(), TfidfTransformer(sublinear_tf=True), comargin.M3LClassifier(random_state=0)
+    ),
+    "tf of counts": make_pipeline(
+        MinMaxScaler(), TfidfTransformer(use_idf=False, norm="l1"), comargin.M3LClassifier(random_state=0)
     ),
     **{
         f"threshold {rule if isinstance(rule, str) else 'top 2'}": thresholds.ThresholdClassifierCV(
@@ -96,6 +103,8 @@ def same(a, b):
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if dataclasses.is_dataclass(a):  # what they have computed from their fields does not count
+        return all(same(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a))
     if hasattr(a, "__dict__") and not isinstance(a, type):
         return same(vars(a), vars(b))
     return a == b or (a != a and b != b)

@@ -7,24 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ._console import console_for
 from ._messages import in_flags
-from ._reading import READING_FLAGS, as_delimiter, reads_a_file
+from ._reading import as_delimiter, reads_a_file
+from ._sources import DataHome, Source, Split, obtain
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from ..data import Dataset
 
 data_app = typer.Typer(help="List, inspect and convert multi-label data sets.", no_args_is_help=True)
 
-_WIDE = 10_000  # columns: nothing is shortened or folded
-
-DataHome = Annotated[
-    Path | None,
-    typer.Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin)."),
-]
-Split = Annotated[str, typer.Option(help="all, train or test (known sets).")]
-Source = Annotated[str, typer.Argument(help="A data file, or the name of a known set.")]
 WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
 
 
@@ -52,7 +44,7 @@ def list_sets(data_home: DataHome = None) -> None:
             "-" if info.n_train is None else f"{info.n_train}/{info.n_test}",
             _place(info.where),
         )
-    console = _console(wide=True)
+    console = console_for(wide=True)
     console.print(table)
     console.print(f"data folder: {home}", style="dim", highlight=False, soft_wrap=True, markup=False)
 
@@ -61,8 +53,8 @@ def list_sets(data_home: DataHome = None) -> None:
 @reads_a_file
 def info(source: Source, *, split: Split = "all", data_home: DataHome = None, reading: dict[str, Any]) -> None:
     """Show shape, density and labels of one data set."""
-    dataset = _obtain(source, split, data_home, reading)
-    _console().print(*_summary(dataset), sep="\n")
+    dataset = obtain(source, split, data_home, reading)
+    console_for().print(*_summary(dataset), sep="\n")
 
 
 @data_app.command("convert")
@@ -93,43 +85,12 @@ def convert_file(
     if existing and not force:
         exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
         raise ValueError(f"{' and '.join(existing)} {exist} already; --force overwrites {them}")
-    dataset = _obtain(source, split, data_home, reading)
+    dataset = obtain(source, split, data_home, reading)
     with in_flags(WRITING_FLAGS):
         delimiter = None if to_delimiter is None else as_delimiter(to_delimiter)
         written = write(dataset, target, format=to, sep=to_sep, delimiter=delimiter)
     names = " and ".join(map(str, written))
-    _console().print(f"{names}: {_shape(dataset)}", highlight=False, soft_wrap=True, markup=False)
-
-
-def _obtain(source: str, split: str, data_home: Path | None, reading: dict[str, Any]) -> Dataset:
-    """Read a file, or load a known set; a folder that is called like one does not hide it."""
-    from ..data import list_datasets, load, read
-
-    path = Path(source)
-    if path.exists() and not path.is_dir():
-        if split != "all":
-            raise ValueError("--split is for known sets; a file is read whole")
-        with in_flags(READING_FLAGS):
-            return read(path, **reading)
-    known = {name for info in list_datasets(data_home) for name in (info.name, info.name.lower())}
-    if source not in known and source.lower() not in known:
-        if path.is_dir():
-            raise ValueError(f"{source} is a folder, neither a data file nor a known set")
-        if path.suffix != "" or len(path.parts) > 1:
-            raise FileNotFoundError(f"there is no file {source}")
-    elif reading:
-        options = ", ".join(READING_FLAGS[name] for name in reading)
-        raise ValueError(f"{source} is not a file, and {options} only says how to read a file")
-    with in_flags(READING_FLAGS):
-        return load(source, split=split, data_home=data_home)
-
-
-def _console(wide: bool = False) -> Console:
-    """Return a console; lines are as long as they need to be when asked for, and when no one looks at a screen."""
-    from rich.console import Console
-
-    console = Console()
-    return Console(width=_WIDE) if wide or not console.is_terminal else console
+    console_for().print(f"{names}: {_shape(dataset)}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _place(where: str | None) -> str:

@@ -23,7 +23,7 @@ def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
 
 
 def translate(message: str, flags: Mapping[str, str]) -> str:
-    """Write ``name=value`` as ``--name value``, and ``name=`` as ``--name``.
+    """Write ``name=value`` as ``--name value``, and ``name=``, or ``name`` at the beginning, as ``--name``.
 
     Parameters
     ----------
@@ -45,4 +45,5 @@ def translate(message: str, flags: Mapping[str, str]) -> str:
             return f"{flags[name]} {only}"
         return flags[name] + (" " if follows and follows not in " ,.;:)" else "")
 
+    message = re.sub(rf"^({names})(?=: | must )", lambda match: flags[match.group(1)], message)
     return re.sub(rf"\b({names})=(?:\[('[^']*')\]|(?=(.?)))", flag, message, flags=re.DOTALL)

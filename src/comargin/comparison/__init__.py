@@ -1,17 +1,14 @@
 """Models compared on data sets as papers do it: the same splits for all, everything chosen inside, tests at the end.
 
 `compare` runs the cells (data set, split, model), `Comparison` has the tables, ranks and tests. Models go by name, see
-`model_names`; `ComparedModel` and `register_model` add others.
+`comargin.training`.
 """
 
 from __future__ import annotations
 
 from ._blocks import Blocks
-from ._chains import ChainEnsemble
 from ._compare import CellDone, compare
 from ._comparison import DEFAULT_MEASURES, Comparison
-from ._identity import fingerprint
-from ._models import ComparedModel, get_model, model_names, register_model
 from ._statistics import (
     CriticalDifference,
     FriedmanTest,
@@ -27,8 +24,6 @@ __all__ = [
     "DEFAULT_MEASURES",
     "Blocks",
     "CellDone",
-    "ChainEnsemble",
-    "ComparedModel",
     "Comparison",
     "CriticalDifference",
     "FriedmanTest",
@@ -36,11 +31,7 @@ __all__ = [
     "PairTest",
     "compare",
     "critical_difference",
-    "fingerprint",
     "friedman_test",
-    "get_model",
-    "model_names",
     "rank_models",
-    "register_model",
     "wilcoxon_tests",
 ]

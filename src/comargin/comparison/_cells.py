@@ -13,20 +13,16 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.exceptions import DataConversionWarning
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from ..estimators import tune
 from ..metrics import evaluate, scores_of
 from ..thresholds import ThresholdClassifierCV
-from ._identity import described, hash_of
-from ._models import ComparedModel
+from ..training import ModelRecipe
+from ..training._building import build, search
+from ..training._identity import described, hash_of
+from ..training._recipes import criterion_of
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file
@@ -40,8 +36,8 @@ class Settings:
     ----------
     tune : bool
         Whether the grids are searched.
-    criterion : str
-        What parameters are chosen by.
+    criterion : str or None
+        What parameters are chosen by; None: what suits the model.
     inner_folds : int
         Folds of a training part, for parameters and for cuts.
     thresholds : str or None
@@ -49,7 +45,7 @@ class Settings:
     """
 
     tune: bool
-    criterion: str
+    criterion: str | None
     inner_folds: int
     thresholds: str | None
 
@@ -66,7 +62,7 @@ class Cell:
         All rows of the data set.
     train, test : ndarray of int
         Rows of the split.
-    model : ComparedModel
+    model : ModelRecipe
         What is fitted.
     settings : Settings
         What is done with it.
@@ -81,18 +77,20 @@ class Cell:
     Y: NDArray[np.int64]
     train: NDArray[np.intp]
     test: NDArray[np.intp]
-    model: ComparedModel
+    model: ModelRecipe
     settings: Settings
     seed: int
     measures: tuple[str, ...]
 
 
-def definition_of(model: ComparedModel, settings: Settings, data: str, protocol: str, random_state: int) -> str:
+def definition_of(model: ModelRecipe, settings: Settings, data: str, protocol: str, random_state: int) -> str:
     """Hash of all that the results of a model on a data set follow from."""
     grid = [[name, described(values, f"models: {model.name!r}: grid of {name}")] for name, values in model.grid]
     learned = [
         grid if settings.tune else [],
-        [settings.criterion, settings.inner_folds] if settings.tune and grid else [],
+        [criterion_of(model, settings.criterion, settings.thresholds), settings.inner_folds]
+        if settings.tune and grid
+        else [],
         [settings.thresholds, settings.inner_folds] if model.learn_cuts and settings.thresholds else [],
         model.prepare,
     ]
@@ -177,43 +175,15 @@ def _measured(cell: Cell) -> Record:
 
 
 def _tuned(
-    model: ComparedModel, settings: Settings, X: Any, Y: NDArray[np.int64], seed: int
+    model: ModelRecipe, settings: Settings, X: Any, Y: NDArray[np.int64], seed: int
 ) -> tuple[Any, dict[str, Any]]:
     """The estimator with the parameters that are best on inner folds, not fitted, and these parameters."""
-    steps = _preparation(X) if model.prepare else []
-    learner = clone(model.estimator)
-    estimator = Pipeline([*steps, ("model", learner)]) if steps else learner
-    unseeded = {
-        name: seed
-        for name, value in estimator.get_params(deep=True).items()
-        if (name == "random_state" or name.endswith("__random_state")) and value is None
-    }
-    estimator.set_params(**unseeded)
-    if not (settings.tune and model.grid):
+    estimator = build(model, X, seed)
+    if not settings.tune:
         return estimator, {}
-    features = X
-    if steps and any(hasattr(values, "of") for _, values in model.grid):
-        features = Pipeline(steps).fit_transform(X)
-    prefix = "model__" if steps else ""
-    grid = [(prefix + name, values.of(features) if hasattr(values, "of") else values) for name, values in model.grid]
-    found = tune(
-        estimator,
-        X,
-        Y,
-        grid,
-        criterion=settings.criterion,
-        cv=settings.inner_folds,
-        random_state=seed,
-        refit=False,
-    )
-    estimator = clone(estimator).set_params(**found.best_params)
-    return estimator, {name.removeprefix(prefix): _plain(value) for name, value in found.best_params.items()}
-
-
-def _preparation(X: Any) -> list[tuple[str, Any]]:
-    if isinstance(X, list):
-        return [("tfidf", TfidfVectorizer(sublinear_tf=True))]
-    return [] if sp.issparse(X) else [("scale", StandardScaler())]
+    criterion = criterion_of(model, settings.criterion, settings.thresholds)
+    estimator, best = search(estimator, model.grid, X, Y, criterion=criterion, folds=settings.inner_folds, seed=seed)
+    return estimator, {name: _plain(value) for name, value in best.items()}
 
 
 def depths_of(measures: Sequence[str]) -> list[int]:

@@ -15,15 +15,15 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 
 from .._indicator import check_indicator
-from ..data import Dataset, load
-from ..estimators._tune_input import DEFAULT_CRITERION, checked_criterion
+from ..data import Dataset, fingerprint, load
 from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..thresholds._classifier import RULES
+from ..training import ModelRecipe
+from ..training._identity import hash_of
+from ..training._recipes import check_names, checked_criterion, checked_models
 from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
 from ._comparison import DEFAULT_MEASURES, Comparison
-from ._identity import fingerprint, hash_of
-from ._models import ComparedModel, check_names, checked_models
 from ._results import Record, ResultsFile
 
 _DEFAULT_FOLDS = 5
@@ -58,7 +58,7 @@ def compare(
     test_size: float = 0.5,
     measures: Sequence[str] = DEFAULT_MEASURES,
     tune: bool = True,
-    criterion: str = DEFAULT_CRITERION,
+    criterion: str | None = None,
     inner_folds: int = 3,
     thresholds: str | None = "per-label",
     n_jobs: int = 1,
@@ -77,7 +77,7 @@ def compare(
     ----------
     datasets : str, Dataset, or sequence of these
         Names for `comargin.data.load`, or data sets, with distinct names.
-    models : str, ComparedModel, (str, estimator), or sequence of these
+    models : str, ModelRecipe, (str, estimator), or sequence of these
         Names of `model_names`; or models with a grid of their own; or estimators that are fitted as they are.
     folds : int or None, default=None
         k-fold cross-validation with `MultilabelStratifiedKFold`. Five folds if ``repeats`` is None too.
@@ -89,8 +89,9 @@ def compare(
         What tables show; names of `comargin.metrics.evaluate`. All of its measures are recorded whatever is named here.
     tune : bool, default=True
         Search the grids; False fits every model with its default parameters.
-    criterion : str, default="ranking+hamming"
-        What parameters are chosen by; see `comargin.tune`.
+    criterion : str or None, default=None
+        Measure that parameters are chosen by on the inner folds, or "ranking+hamming", the mean of ranking loss and
+        Hamming loss. None: average precision for models whose scores are cut by a rule, micro-F1 for others.
     inner_folds : int, default=3
         Folds of each training part, for parameters and for cuts.
     thresholds : str or None, default="per-label"
@@ -140,9 +141,7 @@ def compare(
         raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}")
     if thresholds is not None and thresholds not in RULES:
         raise ValueError(f"thresholds must be None or one of {', '.join(map(repr, RULES))}; got {thresholds!r}")
-    if not isinstance(criterion, str):
-        raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
-    checked_criterion(criterion, np.zeros((1, 2)))  # here, not in every cell
+    checked_criterion(criterion)
     settings = Settings(bool(tune), criterion, int(inner_folds), thresholds)
     loaded = _checked_datasets(datasets)
 
@@ -194,7 +193,7 @@ class _Protocol:
 
 def _cells(
     datasets: list[Dataset],
-    models: list[ComparedModel],
+    models: list[ModelRecipe],
     settings: Settings,
     protocol: _Protocol,
     random_state: int,

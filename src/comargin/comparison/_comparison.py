@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import higher_is_better
+from ..training._recipes import nearest
 from ._blocks import Blocks, make_blocks, summary_of
 from ._diagram import diagram_figure, diagram_text
-from ._models import nearest
 from ._results import FIXED, Record, read_results
 from ._statistics import (
     CriticalDifference,

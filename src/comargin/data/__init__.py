@@ -3,6 +3,7 @@
 from ._chunks import Chunk
 from ._dataset import DataFormatError, Dataset
 from ._detect import detect_format
+from ._fingerprint import fingerprint
 from ._formats import FORMATS, convert, read, write
 from ._openml import DatasetUnavailableError
 from ._predictions import PredictionWriter
@@ -21,6 +22,7 @@ __all__ = [
     "PredictionWriter",
     "convert",
     "detect_format",
+    "fingerprint",
     "list_datasets",
     "load",
     "load_signatures",

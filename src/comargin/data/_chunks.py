@@ -113,7 +113,9 @@ def match_names(
 def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str]]:
     """Names of the labels of every row of an indicator, which has no stored zeros if it is sparse."""
     rows = sp.csr_array(Y)
-    return [[names[j] for j in rows.indices[rows.indptr[i] : rows.indptr[i + 1]]] for i in range(rows.shape[0])]
+    return [
+        [names[j] for j in rows.indices[rows.indptr[i] : rows.indptr[i + 1]].tolist()] for i in range(rows.shape[0])
+    ]
 
 
 def regroup(parts: Iterable[Chunk], chunk_rows: int) -> Iterator[Chunk]:

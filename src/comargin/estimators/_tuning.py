@@ -207,7 +207,8 @@ def _search(
     def note(fold: int, k: int, model: Any, X_test: Any, y_test: Any, did_converge: bool) -> None:
         measured[fold, k] = criterion.of(model, X_test, y_test, rows.weights(fold)[1])
         converged[fold, k] = did_converge
-        show(f"fold {fold + 1}  {name} {text_of(values[k])}  {criterion.name} {measured[fold, k]:.4g}")
+        tried = f"{name.rpartition('__')[2]} {text_of(values[k])}"  # which step it belongs to is no news
+        show(f"fold {fold + 1}  {tried}  {criterion.name} {measured[fold, k]:.4g}")
 
     def run_one(fold: int, k: int) -> None:
         model = _silent(_with(base, {name: values[k]}), stop)

@@ -63,6 +63,8 @@ class CGMClassifier(StructuredClassifier):
         Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
     warm_start : bool, default=False
         Go on from the cliques and weights of the fit before (same rows and labels), e.g. with more ``max_cliques``.
+        A fit that ``callback`` stopped goes on in its round if no parameter has changed: ``rounds_``, ``history_`` and
+        ``n_iter_`` then count from its beginning.
 
     Attributes
     ----------
@@ -118,6 +120,8 @@ class CGMClassifier(StructuredClassifier):
     """
 
     _per = " in each round"
+    # A warm start after a callback's stop goes on with the same fit, its history and its limits.
+    _resumes: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StructuredClassifier._parameter_constraints,
         "cliques_per_round": [Interval(Integral, 1, None, closed="left")],

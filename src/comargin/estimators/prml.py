@@ -72,7 +72,8 @@ class PrMLClassifier(PrivilegedClassifier):
         Called with the ``Checkpoint`` of every alternation; returning True ends the fit with what it has.
     warm_start : bool, default=False
         Start from the solution of the fit before, which must have been on the same rows, features and labels, and of
-        the same rank. When X is another, only the dictionary counts.
+        the same rank. When X is another, only the dictionary counts. A fit that ``callback`` stopped, of the same
+        problem, goes on: ``history_`` and ``n_iter_`` then count from its beginning.
 
     Attributes
     ----------
@@ -125,6 +126,8 @@ class PrMLClassifier(PrivilegedClassifier):
     """
 
     _cure_of_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
+    # A warm start after a callback's stop goes on with the same fit, its history and its limits.
+    _resumes: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],
@@ -199,5 +202,5 @@ class PrMLClassifier(PrivilegedClassifier):
             "privileged_coef_": result.privileged,
             "lower_bound_": result.lower_bound,
         }
-        kept = _Start(PrMLStart(D, result.codes, result.privileged, result.dual_coef), S.shape)
+        kept = _Start(result.kept, S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

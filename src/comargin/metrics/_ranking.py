@@ -1,8 +1,8 @@
 """Measures of label scores: how each row ranks its labels, and how each label ranks the rows (AUC).
 
 Ties are counted against the classifier, as the literature's formulas say (they compare with ``>=``) and as
-scikit-learn does: a tie of a relevant with an irrelevant label is an error. Constant scores therefore give
-the worst value. AUC is the exception, a tie there counts one half, as everywhere.
+scikit-learn does: a tie of a relevant with an irrelevant label is an error. AUC is the
+exception, a tie there counts one half, as everywhere.
 """
 
 from __future__ import annotations

@@ -6,6 +6,6 @@ A ``.cmg`` file is a zip file of plain arrays and one JSON document; see ``docs/
 from __future__ import annotations
 
 from ._archive import ModelFileError
-from ._files import inspect, load, load_meta, save
+from ._files import check_saveable, inspect, load, load_meta, save
 
-__all__ = ["ModelFileError", "inspect", "load", "load_meta", "save"]
+__all__ = ["ModelFileError", "check_saveable", "inspect", "load", "load_meta", "save"]

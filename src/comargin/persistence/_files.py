@@ -23,7 +23,8 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
     ----------
     obj : estimator or LabelGraph
         A learner of comargin, a threshold rule or classifier, a zero-shot classifier, or a scikit-learn Pipeline of
-        these with text vectorizers, scalers, Normalizer, and OneVsRestClassifier of LogisticRegression or LinearSVC.
+        these with text vectorizers, TfidfTransformer, scalers, Normalizer, and OneVsRestClassifier of
+        LogisticRegression or LinearSVC.
     path : str or path-like
         The file, ``.cmg`` by custom. It appears whole or not at all: an old one stays until the new one is on disk.
     meta : dict or None, default=None
@@ -43,8 +44,7 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
     Notes
     -----
     What is loaded predicts the same bits, has the same parameters, and can be fitted again. With ``warm_start=True``
-    the next ``fit`` goes on from the solution, also after loading; only CGMClassifier, StructuredSVMClassifier and
-    PrMLClassifier begin anew.
+    the next ``fit`` goes on from the solution, also after loading; the file then holds the state of the solver too.
 
     Examples
     --------
@@ -57,24 +57,51 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
     ...     load(path).predict([[0.9, 0.1]]), load_meta(path)
     (array([[1, 0]]), {'labels': ['sea', 'sky']})
     """
-    from ._registry import codec_of
-    from ._values import Writer
-
-    if codec_of(type(obj)) is None:
-        raise TypeError(
-            f"obj: a {type(obj).__module__}.{type(obj).__qualname__} cannot be saved; what can is listed in "
-            "comargin.persistence.save"
-        )
     if meta is not None:
         if type(meta) is not dict:
             raise TypeError(f"meta must be a dict or None, got {meta!r}")
         _check_meta(meta, "meta", MAX_DEPTH)
-    writer = Writer(codec_of)
-    model = writer.value(obj, "")
+    model, arrays = _described(obj)
     document = {"format": FORMAT, "comargin": __version__, "versions": _versions(), "meta": meta, "model": model}
     target = Path(path)
-    write_archive(target, document, writer.arrays)
+    write_archive(target, document, arrays)
     return target
+
+
+def check_saveable(obj: Any) -> None:
+    """Raise unless `save` can write this model; one that is not fitted yet is checked as it is.
+
+    Parameters
+    ----------
+    obj : estimator
+        Fitted or not.
+
+    Raises
+    ------
+    TypeError
+        It names the part that cannot be saved.
+
+    Examples
+    --------
+    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from comargin.persistence import check_saveable
+    >>> check_saveable(KNeighborsClassifier())
+    Traceback (most recent call last):
+    ...
+    TypeError: a KNeighborsClassifier cannot be saved; what can is listed in comargin.persistence.save
+    """
+    _described(obj)
+
+
+def _described(obj: Any) -> tuple[Any, list[Any]]:
+    """JSON of a model, and its arrays."""
+    from ._registry import codec_of
+    from ._values import Writer
+
+    if codec_of(type(obj)) is None:
+        raise TypeError(f"a {type(obj).__name__} cannot be saved; what can is listed in comargin.persistence.save")
+    writer = Writer(codec_of)
+    return writer.value(obj, ""), writer.arrays
 
 
 def load(path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> Any:

@@ -24,17 +24,14 @@ from ..estimators import (
 from ..estimators._kernels import KernelFunction, KernelMultilabelClassifier
 from ..estimators._path_cv import PathSearch
 from ..estimators._rank import RankClassifier
-from ..estimators._rank import _Start as RankStart
-from ..estimators.prbr import _Start as PrBRStart
 from ..graphs import LabelGraph
 from ..inference._engine import LARGEST_WIDTH
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..problems.cliques import CliqueSet, check_cliques
-from ..problems.prml import SlackDual
 from ..solvers import Checkpoint
-from ..solvers.cgm import Round
+from ..solvers._generation import Round, StoppedGeneration
+from ..solvers._labelings import StructuredDual
 from ..solvers.lsg21 import LSG21Start
-from ..solvers.rank_svm import RankDual
 from ..thresholds import GlobalCut, PerLabelCut, ProportionalCut, RankSVMCut, ThresholdClassifierCV, TopK
 from ._codecs import EstimatorCodec, GraphCodec, RecordCodec
 from ._kinds import (
@@ -61,14 +58,14 @@ from ._kinds import (
     integers,
     list_of,
 )
+from ._starts import CLIQUE, PrBRStart, PrMLStart, RankStart, check_start
+from ._starts import CODECS as STARTS
 from ._values import Codec, Reader
 
 # Of the plan of an elimination, for every state of its widest table.
 _STATE_BYTES = 16
 
 _INDICES = integers(1, least=0)
-_SHAPE = list_of(COUNT, tuple)
-_CLIQUE = list_of(COUNT, tuple)
 _RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut)
 _ESTIMATOR = Kind("a classifier", lambda value: hasattr(value, "fit") and hasattr(value, "predict"))
 
@@ -99,7 +96,7 @@ _RANK: dict[str, Kind] = {
 }
 _STRUCTURED: dict[str, Kind] = {
     **_LINEAR,
-    "cliques_": list_of(_CLIQUE),
+    "cliques_": list_of(CLIQUE),
     "clique_coef_": list_of(MATRIX),
     "clique_intercept_": list_of(VECTOR),
     "clique_norms_": VECTOR,
@@ -152,7 +149,7 @@ def _check_learner(model: Any, where: str) -> None:
         _check_structured(model, n_labels, where)
     if hasattr(model, "threshold_") and model.threshold_.n_labels_ != n_labels:
         raise ValueError(f"{inside(where, 'threshold_')}: is of another number of labels")
-    _check_start(model, 2 if targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels, where)
+    check_start(model, 2 if targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels, where)
 
 
 def _check_support(model: Any, n_labels: int, where: str) -> None:
@@ -192,25 +189,6 @@ def _rebuild_structured(model: Any, reader: Reader) -> None:
     reader.take(_STATE_BYTES << min(model._inference_engine.width, LARGEST_WIDTH))
 
 
-def _check_start(model: Any, n_columns: int, where: str) -> None:
-    """Compiled loops index with the shapes of a start."""
-    start = getattr(model, "_dual_start", None)
-    where = inside(where, "_dual_start")
-    if isinstance(start, RankStart | PrBRStart | LSG21Start) and len(start.shape) != 2:
-        raise ValueError(f"{where}: a shape of two dimensions expected")
-    if isinstance(start, RankStart) and isinstance(start.dual, tuple):
-        U, cost = start.dual
-        check_shape(where, U, start.shape[0], n_columns)
-        check_shape(where, cost, start.shape[0])
-    elif isinstance(start, RankStart) and start.dual is not None:
-        check_shape(where, start.dual.bias, n_columns)
-    elif isinstance(start, PrBRStart):
-        check_shape(where, start.dual.A, *start.shape)
-        check_shape(where, start.dual.B, len(start.dual.B), n_columns)
-    elif isinstance(start, LSG21Start):
-        check_shape(where, start.W, model.n_features_in_, n_columns)
-
-
 def _check_rule(rule: Any, where: str) -> None:
     check_shape(inside(where, "constant_"), rule.constant_, rule.n_labels_)
     if isinstance(rule, TopK):
@@ -236,9 +214,6 @@ def _check_zero_shot(model: Any, where: str) -> None:
     _ESTIMATOR.check(model.estimator_, inside(where, "estimator_"))
 
 
-# The state of a warm start is saved where it is a few arrays of known shapes. That of structured learners are
-# labelings of every row, that of PrML a whole alternation: their next fit begins anew.
-_NOT_CONTINUED = frozenset({"_dual_start"})
 _REBUILT = frozenset({"_column_coef", "_column_intercept", "_inference_engine"})
 
 
@@ -247,7 +222,7 @@ def _learner(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
 
 
 def _structured(cls: type, fitted: dict[str, Kind]) -> EstimatorCodec:
-    return _learner(cls, {**_STRUCTURED, **fitted}, rebuilt=_REBUILT | _NOT_CONTINUED, rebuild=_rebuild_structured)
+    return _learner(cls, {**_STRUCTURED, **fitted}, rebuilt=_REBUILT, rebuild=_rebuild_structured)
 
 
 def _rule(cls: type, **fitted: Kind) -> EstimatorCodec:
@@ -258,8 +233,11 @@ def _rule(cls: type, **fitted: Kind) -> EstimatorCodec:
 CODECS: tuple[Codec, ...] = (
     _learner(M3LClassifier, {**_KERNEL, "_dual_start": MATRIX}),
     _learner(M3LClassifierCV, {**_KERNEL, **_SEARCH, "C_": NUMBER, "Cs_": VECTOR}),
-    _structured(CGMClassifier, {"rounds_": list_of(instance(Round))}),
-    _structured(StructuredSVMClassifier, {}),
+    _structured(
+        CGMClassifier,
+        {"rounds_": list_of(instance(Round)), "_dual_start": instance(StructuredDual, StoppedGeneration)},
+    ),
+    _structured(StructuredSVMClassifier, {"_dual_start": instance(StructuredDual)}),
     _learner(RankCVMClassifier, _RANK),
     _learner(RankSVMClassifier, _RANK),
     _learner(LSG21Classifier, {**_LSG21, "_dual_start": instance(LSG21Start)}),
@@ -273,8 +251,8 @@ CODECS: tuple[Codec, ...] = (
             "dictionary_intercept_": VECTOR,
             "codes_": MATRIX,
             "lower_bound_": NUMBER,
+            "_dual_start": instance(PrMLStart),
         },
-        rebuilt=_NOT_CONTINUED,
     ),
     _rule(GlobalCut, thresholds_=LOOSE_VECTOR, cut_=NUMBER),
     _rule(PerLabelCut, thresholds_=LOOSE_VECTOR, global_cut_=NUMBER, best_f1_=LOOSE_VECTOR),
@@ -328,37 +306,7 @@ CODECS: tuple[Codec, ...] = (
         },
         _check_kernel_function,
     ),
-    RecordCodec("Checkpoint", Checkpoint, {"n_iter": COUNT, **dict.fromkeys(("seconds", "primal", "dual"), NUMBER)}),
-    RecordCodec(
-        "Round",
-        Round,
-        {
-            "cliques": list_of(_CLIQUE, tuple),
-            "n_cliques": COUNT,
-            **dict.fromkeys(("objective", "gap", "improvement", "hamming"), NUMBER),
-            "n_iter": COUNT,
-            "seconds": NUMBER,
-        },
-    ),
-    RecordCodec(
-        "RankStart",
-        RankStart,
-        {
-            "dual": any_of(
-                NOTHING,
-                instance(RankDual),
-                Kind(
-                    "a matrix and a vector",
-                    lambda v: type(v) is tuple and len(v) == 2 and MATRIX.accepts(v[0]) and VECTOR.accepts(v[1]),
-                ),
-            ),
-            "shape": _SHAPE,
-        },
-    ),
-    RecordCodec("RankDual", RankDual, {"alpha": VECTOR, "bias": VECTOR}),
-    RecordCodec("PrBRStart", PrBRStart, {"dual": instance(SlackDual), "shape": _SHAPE}),
-    RecordCodec("SlackDual", SlackDual, {"A": MATRIX, "B": MATRIX}),
-    RecordCodec("LSG21Start", LSG21Start, {"W": MATRIX, "shape": _SHAPE}),
+    *STARTS,
     RecordCodec(
         "MultilabelStratifiedKFold",
         MultilabelStratifiedKFold,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -60,6 +60,12 @@ def _check_scaler(model: Any, where: str) -> None:
             check_shape(inside(where, name), getattr(model, name), model.n_features_in_)
 
 
+def _check_tfidf(model: Any, where: str) -> None:
+    _check_names(model, where)
+    if hasattr(model, "idf_"):
+        check_shape(inside(where, "idf_"), model.idf_, model.n_features_in_)
+
+
 def _check_linear(model: Any, where: str) -> None:
     _check_names(model, where)
     n_scores = 1 if len(model.classes_) == 2 else len(model.classes_)
@@ -103,6 +109,7 @@ CODECS: tuple[Codec, ...] = (
     ),
     _codec(MaxAbsScaler, {**_SEEN, "scale_": REALS, "max_abs_": REALS}, _check_scaler),
     _codec(Normalizer, {}),
+    _codec(TfidfTransformer, {"idf_": REALS}, _check_tfidf),
     _codec(LogisticRegression, _LINEAR, _check_linear),
     _codec(LinearSVC, _LINEAR, _check_linear),
     _codec(_CONSTANT, {"y_": any_of(_WHOLE, REALS)}, _check_constant),

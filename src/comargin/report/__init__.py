@@ -5,12 +5,14 @@ that a caller gives (label names, names of fits, titles) is shown as it is, neve
 """
 
 from ._curves import objective_figure, rounds_figure
+from ._graph_svg import label_graph_svg
 from ._label_graph import label_graph_figure
 from ._report import model_report, save_report
 from ._save import save_figure
 
 __all__ = [
     "label_graph_figure",
+    "label_graph_svg",
     "model_report",
     "objective_figure",
     "rounds_figure",

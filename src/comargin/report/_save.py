@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..data._source import AtomicFiles
 from ._theme import graph_objects
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     if ending == ".html":
         config = {"displaylogo": False, "showSendToCloud": False}
         body = figure.to_html(full_html=False, include_plotlyjs=True, div_id="figure", config=config)
-        target.write_text(_page(figure.layout.title.text or "Figure", body), encoding="utf-8")
+        with AtomicFiles() as files:
+            files.open(target).write(_page(figure.layout.title.text or "Figure", body))
     elif ending in _IMAGES:
         if importlib.util.find_spec("kaleido") is None:
             raise ImportError(f"{ending} files need kaleido: pip install kaleido; or write an .html file")

@@ -55,13 +55,15 @@ class StructuredDual:
     parts : tuple of tuple of int
         Labels of its connected parts.
     known : tuple of Known
-        Labelings of every part.
+        Labelings of every part, as `without_room` leaves them.
     weights : ndarray of shape (n_features, n_columns) or None
         W.
     group_weights : ndarray of shape (n_groups,)
         t.
     by_newton : bool
-        Whether Newton steps came last: passes would have been too slow, and the next solve need not try them first.
+        Whether Newton steps came last, or next: passes are too slow, and the next solve need not try them first.
+    sigma : float
+        Proximal parameter that they ended with, times the mean mass of a row; 0 without Newton steps.
     """
 
     cliques: CliqueSet
@@ -70,6 +72,7 @@ class StructuredDual:
     weights: np.ndarray | None
     group_weights: np.ndarray
     by_newton: bool = False
+    sigma: float = 0.0
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -118,18 +121,22 @@ class StructuredDual:
             weights = np.zeros((problem.X.shape[1], new.n_columns), order="F")
             weights[:, : old.n_columns] = self.weights
             group_weights[: old.n_groups] = self.group_weights * old.n_groups / max(new.n_groups, 1)
-        return StructuredDual(new, parts, known, weights, group_weights, self.by_newton)
+        return StructuredDual(new, parts, known, weights, group_weights, self.by_newton, self.sigma)
 
     def _restricted(self, labels: tuple[int, ...], problem: StructuredProblem) -> Known:
         """Labelings of some labels, with the masses of the rows of the problem."""
         truth, place = problem.Y[:, labels], {label: k for k, label in enumerate(labels)}
+        if labels in self.parts:  # labelings without mass may be needed again
+            met = self.known[self.parts.index(labels)]
+            same = with_room(met, max(FIRST_CAPACITY, int(met.count.max()) + 2))
+            return _with_masses(same, truth, problem.mass)
         known = None
         for part, met in zip(self.parts, self.known, strict=True):
             if place.keys().isdisjoint(part):
                 continue
             places = np.array([place.get(label, -1) for label in part], dtype=np.int64)
             if known is None:
-                nothing = _empty((len(truth), 0), 1)
+                nothing = no_labelings((len(truth), 0), 1)
                 nothing.mass[:, 0] = met.mass.sum(axis=1)
                 known = _coupled(nothing, met, places[:0], places, truth)
             else:
@@ -142,8 +149,21 @@ def _equal_weights(cliques: CliqueSet) -> np.ndarray:
     return np.full(cliques.n_groups, 1.0 / max(cliques.n_groups, 1))
 
 
-def _empty(shape: tuple[int, ...], capacity: int) -> Known:
-    """No labelings yet, of ``shape`` rows and labels."""
+def no_labelings(shape: tuple[int, ...], capacity: int) -> Known:
+    """Room for labelings, and one without labels and mass in every row.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Rows and labels.
+    capacity : int
+        Slots of a row.
+
+    Returns
+    -------
+    Known
+        All zero but the counts.
+    """
     n_samples, n_labels = shape
     labels = np.zeros((n_samples, capacity, n_labels), dtype=np.uint8)
     mass, age = np.zeros((n_samples, capacity)), np.zeros((n_samples, capacity), dtype=np.int32)
@@ -151,7 +171,7 @@ def _empty(shape: tuple[int, ...], capacity: int) -> Known:
 
 
 def _true(truth: np.ndarray, mass: np.ndarray) -> Known:
-    known = _empty(truth.shape, FIRST_CAPACITY)
+    known = no_labelings(truth.shape, FIRST_CAPACITY)
     known.labels[:, 0], known.mass[:, 0] = truth, mass
     return known
 
@@ -173,7 +193,7 @@ def flips(truth: np.ndarray, mass: np.ndarray, flipped: np.ndarray) -> Known:
     Known
         With two slots.
     """
-    known = _empty(truth.shape, 2)
+    known = no_labelings(truth.shape, 2)
     known.labels[:, 0], known.labels[:, 1] = truth, 1 - truth
     known.mass[:, 0], known.mass[:, 1] = mass - flipped, flipped
     known.count[:] = 2
@@ -184,7 +204,7 @@ def _coupled(
     first: Known, second: Known, first_place: np.ndarray, second_place: np.ndarray, truth: np.ndarray
 ) -> Known:
     """Two sets of labels together; room for labelings to come."""
-    out = _empty(truth.shape, first.mass.shape[1] + second.mass.shape[1])
+    out = no_labelings(truth.shape, first.mass.shape[1] + second.mass.shape[1])
     couple_labelings(first, second, first_place, second_place, out)
     capacity = max(FIRST_CAPACITY, int(out.count.max()) + 2)
     return with_room(out, capacity)
@@ -206,10 +226,31 @@ def with_room(known: Known, capacity: int) -> Known:
         A copy.
     """
     n_samples, now, n_labels = known.labels.shape
-    out = _empty((n_samples, n_labels), capacity)
+    out = no_labelings((n_samples, n_labels), capacity)
     kept = min(now, capacity)
     out.labels[:, :kept], out.mass[:, :kept] = known.labels[:, :kept], known.mass[:, :kept]
     out.age[:, :kept], out.count[:] = known.age[:, :kept], known.count
+    return out
+
+
+def without_room(known: Known) -> Known:
+    """The same labelings without room for others: what is kept for another solve.
+
+    Parameters
+    ----------
+    known : Known
+        Labelings.
+
+    Returns
+    -------
+    Known
+        A copy with as many slots as the row with most uses; those not in use are zero, as are all ages.
+    """
+    out = no_labelings((len(known.labels), known.labels.shape[2]), int(known.count.max(initial=1)))
+    used = np.arange(out.mass.shape[1]) < known.count[:, None]
+    for array, now in ((out.labels, known.labels), (out.mass, np.maximum(known.mass, 0.0))):
+        array[used] = now[:, : out.mass.shape[1]][used]
+    out.count[:] = known.count
     return out
 
 

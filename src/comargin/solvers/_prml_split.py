@@ -17,7 +17,7 @@ features (``best_privileged``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -37,13 +37,25 @@ _RELAX = 1.5
 # and in other passes those below the second.
 _VISIT_ALL = 10
 _KEEP = (0.3, 1.0)
+# Labels that are not coupled are passed over in at most so many parts, of at least so many labels.
+_MOST_PARTS, _LEAST_WIDTH = 8, 8
 # The exact T: precision as a share of that of the step, and most updates of the multipliers.
 _PRECISION = 0.2
 _MOST_UPDATES = 30
 
 
+class _Part(NamedTuple):
+    """Labels that are passed over together: their columns, variables, active set and N = X^T (S o A) F."""
+
+    columns: slice
+    diagonal: np.ndarray
+    dual: SplitDual
+    active: SplitActive
+    N: np.ndarray
+
+
 class SplitPhase:
-    """Passes over all labels of a block.
+    """Passes over all labels of a block; labels that R does not couple in parts, which threads may share.
 
     Invariants: N = X^T (S o A) F; ``totals`` are the sums of A over sets; ``slack`` = U T.
 
@@ -57,47 +69,67 @@ class SplitPhase:
 
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, sets = block, block.sets
-        n_samples, n_labels = block.S.shape
+        n_labels = block.S.shape[1]
         self.F = np.ascontiguousarray(block.problem.prior.factor()) if block.coupled else np.empty((n_labels, 0))
-        self.diagonal = np.vecdot(self.F, self.F) if block.coupled else block.r
+        diagonal = np.vecdot(self.F, self.F) if block.coupled else block.r
         n_rows = np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
         self.rho = (_PENALTY * n_rows)[:, None]
         self.regression = _Regression(sets, block.gamma2, self.rho[:, 0])
-        self.beta = sets.sum_by_set(block.A) + block.B
+        self.totals = sets.sum_by_set(block.A)
+        self.beta = self.totals + block.B
         self.T, self.slack = block.T, block.xi
-        A = block.A.copy()
-        self.dual = SplitDual(
+        V = block.features.average(block.S * block.A)
+        sqnorm = squared_lengths(block.features.X)
+        # Not by the number of threads: the order within a part is part of the result.
+        width = n_labels if block.coupled else max(_LEAST_WIDTH, -(-n_labels // _MOST_PARTS))
+        self.parts = [
+            self._part(slice(first, min(first + width, n_labels)), diagonal, sqnorm, V, seed + first)
+            for first in range(0, n_labels, width)
+        ]
+        self.n_passes = 0
+
+    def _part(self, columns: slice, diagonal: np.ndarray, sqnorm: np.ndarray, V: np.ndarray, seed: int) -> _Part:
+        block = self.block
+        A = np.ascontiguousarray(block.A[:, columns])
+        if A is block.A:
+            A = A.copy()
+        n_samples, width = A.shape
+        dual = SplitDual(
             A,
-            block.S,
-            squared_lengths(block.features.X),
-            sets.row_set,
-            np.empty(self.beta.shape),
+            np.ascontiguousarray(block.S[:, columns]),
+            sqnorm,
+            block.sets.row_set,
+            np.empty((len(self.rho), width)),
             1.0 / self.rho[:, 0],
-            sets.sum_by_set(A),
+            np.ascontiguousarray(self.totals[:, columns]).copy(),
         )
-        self.active = SplitActive(
+        active = SplitActive(
             np.arange(n_samples, dtype=np.int32),
-            np.tile(np.arange(n_labels, dtype=np.int32), (n_samples, 1)),
+            np.tile(np.arange(width, dtype=np.int32), (n_samples, 1)),
             np.empty(n_samples, dtype=np.int32),
             random_state_array(seed),
         )
-        V = block.features.average(block.S * A)
-        self.N = np.ascontiguousarray(V @ self.F if block.coupled else V * self.diagonal)
-        self.n_passes = 0
+        N = V @ self.F if block.coupled else V[:, columns] * diagonal[columns]
+        return _Part(columns, np.ascontiguousarray(diagonal[columns]), dual, active, np.ascontiguousarray(N))
 
-    def passes(self, count: int) -> None:
-        """Some iterations of V, T and multipliers."""
-        block, dual = self.block, self.dual
+    def passes(self, count: int, run: Callable[..., Iterable[Any]] = map) -> None:
+        """Some iterations of V, T and multipliers; ``run`` maps a function over parts."""
+        block = self.block
         for _ in range(count):
-            np.subtract(self.slack, self.beta / self.rho, out=dual.offset)
+            offset = self.slack - self.beta / self.rho
             visit_all = self.n_passes % _VISIT_ALL == 0
-            if visit_all:
-                self.active.count[:] = block.S.shape[1]
-            prml_split_pass(
-                block.features.view, self.F, self.diagonal, dual, self.active, self.N, _KEEP[0 if visit_all else 1]
-            )
+            keep = _KEEP[0 if visit_all else 1]
+
+            def one(part: _Part, offset: np.ndarray = offset, visit_all: bool = visit_all, keep: float = keep) -> None:
+                part.dual.offset[:] = offset[:, part.columns]
+                if visit_all:
+                    part.active.count[:] = part.dual.A.shape[1]
+                prml_split_pass(block.features.view, self.F, part.diagonal, part.dual, part.active, part.N, keep)
+
+            list(run(one, self.parts))
             self.n_passes += 1
-            xi = np.maximum(dual.offset + dual.totals / self.rho, 0.0)
+            self.totals = np.concatenate([part.dual.totals for part in self.parts], axis=1)
+            xi = np.maximum(offset + self.totals / self.rho, 0.0)
             xi = _RELAX * xi + (1.0 - _RELAX) * self.slack
             right = block.sets.adjoint(self.beta - block.set_cost + self.rho * xi, block.labels)
             self.T = self.regression.solve(right)
@@ -107,7 +139,8 @@ class SplitPhase:
     def to_block(self) -> None:
         """Give the block these dual variables, with its certificate."""
         block = self.block
-        block.A, block.B = self.dual.A.copy(), np.maximum(self.beta - self.dual.totals, 0.0)
+        block.A = np.concatenate([part.dual.A for part in self.parts], axis=1)
+        block.B = np.maximum(self.beta - self.totals, 0.0)
         block.link()
         block.T, block.xi = self.T, self.slack
         block.certify()
@@ -116,7 +149,7 @@ class SplitPhase:
         """Offer the block the margins of V with the T that is best for them."""
         block = self.block
         allowed = _PRECISION * block.tol * abs(block.best_primal)
-        T = best_privileged(block.problem, block.needed(1.0), self.dual.totals + block.B, allowed, run)
+        T = best_privileged(block.problem, block.needed(1.0), self.totals + block.B, allowed, run)
         block.offer(block.V, T)
 
 

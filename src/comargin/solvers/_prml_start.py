@@ -8,6 +8,7 @@ import numpy as np
 
 from ..problems.prml import PrMLProblem, SlackDual
 from ._prml_step import Ways
+from ._result import Checkpoint
 
 # Noise of the first D, relative to its largest entry.
 _NOISE = 1e-4
@@ -25,6 +26,60 @@ class Point(NamedTuple):
     T: np.ndarray
 
 
+class PrMLFinished(NamedTuple):
+    """The best of the starts that were finished before a callback stopped another.
+
+    Attributes
+    ----------
+    dictionary, codes, privileged : ndarray
+        As in `PrMLStart`.
+    dual : SlackDual
+        Of its last step.
+    history : tuple of Checkpoint
+        Its alternations.
+    status : str
+        Name of the ``Status`` it ended with.
+    """
+
+    dictionary: np.ndarray
+    codes: np.ndarray
+    privileged: np.ndarray
+    dual: SlackDual
+    history: tuple[Checkpoint, ...]
+    status: str
+
+
+class PrMLStopped(NamedTuple):
+    """Where a callback stopped an alternation; with D, W and T it goes on from there as if nothing had been.
+
+    Attributes
+    ----------
+    number : int
+        Which of several starts it is.
+    step_tol : float
+        Tolerance of the next steps.
+    w_penalty, d_penalty : ndarray of shape (n_labels,) or None
+        Penalties that the steps ended with.
+    n_idle : int
+        Alternations without any change.
+    done : bool
+        Whether it had converged.
+    history : tuple of Checkpoint
+        Its alternations so far.
+    best : PrMLFinished or None
+        Of earlier starts.
+    """
+
+    number: int
+    step_tol: float
+    w_penalty: np.ndarray | None
+    d_penalty: np.ndarray | None
+    n_idle: int
+    done: bool
+    history: tuple[Checkpoint, ...]
+    best: PrMLFinished | None
+
+
 class PrMLStart(NamedTuple):
     """What an earlier solution leaves for the next one.
 
@@ -38,12 +93,15 @@ class PrMLStart(NamedTuple):
         T^T: row i has the privileged weights of label i.
     dual : SlackDual or None
         Of the last step.
+    stopped : PrMLStopped or None
+        How far the alternation got, if a callback stopped it.
     """
 
     dictionary: np.ndarray
     codes: np.ndarray | None = None
     privileged: np.ndarray | None = None
     dual: SlackDual | None = None
+    stopped: PrMLStopped | None = None
 
     def point(self, problem: PrMLProblem) -> Point | None:
         """All of it, if it satisfies the constraints of this problem.

@@ -69,6 +69,7 @@ class Part:
         scale: np.ndarray,
         *,
         newton_first: bool = False,
+        sigma: float = 0.0,
     ) -> None:
         self.problem, self.engine, self.products, self.tol = problem, engine, products, tol
         self.known, self.scale = known, scale
@@ -81,7 +82,7 @@ class Part:
         self.super_blocks = row_blocks(len(problem.Y), _TOGETHER if shared else self.block)
         self.V, self.linear = products.zeros(cliques.n_columns), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
-        self.sigma = _FIRST_SIGMA * float(np.mean(problem.mass))
+        self.sigma = max(sigma, _FIRST_SIGMA) * float(np.mean(problem.mass))
         self.n_passes, self.newton_from = 0, 0 if newton_first else _PASSES_FIRST
         self.newton_work = _NEWTON_WORK
         self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
@@ -95,6 +96,16 @@ class Part:
     def weights(self) -> np.ndarray:
         """W, the primal solution."""
         return self.V * self.scale if self.W is None else self.W
+
+    @property
+    def wants_newton(self) -> bool:
+        """Whether Newton steps came last, or were to come next."""
+        return self.W is not None or (not self.done and self.passes_to_go > _TOO_MANY)
+
+    @property
+    def relative_sigma(self) -> float:
+        """Proximal parameter of the next Newton steps, times the mean mass of a row."""
+        return self.sigma / float(np.mean(self.problem.mass))
 
     @property
     def gap(self) -> float:

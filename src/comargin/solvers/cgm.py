@@ -23,8 +23,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from ..kernels._rows import CSR
 from ..problems.cliques import CliqueSet
 from ..problems.rows import row_blocks
 from ..problems.structured import StructuredProblem
+from ._generation import Generation, Round, StoppedGeneration
 from ._labelings import StructuredDual
 from ._loop import Control
 from ._result import Checkpoint, Result, Status
@@ -45,62 +45,6 @@ from .structured import solve_structured
 _MOMENT_BYTES = 2**26
 # Rounds but the last are solved to this relative gap: their dual only has to rank cliques.
 _ROUND_TOL = 1e-2
-
-
-class Round(NamedTuple):
-    """One round of clique generation.
-
-    Attributes
-    ----------
-    cliques : tuple of tuple of int
-        Activated in this round; none in the first, which learns the nodes.
-    n_cliques : int
-        Active cliques.
-    objective, gap : float
-        Primal objective and its duality gap, with the active cliques.
-    improvement : float
-        No further cliques can lower the objective of the relaxed problem (6) by more than this.
-    hamming : float
-        Wrong labels among all, on the training rows.
-    n_iter : int
-        Passes; those of rounds that were taken back count for the one before them.
-    seconds : float
-        Time since the fit began.
-    """
-
-    cliques: tuple[tuple[int, ...], ...]
-    n_cliques: int
-    objective: float
-    gap: float
-    improvement: float
-    hamming: float
-    n_iter: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Generation:
-    """Rules of clique generation.
-
-    Attributes
-    ----------
-    per_round : int
-        Cliques activated together, r.
-    order : int
-        Largest order of a clique.
-    max_cliques : int or None
-        Most cliques.
-    max_rounds : int
-        Most rounds after the first.
-    round_tol : float
-        Stop when the objective fell by no more than this fraction in two rounds, rule A.3, and take these back.
-    """
-
-    per_round: int
-    order: int
-    max_cliques: int | None
-    max_rounds: int
-    round_tol: float
 
 
 def candidate_cliques(n_labels: int, order: int) -> Iterator[tuple[int, ...]]:
@@ -244,7 +188,8 @@ def solve_cgm(
     n_threads : int, default=1
         Threads; the result is the same for any number.
     start : StructuredDual or None
-        Of a fit before, whose cliques the first round begins with.
+        Of a fit before, whose cliques the first round begins with. A ``StoppedGeneration`` of the same parameters goes
+        on in its round, as if it had not been stopped.
 
     Returns
     -------
@@ -265,15 +210,23 @@ def solve_cgm(
     tol = max(control.tol, _ROUND_TOL)
     before: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []  # of the last rounds
     taken_back = False
+    n_passes, first_pass = 0, None  # done so far, and where those of this round began, if it is under way
+    if isinstance(start, StoppedGeneration) and start.goes_on(problem, rules, control.tol):
+        tol, taken_back, before = start.tol, start.taken_back, start.rounds_before()
+        *history, last = start.history
+        *rounds, under_way = start.rounds
+        new, begin = under_way.cliques, begin - last.seconds
+        n_passes, first_pass = last.n_iter, start.first_pass
     with worker_threads(n_threads) as pool:
         while True:
             current = replace(problem, cliques=active)
-            n_before = history[-1].n_iter if history else 0
-            round_control = replace(control, tol=tol, n_before=n_before, started=begin)
+            left = control.max_iter if first_pass is None else max(control.max_iter - (n_passes - first_pass), 0)
+            round_control = replace(control, tol=tol, max_iter=left, n_before=n_passes, started=begin)
             result = solve_structured(
                 current, view, engine_of, round_control, seed=seed, n_threads=n_threads, start=start
             )
             start = result.dual_coef
+            first_pass = result.history[0].n_iter if first_pass is None else first_pass
             history += result.history
             candidates, scores = score_cliques(current, result.dual_coef, rules.order, pool)
             best = np.argsort(-scores, kind="stable")
@@ -293,7 +246,21 @@ def solve_cgm(
                     seconds=time.perf_counter() - begin,
                 )
             )
-            if result.status is Status.STOPPED or taken_back:
+            if result.status is Status.STOPPED:
+                start = StoppedGeneration(
+                    **vars(start),
+                    rules=rules,
+                    alpha=problem.alpha,
+                    final_tol=control.tol,
+                    tol=tol,
+                    taken_back=taken_back,
+                    first_pass=first_pass,
+                    rounds=tuple(rounds),
+                    history=tuple(history),
+                )
+                break
+            n_passes, first_pass = result.n_iter, None
+            if taken_back:
                 break
             fell = _fell(rounds[-3].objective, rounds[-1].objective) if len(rounds) > 3 else np.inf
             if rules.round_tol > 0.0 and fell <= rules.round_tol:

@@ -197,7 +197,7 @@ class _Split:
     def advance(self, run: Callable[..., Iterable[Any]]) -> None:
         """Some passes and a certificate; in the end the block stands where they got."""
         block, before = self.block, self.block.best_dual
-        self.phase.passes(self.count)
+        self.phase.passes(self.count, run)
         self.phase.to_block()
         if not block.coupled:  # the labels go on alone
             self.exhausted = True

@@ -24,32 +24,25 @@ import numpy as np
 from ..kernels._rows import CSR
 from ..problems.label_prior import PriorPart, identity_prior
 from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
-from ._loop import ROUNDING, Control, progress, tolerance
+from ._loop import Control, progress, tolerance
+from ._prml_alternation import STEP_ITER, Alternation
 from ._prml_feasible import infeasible_labels, named, privileged_ways
-from ._prml_start import Point, PrMLStart, balanced, first_dictionary, kept_predictors
+from ._prml_start import PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
 from ._prml_step import Ways
-from ._prml_system import Features, RowGram
+from ._prml_system import RowGram
 from ._result import Checkpoint, Result, Status
 from .prbr import SVMPlusResult, n_seeds, solve_svm_plus
 
-# Steps are solved to this gap at first, and then to this share of the last decrease of the objective.
-_FIRST_TOL = 0.03
-_SHARE_OF_PROGRESS = 0.3
 # The gap to which PrBR is solved for a start.
 _START_TOL = 0.1
-_STEP_ITER = 50
-# The W-step is not the one that is certified in the end: it may be as much less precise.
-_W_TOL = 3.0
-# Penalties at which a step begins, relative to where the same step ended in the alternation before.
-_PENALTY_BACK = 1.0 / 16.0
 # Problems solved for predictors that cost their lengths in place of half their squares, and the smallest length in the
 # first of them, relative to the largest.
 _REWEIGHTED = 2
 _SHORTEST = 1e-3
-# Nothing is converged while steps are looser than this many tolerances, and alternations without any change at full
-# precision are a stall when there are this many.
-_LOOSE = 3.0
+# Alternations without any change at full precision are a stall when there are this many.
 _PATIENCE = 3
+# Objectives of one point in one problem differ by at most this fraction.
+_SAME = 1e-10
 
 
 @dataclass(frozen=True)
@@ -66,12 +59,21 @@ class PrMLResult(Result):
         Row i has the privileged weights of label i, at its own place the constant's.
     lower_bound : float
         No D, W and T, of any rank, have a smaller objective than this.
+    kept : PrMLStart
+        What a next solve can start from; the alternation that a callback stopped need not be the best one.
     """
 
     dictionary: np.ndarray
     codes: np.ndarray
     privileged: np.ndarray
     lower_bound: float
+    kept: PrMLStart
+
+    @property
+    def finished(self) -> PrMLFinished:
+        """The solution and how it was reached."""
+        solution = self.dictionary, self.codes, self.privileged, self.dual_coef
+        return PrMLFinished(*solution, self.history, self.status.name)
 
 
 def solve_prml(
@@ -102,7 +104,8 @@ def solve_prml(
         Threads; the result is the same for any number.
     start : PrMLStart or None
         Where the first start begins; from its D alone, if the rest is not feasible for this problem. If None, it has
-        the singular vectors of PrBR's predictors. All others have random mixtures of them.
+        the singular vectors of PrBR's predictors. All others have random mixtures of them. One that a callback stopped,
+        on the same problem, goes on as if it had not been.
 
     Returns
     -------
@@ -111,21 +114,33 @@ def solve_prml(
         objective by less than ``tol`` of it, and moved the privileged weights by less than ``tol`` of their length (or
         by less than the gap of the step can tell apart).
     """
-    started = time.perf_counter() if control.started is None else control.started
-    control = replace(control, started=started)
+    seeds = list(seeds)
+    if not seeds:
+        raise ValueError("seeds must hold at least one seed: one per start")
     ways = privileged_ways(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
-    best: PrMLResult | None = None
+    stopped = None if start is None else _going_on(start, problem, len(seeds))
+    started = time.perf_counter() if control.started is None else control.started
+    control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
+    best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
+    first = 0 if stopped is None else stopped.number
     gram: RowGram | None = None
     predictors: _Predictors | None = None
-    for number, seed in enumerate(seeds):
+    for number, seed in enumerate(seeds[first:], first):
         rng = np.random.default_rng(seed)
-        known = start if number == 0 else None
+        known = start if number == first else None
         dual = None if known is None or not _fits(known.dual, problem) else known.dual
         if dual is None:
-            predictors = _Predictors(problem, view, ways, rng, n_threads) if predictors is None else predictors
+            if predictors is None:
+                # Those of a fit that was stopped, again.
+                rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
+                predictors = _Predictors(problem, view, ways, rng_before, n_threads)
             dual = predictors.plain.dual_coef
-        alternation = _Alternation(problem, view, control.tol, n_threads, ways, dual, gram)
-        if known is not None:
+        alternation = Alternation(problem, view, control.tol, n_threads, ways, dual, gram)
+        history: tuple[Checkpoint, ...] = ()
+        if known is not None and stopped is not None:
+            alternation.go_on(known, stopped)
+            history = stopped.history
+        elif known is not None:
             point = known.point(problem)
             if point is not None:  # as precise as the solution it comes from
                 alternation.step_tol = control.tol
@@ -133,15 +148,39 @@ def solve_prml(
         else:
             assert predictors is not None
             alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
-        result = _run(alternation, control)
+        result = _run(alternation, control, history)
         gram = alternation.gram
+        if result.status is Status.STOPPED:
+            earlier = None if best is None else best.finished
+            kept = result.kept._replace(stopped=alternation.stopped(number, result.history, earlier))
+            best = result if best is None or result.primal < best.primal else best
+            return replace(best, kept=kept, status=Status.STOPPED)
         if best is None or result.primal < best.primal:
             best = result
-        if result.status is Status.STOPPED:
-            break
-    if best is None:
-        raise ValueError("seeds must hold at least one seed: one per start")
+    assert best is not None
     return best
+
+
+def _going_on(start: PrMLStart, problem: PrMLProblem, n_starts: int) -> PrMLStopped | None:
+    """How far a fit got that a callback stopped, if it was one of this problem: the objective of its point tells."""
+    stopped = start.stopped
+    if stopped is None or stopped.number >= n_starts or not _fits(start.dual, problem):
+        return None
+    point = start.point(problem)
+    if point is None:
+        return None
+    objective, then = problem.objective(*point), stopped.history[-1].primal
+    return stopped if abs(objective - then) <= _SAME * abs(then) else None
+
+
+def _finished(best: PrMLFinished, problem: PrMLProblem, tol: float) -> PrMLResult:
+    """The result of a start that was finished before."""
+    D, W, privileged, dual, history, status = best
+    kept = PrMLStart(D, W, privileged, dual)
+    coef = np.ascontiguousarray((D.T @ W).T)
+    tol_abs = tolerance(tol, history[-1].primal)
+    bound = problem.lower_bound(dual)
+    return PrMLResult(coef, dual, history, tol_abs, Status[status], D, W, privileged, bound, kept)
 
 
 def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
@@ -163,7 +202,7 @@ class _Predictors:
         return self.problem.step(self.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
 
     def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
-        control = Control(_START_TOL, _STEP_ITER)
+        control = Control(_START_TOL, STEP_ITER)
         return solve_svm_plus(
             self._step(r),
             self.view,
@@ -197,8 +236,8 @@ class _Predictors:
 
 
 def _first_alternation(
-    alternation: _Alternation, predictors: _Predictors, rank: int, rng: np.random.Generator, *, mixed: bool
-) -> _Alternation:
+    alternation: Alternation, predictors: _Predictors, rank: int, rng: np.random.Generator, *, mixed: bool
+) -> Alternation:
     """Begin with the singular vectors of PrBR's predictors, or random mixtures, or some predictors as they are."""
     problem, ways, plain = alternation.problem, alternation.ways, predictors.plain
     D = first_dictionary(plain.coef, rank, problem.gamma1, rng, mixed=mixed)
@@ -225,175 +264,38 @@ def _first_alternation(
     return alternation if alternation.objective <= rival.objective else rival
 
 
-class _Alternation:
-    """State of one start: D, W and T feasible together from the first W-step on."""
+def _run(alternation: Alternation, control: Control, before: tuple[Checkpoint, ...]) -> PrMLResult:
+    """Go on until the tolerance, the limit, or the callback's word; ``before`` are the checkpoints up to here.
 
-    def __init__(
-        self,
-        problem: PrMLProblem,
-        view: np.ndarray | CSR,
-        tol: float,
-        n_threads: int,
-        ways: Ways,
-        dual: SlackDual,
-        gram: RowGram | None,
-    ) -> None:
-        self.problem, self.view, self.tol, self.n_threads, self.ways = problem, view, tol, n_threads, ways
-        self.dual, self.gram = dual, gram
-        self.n_idle = 0
-        self.w_penalty: np.ndarray | None = None
-        self.d_penalty: np.ndarray | None = None
-        self.step_tol = max(tol, _FIRST_TOL)
-        self.objective, self.step_dual = np.inf, -np.inf
-
-    def again(self, dual: SlackDual) -> _Alternation:
-        """Another start."""
-        return _Alternation(self.problem, self.view, self.tol, self.n_threads, self.ways, dual, self.gram)
-
-    def begin(self, D: np.ndarray, point: Point | None = None) -> None:
-        """First alternation, from D, or from a feasible point with that D."""
-        n_labels = self.problem.S.shape[1]
-        self.D = np.array(D, dtype=np.float64)
-        self.W, self.T = np.zeros((len(self.D), n_labels)), np.zeros((n_labels, n_labels))
-        if point is not None:
-            self.W, self.T, self.objective = point.W, point.T, self.problem.objective(*point)
-        self.alternate()
-
-    def alternate(self) -> None:
-        """One W-step and one D-step."""
-        before, T_before = self.objective, self.T
-        self._w_step()
-        self._balance()
-        self._d_step()
-        decrease = before - self.objective
-        self.change = float(np.linalg.norm(self.T - T_before))
-        tol_abs = tolerance(self.tol, self.objective)
-        # ||dT|| that a step of this gap can tell apart: gamma2 / 2 ||dT||^2 <= gap.
-        resolution = np.sqrt(2.0 * max(self.objective - self.step_dual, 0.0) / self.problem.gamma2)
-        still = self.change <= max(self.tol * float(np.linalg.norm(self.T)), resolution)
-        precise = self.step_tol <= _LOOSE * self.tol
-        self.done = precise and decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
-        idle = self.step_tol <= self.tol and decrease <= ROUNDING * abs(self.objective)
-        self.n_idle = self.n_idle + 1 if idle else 0
-        gained = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
-        self.step_tol = max(self.tol, min(self.step_tol, _SHARE_OF_PROGRESS * gained))
-
-    def _solve(
-        self,
-        step: SVMPlusProblem,
-        view: np.ndarray | CSR,
-        penalty: np.ndarray | None,
-        gram: RowGram | None,
-        known: tuple[float, np.ndarray, np.ndarray] | None = None,
-        looser: float = 1.0,
-    ) -> SVMPlusResult:
-        start = None if penalty is None else _PENALTY_BACK * penalty
-        # The tolerance is meant for (5), of which a coupled step is a part.
-        tol = looser * self.step_tol * (self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0)
-        return solve_svm_plus(
-            step,
-            view,
-            Control(tol, _STEP_ITER),
-            seeds=(),
-            n_threads=self.n_threads,
-            start=self.dual,
-            penalty=start,
-            ways=self.ways,
-            gram=gram,
-            known=known,
-        )
-
-    def _w_step(self) -> None:
-        """Best W and T for D."""
-        step = self.problem.w_step(self.D)
-        known = None
-        if np.isfinite(self.objective):
-            known = (self.objective - 0.5 * float(np.sum(self.D * self.D)), self.problem.gamma1 * self.W, self.T)
-        result = self._solve(step, step.X, self.w_penalty, None, known, _W_TOL)
-        self.w_penalty, self.dual = result.penalty, result.dual_coef
-        self._move(self.D, result.coef.T, result.privileged.T)
-
-    def _d_step(self) -> None:
-        """Best D and T for W."""
-        used = np.flatnonzero(self.W.any(axis=1))
-        step = self.problem.d_step(self.W[used])
-        if not isinstance(self.problem.X, np.ndarray) and self.gram is None:
-            self.gram = RowGram(Features(self.problem.X, self.view))
-        constant = 0.5 * self.problem.gamma1 * float(np.sum(self.W * self.W))
-        # D at hand is feasible but belongs to no V: NaN stands for it.
-        nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
-        known = (self.objective - constant, nowhere, self.T)
-        result = self._solve(step, self.view, self.d_penalty, self.gram, known)
-        self.d_penalty, self.dual = result.penalty, result.dual_coef
-        if not np.isnan(result.V).any():
-            D = np.zeros(self.D.shape)
-            D[used] = self.W[used] @ result.V.T
-            self._move(D, self.W, result.privileged.T)
-        self.step_dual = result.dual + constant
-
-    def _move(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> None:
-        """Go to the best mixture of this point and that at hand, both feasible for one step."""
-        old, new = (self.D, self.W, self.T), (D, W, T)
-        share = _best_share(self.problem, old, new) if np.isfinite(self.objective) else 1.0
-        self.D, self.W, self.T = (_mix(a, b, share) for a, b in zip(old, new, strict=True))
-        self.objective = self.problem.objective(self.D, self.W, self.T)
-
-    def _balance(self) -> None:
-        """The D and W that cost least of all with this Z."""
-        Q, corner = np.linalg.qr(self.D.T)
-        D, W = balanced(corner @ self.W, len(self.D), self.problem.gamma1)
-        D = D @ Q.T
-        objective = self.problem.objective(D, W, self.T)
-        if objective <= self.objective:
-            self.D, self.W, self.objective = D, W, objective
-
-
-def _run(alternation: _Alternation, control: Control) -> PrMLResult:
-    """Go on after the first alternation until the tolerance, the limit, or the callback's word."""
+    Without any, the first alternation is done and has none yet.
+    """
     assert control.started is not None
-    history: list[Checkpoint] = []
-    status = Status.MAX_ITER
+    history, status = list(before), _ended(alternation, len(before), control)
     with progress(control) as show:
-        for n_iter in range(1, max(control.max_iter, 1) + 1):
-            if n_iter > 1:
+        while status is None:
+            if history:
                 alternation.alternate()
-            seconds = time.perf_counter() - control.started
-            history.append(Checkpoint(control.n_before + n_iter, seconds, alternation.objective, alternation.step_dual))
-            tol_abs = tolerance(control.tol, alternation.objective)
-            show(history[-1], tol_abs)
+            seconds, n_iter = time.perf_counter() - control.started, control.n_before + len(history) + 1
+            history.append(Checkpoint(n_iter, seconds, alternation.objective, alternation.step_dual))
+            show(history[-1], tolerance(control.tol, alternation.objective))
             if control.callback is not None and control.callback(history[-1]):
                 status = Status.STOPPED
-                break
-            if alternation.done or alternation.n_idle >= _PATIENCE:
-                status = Status.CONVERGED if alternation.done else Status.STALLED
-                break
-    D, W, T = alternation.D, alternation.W, alternation.T
-    return PrMLResult(
-        np.ascontiguousarray((D.T @ W).T),
-        alternation.dual,
-        tuple(history),
-        tol_abs,
-        status,
-        D,
-        W,
-        np.ascontiguousarray(T.T),
-        alternation.problem.lower_bound(alternation.dual),
-    )
+            else:
+                status = _ended(alternation, len(history), control)
+    tol_abs = tolerance(control.tol, alternation.objective)
+    D, W, privileged, dual = alternation.D, alternation.W, np.ascontiguousarray(alternation.T.T), alternation.dual
+    bound = alternation.problem.lower_bound(dual)
+    kept = PrMLStart(D, W, privileged, dual)
+    coef = np.ascontiguousarray((D.T @ W).T)
+    return PrMLResult(coef, dual, tuple(history), tol_abs, status, D, W, privileged, bound, kept)
 
 
-def _mix(old: np.ndarray, new: np.ndarray, share: float) -> np.ndarray:
-    return new if share == 1.0 else (1.0 - share) * old + share * new
-
-
-_Point = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _best_share(problem: PrMLProblem, old: _Point, new: _Point) -> float:
-    """Share of ``new`` in the best mixture of two feasible points of a step, on which the objective is quadratic."""
-    middle = tuple(0.5 * (a + b) for a, b in zip(old, new, strict=True))
-    first, centre, last = (problem.objective(*point) for point in (old, middle, new))
-    curvature = 4.0 * (first - 2.0 * centre + last)
-    slope = last - first - 0.5 * curvature
-    if curvature <= 0.0:
-        return 1.0 if last <= first else 0.0
-    return float(np.clip(-slope / curvature, 0.0, 1.0))
+def _ended(alternation: Alternation, n_iter: int, control: Control) -> Status | None:
+    """How an alternation ended with the last of ``n_iter`` steps, if it did."""
+    if n_iter == 0:
+        return None
+    if alternation.done:
+        return Status.CONVERGED
+    if alternation.n_idle >= _PATIENCE:
+        return Status.STALLED
+    return Status.MAX_ITER if n_iter >= control.max_iter else None

@@ -20,7 +20,7 @@ from ..problems.cliques import CliqueSet, prox_squared_l21
 from ..problems.label_prior import identity_prior
 from ..problems.m3l import M3LProblem
 from ..problems.structured import StructuredProblem
-from ._labelings import StructuredDual, flips
+from ._labelings import StructuredDual, flips, without_room
 from ._loop import Control, run_loop
 from ._result import Checkpoint, Result, Status
 from ._row_products import RowProducts
@@ -154,6 +154,7 @@ def solve_structured(
                     begin,
                     scale,
                     newton_first=start.by_newton,
+                    sigma=start.sigma,
                 )
             )
         status, history, tol_abs = _loop(problem, groups, columns, control, alone)
@@ -162,8 +163,10 @@ def solve_structured(
             known[labels] = part.known
     if alone is not None and status is Status.CONVERGED and alone.status is not Status.CONVERGED:
         status = alone.status
-    by_newton = any(part.W is not None for part in groups.parts)
-    return _result(problem, start, known, weights, groups.t, Result(weights, None, history, tol_abs, status), by_newton)
+    last = Result(weights, None, history, tol_abs, status)
+    by_newton = any(part.wants_newton for part in groups.parts)
+    sigma = min((part.relative_sigma for part in groups.parts if part.wants_newton), default=0.0)
+    return _result(problem, start, known, weights, groups.t, last, by_newton, sigma)
 
 
 def _result(
@@ -174,14 +177,16 @@ def _result(
     group_weights: np.ndarray,
     last: Result,
     by_newton: bool = False,
+    sigma: float = 0.0,
 ) -> Result:
     dual = StructuredDual(
         problem.cliques,
         start.parts,
-        tuple(known[labels] for labels in start.parts),
+        tuple(without_room(known[labels]) for labels in start.parts),
         weights,
         group_weights,
         by_newton,
+        sigma,
     )
     return replace(last, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
 

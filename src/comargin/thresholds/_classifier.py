@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -20,10 +19,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
 from .._indicator import check_indicator, refuse_label_sets
-from ..metrics import scores_of
 from ..metrics._input import check_weight
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
+from ._held_out import fill_unlearned, fit, fit_and_score, score_matrix
 from ._row_rules import RankSVMCut, TopK
 
 RULES: dict[str, Callable[[], Any]] = {
@@ -173,21 +172,43 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {self.cv!r}.')
             check_is_fitted(self.estimator)
             estimator = self.estimator
-            scores, rows = _score_matrix(estimator, X, Y.shape[1]), np.arange(Y.shape[0])
+            scores, rows = score_matrix(estimator, X, Y.shape[1]), np.arange(Y.shape[0])
         else:
             splits = self._splits(X, y, groups)
             if not self.refit and len(splits) > 1:
                 raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
-            fitted, parts = zip(
-                *Parallel(n_jobs=self.n_jobs)(
-                    delayed(_fit_and_score)(self.estimator, X, y, Y, train, test, params) for train, test in splits
-                ),
-                strict=True,
-            )
-            scores, rows = _fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
-            estimator = _fit(self.estimator, X, y, params) if self.refit else fitted[0]
+            first, scores, rows = self._held_out(X, y, Y, splits, params)
+            estimator = fit(self.estimator, X, y, params) if self.refit else first
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)
+        return self._adopt(estimator, rule, classes, y)
+
+    def _held_out(
+        self, X: Any, y: Any, Y: sparse.csr_array, splits: Any, params: dict[str, Any], done: Any = None
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
+        """Estimator of the first split, scores of all rows left out, and these rows; ``done()`` is called per split."""
+        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        tasks = (delayed(fit_and_score)(self.estimator, X, y, Y, train, test, params) for train, test in splits)
+        first, parts = None, []
+        for fitted, scores in parallel(tasks):
+            first = fitted if first is None else first
+            parts.append(scores)
+            if done is not None:
+                done()
+        return first, fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
+
+    def _learn_rule(self, X: Any, y: Any, done: Any = None) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
+        """The rule alone, fitted, with the scores it learned from and their rows.
+
+        For who fits the estimator on all rows by other means, and calls `_adopt`.
+        """
+        self._check_parameters()
+        rule = _make_rule(self.rule)
+        Y, y, _ = _read_target(y)
+        _, scores, rows = self._held_out(X, y, Y, self._splits(X, y, None), {}, done)
+        return rule.fit(scores, Y[rows]), scores, rows
+
+    def _adopt(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
         self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
         self.target_form_ = "classes" if y.ndim == 1 else "sparse" if sparse.issparse(y) else "dense"
         return self
@@ -207,7 +228,7 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """
         check_is_fitted(self, "estimator_")
         n_labels = 1 if self.target_form_ == "classes" else len(self.classes_)
-        on = self.rule_.predict(_score_matrix(self.estimator_, X, n_labels))
+        on = self.rule_.predict(score_matrix(self.estimator_, X, n_labels))
         if self.target_form_ == "classes":
             return self.classes_[on[:, 0]]
         return sparse.csr_array(on) if self.target_form_ == "sparse" else on
@@ -365,74 +386,3 @@ def _read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
     if len(classes) < 2:
         raise ValueError("y has one class only: a cut between classes needs two.")
     return check_indicator((y == classes[1])[:, None], "y"), y, classes
-
-
-def _take_rows(values: Any, rows: NDArray[np.intp]) -> Any:
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
-
-
-def _fit_and_score(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    Y: sparse.csr_array,
-    train: NDArray[np.intp],
-    test: NDArray[np.intp],
-    params: dict[str, Any],
-) -> tuple[Any, NDArray[np.float64]]:
-    """Fit on the training rows, score the test rows; labels constant in training score -inf or inf."""
-    n_samples = Y.shape[0]
-    X_train, X_test = _take_rows(X, train), _take_rows(X, test)
-    if get_tags(estimator).input_tags.pairwise:
-        X_train, X_test = X_train[:, train], X_test[:, train]
-    split_params = {
-        name: _take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
-    }
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-        fitted = _fit(estimator, X_train, y[train], split_params)
-    scores = _score_matrix(fitted, X_test, Y.shape[1])
-    positives = np.asarray(Y[train].sum(axis=0))
-    scores[:, positives == 0] = -np.inf
-    scores[:, positives == len(train)] = np.inf
-    return fitted, scores
-
-
-def _fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
-    """Fit a clone; where a 2-D y may be the reason for an error, say how to get around it."""
-    fitted = clone(estimator)
-    try:
-        return fitted.fit(X, y, **params)
-    except (TypeError, ValueError) as error:
-        tags = get_tags(estimator)
-        if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):
-            raise
-        raise ValueError(
-            f"estimator {type(estimator).__name__} failed on the 2-D y; its scikit-learn tags say that it takes a "
-            f"1-D y only. If so, wrap it in sklearn.multiclass.OneVsRestClassifier. Its own error: {error}"
-        ) from error
-
-
-def _one_per_row(value: Any, n_samples: int) -> bool:
-    if isinstance(value, str | bytes | dict) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
-        return False
-    return (value.shape[0] if getattr(value, "shape", ()) else len(value)) == n_samples
-
-
-def _score_matrix(estimator: Any, X: Any, n_labels: int) -> NDArray[np.float64]:
-    scores = np.array(scores_of(estimator, X, n_labels=n_labels), dtype=np.float64)
-    if not np.isfinite(scores).all():
-        raise ValueError(f"{type(estimator).__name__} gives scores that are not finite.")
-    return scores
-
-
-def _fill_unlearned(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Replace infinite scores by the lowest or highest finite one of their label (0 where there is none)."""
-    for label in np.flatnonzero(~np.isfinite(scores).all(axis=0)):
-        column = scores[:, label]
-        known = column[np.isfinite(column)]
-        low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
-        scores[:, label] = np.clip(column, low, high)
-    return scores

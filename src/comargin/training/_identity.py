@@ -1,4 +1,4 @@
-"""What a cell is: fingerprints of data, texts of estimators, and the hash of both."""
+"""Descriptions of estimators that are equal in every process, and their hash."""
 
 from __future__ import annotations
 
@@ -11,48 +11,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..data import fingerprint
+
 _HEX = 16  # digits kept of a hash: 64 bits, for some thousand cells
-
-
-def fingerprint(X: Any, Y: Any) -> str:
-    """Hash of features and labels.
-
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or list of str
-        Features or texts.
-    Y : ndarray or sparse matrix
-        Label indicator.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits; equal for equal numbers, whether stored dense or sparse, in whatever integer type.
-
-    Examples
-    --------
-    >>> fingerprint([[1.0, 0.0]], [[1, 0]]) == fingerprint([[1.0, 0.0]], [[True, False]])
-    True
-    """
-    digest = hashlib.sha256()
-    for part in (X, Y):
-        if isinstance(part, list) and part and isinstance(part[0], str):
-            for text in part:
-                data = text.encode("utf-8", "surrogatepass")
-                digest.update(len(data).to_bytes(8, "little") + data)
-            continue
-        matrix = sp.csr_array(part if sp.issparse(part) else np.asarray(part, dtype=np.float64)).astype(np.float64)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-        digest.update(np.array(matrix.shape, dtype=np.int64).tobytes())
-        for values, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int64), (matrix.data, np.float64)):
-            digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
-    return digest.hexdigest()[:_HEX]
 
 
 def hash_of(description: Any) -> str:
     """Hash of a description made of lists, texts and numbers."""
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:_HEX]
+
+
+def identity_of(estimator: Any, data: str, settings: Any) -> str:
+    """Hash of all that a training follows from: estimator with its parameters, fingerprint of the data, settings."""
+    return hash_of([described(estimator, "model"), data, settings])
 
 
 def described(value: Any, where: str) -> Any:

@@ -1,4 +1,4 @@
-"""The models that can be compared by name, each with its grid; the list is open."""
+"""The models that go by a name, each with its grid; the list is open."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from ..estimators import (
     RankSVMClassifier,
     StructuredSVMClassifier,
 )
+from ..estimators._tune_input import DEFAULT_CRITERION
+from ..metrics import scorers
 from ._chains import ChainEnsemble
 
 
@@ -55,7 +57,7 @@ class UpToHalfTheRows:
 
 
 @dataclass(frozen=True)
-class ComparedModel:
+class ModelRecipe:
     """A model of a comparison: an estimator, and what is done with it in every training part.
 
     Attributes
@@ -72,7 +74,8 @@ class ComparedModel:
         Whether its labels are switched on by a threshold rule learned on inner folds. False for a model whose
         label sets are more than a cut of its scores.
     prepare : bool
-        Whether features are made ready first: texts by TF-IDF, dense features standardised, sparse ones as they are.
+        Whether features are made ready first: texts, and sparse features without negative values, by TF-IDF; dense ones
+        standardised.
     description : str
         One line for people.
     """
@@ -90,31 +93,31 @@ _RANK_GRID = (("gamma", _GAMMAS), ("C", (0.25, 1.0, 4.0, 16.0, 64.0)))
 _ALPHAS = (3.0, 1.0, 0.3, 0.1)  # smaller ones cost minutes, and are seldom chosen
 _PRIVILEGED_GRID = (("C", (0.001, 0.01, 0.1, 1.0)), ("gamma2", (0.1, 1.0, 10.0)))
 
-_REGISTRY: dict[str, ComparedModel] = {}
+_REGISTRY: dict[str, ModelRecipe] = {}
 
 
-def register_model(model: ComparedModel) -> None:
+def register_model(model: ModelRecipe) -> None:
     """Make a model known by its name, or replace the one that has it.
 
     Parameters
     ----------
-    model : ComparedModel
+    model : ModelRecipe
         The model.
 
     Examples
     --------
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> register_model(ComparedModel("tree", DecisionTreeClassifier(), (("max_depth", (2, 4, 8, 16)),)))
+    >>> register_model(ModelRecipe("tree", DecisionTreeClassifier(), (("max_depth", (2, 4, 8, 16)),)))
     >>> "tree" in model_names()
     True
     """
-    if not isinstance(model, ComparedModel):
-        raise ValueError(f"model must be a ComparedModel, got {model!r}")
+    if not isinstance(model, ModelRecipe):
+        raise ValueError(f"model must be a ModelRecipe, got {model!r}")
     _REGISTRY[model.name] = model
 
 
 def model_names() -> tuple[str, ...]:
-    """Names that `compare` knows.
+    """Names of models, for `train` and `comargin.comparison.compare`.
 
     Returns
     -------
@@ -129,7 +132,7 @@ def model_names() -> tuple[str, ...]:
     return tuple(_REGISTRY)
 
 
-def get_model(name: str) -> ComparedModel:
+def get_model(name: str) -> ModelRecipe:
     """The model of a name.
 
     Parameters
@@ -139,7 +142,7 @@ def get_model(name: str) -> ComparedModel:
 
     Returns
     -------
-    ComparedModel
+    ModelRecipe
         Its estimator, grid and description.
 
     Examples
@@ -153,22 +156,45 @@ def get_model(name: str) -> ComparedModel:
     """
     if name in _REGISTRY:
         return _REGISTRY[name]
-    raise ValueError(f"models: there is no model {name!r}; {nearest(name.lower(), list(_REGISTRY))}")
+    raise ValueError(f"models: there is no model {name!r}; {nearest(name, list(_REGISTRY))}")
+
+
+def checked_criterion(criterion: Any) -> None:
+    """Raise unless parameters can be chosen by it: None, a measure of `comargin.metrics.scorers`, "ranking+hamming"."""
+    if criterion is None or (isinstance(criterion, str) and criterion == DEFAULT_CRITERION):
+        return
+    if not isinstance(criterion, str):
+        raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
+    try:
+        scorers[criterion]
+    except KeyError as error:
+        raise ValueError(f"criterion: {error.args[0]}") from None
+
+
+def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
+    """What the parameters of a model are chosen by when nothing else is said.
+
+    Scores that will be cut later are judged by how they rank; label sets by themselves.
+    """
+    if criterion is not None:
+        return criterion
+    return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"
 
 
 def nearest(name: str, known: list[str]) -> str:
     """What a name that is not known may have meant, for an error message."""
-    near = difflib.get_close_matches(name, known, n=2)
+    lower = {other.lower(): other for other in known}
+    near = [lower[match] for match in difflib.get_close_matches(name.lower(), lower, n=2)]
     return f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(known)}"
 
 
-def checked_models(models: Any) -> list[ComparedModel]:
-    """Models as `compare` takes them: names, ComparedModels and (name, estimator) pairs, with distinct names."""
+def checked_models(models: Any) -> list[ModelRecipe]:
+    """Models as `compare` takes them: names, ModelRecipes and (name, estimator) pairs, with distinct names."""
     is_pair = isinstance(models, tuple) and len(models) == 2 and hasattr(models[1], "fit")
-    if is_pair or isinstance(models, str | ComparedModel):
+    if is_pair or isinstance(models, str | ModelRecipe):
         models = [models]
     if not isinstance(models, Iterable):
-        raise ValueError(f"models must be a list of names, ComparedModels or (name, estimator) pairs, got {models!r}")
+        raise ValueError(f"models must be a list of names, ModelRecipes or (name, estimator) pairs, got {models!r}")
     found = [_checked_model(model) for model in models]
     check_names([model.name for model in found], "models")
     return found
@@ -185,13 +211,13 @@ def check_names(names: list[Any], argument: str) -> None:
             raise ValueError(f"{argument} must have distinct names; {name!r} stands there more than once")
 
 
-def _checked_model(model: Any) -> ComparedModel:
+def _checked_model(model: Any) -> ModelRecipe:
     if isinstance(model, str):
         return get_model(model)
     if isinstance(model, tuple | list) and len(model) == 2 and isinstance(model[0], str):
-        model = ComparedModel(model[0], model[1], prepare=False)
-    if not isinstance(model, ComparedModel):
-        raise ValueError(f"models must hold names, ComparedModels or (name, estimator) pairs, got {model!r}")
+        model = ModelRecipe(model[0], model[1], prepare=False)
+    if not isinstance(model, ModelRecipe):
+        raise ValueError(f"models must hold names, ModelRecipes or (name, estimator) pairs, got {model!r}")
     estimator = model.estimator
     if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "get_params")):
         raise ValueError(f"models: {model.name!r} must be an instance of a scikit-learn classifier, got {estimator!r}")
@@ -203,103 +229,103 @@ def _checked_model(model: Any) -> ComparedModel:
 
 
 for _model in (
-    ComparedModel(
+    ModelRecipe(
         "m3l",
         M3LClassifier(),
         (("C", (0.001, 0.01, 0.1, 1.0, 10.0)), ("label_correlation", (None, "train"))),
         learn_cuts=True,
         description="M3L, linear; correlated labels if that helps",
     ),
-    ComparedModel(
+    ModelRecipe(
         "m3l-rbf",
         M3LClassifier(kernel="rbf"),
         (("gamma", _GAMMAS), ("C", (0.1, 1.0, 10.0, 100.0))),
         learn_cuts=True,
         description="M3L with an rbf kernel",
     ),
-    ComparedModel(
+    ModelRecipe(
         "cgm",
         CGMClassifier(cliques_per_round=2),
         (("alpha", _ALPHAS),),
         description="clique generating machine: a structured SVM that learns its label graph; best labelings",
     ),
-    ComparedModel(
+    ModelRecipe(
         "ssvm-tree",
         StructuredSVMClassifier(graph="tree"),
         (("alpha", _ALPHAS),),
         description="structured SVM on the Chow-Liu tree of the labels; best labelings",
     ),
-    ComparedModel(
+    ModelRecipe(
         "rank-cvm",
         RankCVMClassifier(),
         _RANK_GRID,
         learn_cuts=True,
         description="Rank-CVM, rbf: a ranking of the labels of every row",
     ),
-    ComparedModel(
+    ModelRecipe(
         "rank-svm",
         RankSVMClassifier(),
         _RANK_GRID,
         learn_cuts=True,
         description="Rank-SVM, rbf: the same with hinge loss",
     ),
-    ComparedModel(
+    ModelRecipe(
         "lsg21",
         LSG21Classifier(),
         (("alpha", tuple(4.0**k for k in range(-5, 6))),),
         learn_cuts=True,
         description="sparse least squares along the edges of a label graph",
     ),
-    ComparedModel(
+    ModelRecipe(
         "prbr",
         PrBRClassifier(),
         _PRIVILEGED_GRID,
         learn_cuts=True,
         description="one SVM per label, the other labels as privileged information",
     ),
-    ComparedModel(
+    ModelRecipe(
         "prml",
         PrMLClassifier(),
         _PRIVILEGED_GRID,
         learn_cuts=True,
         description="PrBR with predictors of low rank",
     ),
-    ComparedModel(
+    ModelRecipe(
         "ovr",
         OneVsRestClassifier(LogisticRegression(max_iter=1000)),
         (("estimator__C", (0.01, 0.1, 1.0, 10.0)),),
         learn_cuts=True,
         description="scikit-learn: logistic regression per label",
     ),
-    ComparedModel(
+    ModelRecipe(
         "ovr-svm",
         OneVsRestClassifier(LinearSVC(max_iter=10000)),
         (("estimator__C", (0.001, 0.01, 0.1, 1.0, 10.0)),),
         learn_cuts=True,
         description="scikit-learn: linear SVM per label",
     ),
-    ComparedModel(
+    ModelRecipe(
         "ovr-rbf",
         OneVsRestClassifier(SVC()),
         (("estimator__gamma", _GAMMAS), ("estimator__C", (0.1, 1.0, 10.0, 100.0))),
         learn_cuts=True,
         description="scikit-learn: rbf SVM per label",
     ),
-    ComparedModel(
+    ModelRecipe(
         "chain",
         ChainEnsemble(LogisticRegression(max_iter=1000)),
         (("estimator__C", (0.01, 0.1, 1.0)),),
         learn_cuts=True,
         description="scikit-learn: ten classifier chains of logistic regressions",
     ),
-    ComparedModel(
+    ModelRecipe(
         "forest",
         RandomForestClassifier(n_estimators=200),
         (("min_samples_leaf", (1, 2, 5, 10)),),
         learn_cuts=True,
         description="scikit-learn: random forest on all labels",
     ),
-    ComparedModel(
+    ModelRecipe(
         "knn",
         KNeighborsClassifier(),
         (("n_neighbors", UpToHalfTheRows((1, 5, 10, 20))),),

@@ -1,0 +1,323 @@
+"""``comargin compare``: models on data sets, as papers compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._console import AsJson, Quiet, console_for, print_json, remark
+from ._messages import in_flags
+from ._progress import Steps
+from ._reading import reads_a_file
+from ._sources import DataHome, obtain
+from ._train import _list_models
+
+if TYPE_CHECKING:
+    from ..comparison import CellDone, Comparison
+    from ..data import Dataset
+
+_FLAGS = {
+    "models": "--models",
+    "datasets": "DATA",
+    "folds": "--folds",
+    "repeats": "--repeats",
+    "test_size": "--test-size",
+    "measures": "--measures",
+    "criterion": "--criterion",
+    "inner_folds": "--inner-folds",
+    "thresholds": "--thresholds",
+    "n_jobs": "--jobs",
+    "results": "--results",
+    "random_state": "--seed",
+}
+_STOPPED = 130  # exit code of what Ctrl-C has ended
+_FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
+
+
+@reads_a_file
+def compare(
+    data: Annotated[
+        list[str], typer.Argument(metavar="DATA...", help="Data files, or names of known sets.", show_default=False)
+    ],
+    *,
+    models: Annotated[
+        str,
+        typer.Option(
+            "--models",
+            "-m",
+            help="Models, separated by commas: see --list-models (default: m3l, ovr, ovr-svm, forest, knn).",
+            show_default=False,
+        ),
+    ] = "m3l,ovr,ovr-svm,forest,knn",
+    folds: Annotated[int | None, typer.Option(min=2, help="Folds (default: 5).", show_default=False)] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=1, help="Random splits instead of folds.", show_default=False)
+    ] = None,
+    test_size: Annotated[
+        float | None, typer.Option(help="Share of the rows to test with --repeats (default: 0.5).", show_default=False)
+    ] = None,
+    measures: Annotated[
+        str | None,
+        typer.Option(
+            help="What tables show, separated by commas (default: six usual measures; all are recorded).",
+            show_default=False,
+        ),
+    ] = None,
+    tune: Annotated[bool, typer.Option(help="Search the parameters of every model in every training part.")] = True,
+    criterion: Annotated[
+        str | None,
+        typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
+    ] = None,
+    inner_folds: Annotated[int, typer.Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
+    thresholds: Annotated[
+        str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
+    ] = "per-label",
+    results: Annotated[
+        Path,
+        typer.Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it."),
+    ] = Path("comargin-compare.csv"),
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed before.")] = False,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes, -1 for all cores.")] = -1,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and models.")] = 0,
+    cd: Annotated[
+        Path | None,
+        typer.Option(
+            "--cd", help="Write the critical-difference diagram to this .svg or .html file.", show_default=False
+        ),
+    ] = None,
+    rank_by: Annotated[
+        str | None,
+        typer.Option(help="Measure of the diagram (default: micro_f1, else the first shown).", show_default=False),
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print tables in LaTeX.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
+    as_json: AsJson = False,
+    list_models: Annotated[
+        bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
+    ] = False,
+    data_home: DataHome = None,
+    quiet: Quiet = False,
+    reading: dict[str, Any],
+) -> None:
+    r"""Compare models on data sets: the same splits for all, everything that is chosen is chosen inside.
+
+    Prints means and deviations, average ranks and tests (Friedman, Nemenyi, Wilcoxon). Every finished cell (model,
+    data set, split) is a row of --results at once: stop it, run the same command again, and it goes on. A cell that
+    fails is reported, and the others go on; the exit code is 1 only if all fail.
+
+    \b
+    comargin compare emotions --models m3l,cgm,ovr,forest,chain --folds 5
+    comargin compare emotions yeast scene --repeats 10 --test-size 0.5 --cd cd.svg
+    comargin compare posts.csv --text body --labels tags --markdown > table.md
+    """
+    from ..comparison import DEFAULT_MEASURES
+    from ..comparison import compare as run_cells
+
+    if latex + markdown + as_json > 1:
+        raise ValueError("--latex, --markdown and --json exclude each other")
+    if folds is not None and repeats is not None:
+        raise ValueError("--folds and --repeats exclude each other")
+    if test_size is not None and repeats is None:
+        raise ValueError("--test-size is for --repeats; with folds, their number says how many rows are tested")
+    shown = _listed(measures, "--measures") or list(DEFAULT_MEASURES)
+    ranked = _ranked(rank_by, shown)
+    _check_diagram_file(cd)
+    named = _listed(models, "--models")
+    with in_flags(_FLAGS):
+        _check_models(named)
+    # Not before everything said in words is checked: data may take long to read.
+    datasets = _datasets(data, data_home, reading)
+    kept = 0
+
+    def finished(cell: CellDone) -> None:
+        nonlocal kept
+        kept += cell.kept
+        _show(steps, cell)
+
+    try:
+        with in_flags(_FLAGS), Steps(quiet=quiet) as steps:
+            found = run_cells(
+                datasets,
+                named,
+                folds=folds,
+                repeats=repeats,
+                test_size=0.5 if test_size is None else test_size,
+                measures=shown,
+                tune=tune,
+                criterion=criterion,
+                inner_folds=inner_folds,
+                thresholds=None if thresholds.lower() == "none" else thresholds,
+                n_jobs=jobs,
+                results=results,
+                retry_failed=retry_failed,
+                random_state=seed,
+                callback=finished,
+            )
+    except KeyboardInterrupt:
+        remark(f"Stopped. Finished cells are kept in {results}; the same command goes on.")
+        raise typer.Exit(_STOPPED) from None
+    if len(found.failed) == len(found.cells):
+        raise ValueError(f"all cells failed, the first with {found.failed[0]['error']}; see {results}")
+    if as_json:
+        print_json(_document(found, results))
+    elif latex or markdown:
+        typer.echo(found.to_latex() if latex else found.to_markdown(), nl=False)
+    else:
+        _print_text(found, ranked)
+    if cd is not None:
+        _write_diagram(found, ranked, cd)
+        remark(f"{cd}: critical-difference diagram of {ranked}", quiet)
+    if found.failed:
+        remark(f"{len(found.failed)} of {len(found.cells)} cells failed; --retry-failed runs them again", quiet)
+    remark(f"{results}: {len(found.cells)} cells{f', {kept} of them finished before' if kept else ''}", quiet)
+
+
+def _listed(text: str | None, flag: str) -> list[str]:
+    """Names between commas."""
+    if text is None:
+        return []
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not names:
+        raise ValueError(f"{flag} must name at least one, separated by commas")
+    return names
+
+
+def _check_models(names: Sequence[str]) -> None:
+    from ..training._recipes import checked_models
+
+    checked_models(list(names))
+
+
+def _ranked(rank_by: str | None, shown: Sequence[str]) -> str:
+    from ..metrics import scorers
+
+    for flag, name in (("--rank-by", rank_by), *(("--measures", name) for name in shown)):
+        if name is not None:
+            try:
+                scorers[name]
+            except KeyError as error:
+                raise ValueError(f"{flag}: {error.args[0]}") from None
+    if rank_by is not None:
+        return rank_by
+    return _FAVOURITE if _FAVOURITE in shown else shown[0]
+
+
+def _check_diagram_file(path: Path | None) -> None:
+    if path is None:
+        return
+    if path.suffix.lower() not in (".svg", ".html"):
+        raise ValueError(f"--cd must end in .svg or .html, got {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"--cd {path} is a folder; name the file to write, such as {path / 'cd.svg'}")
+
+
+def _datasets(sources: Sequence[str], data_home: Path | None, reading: dict[str, Any]) -> list[Dataset]:
+    """All data sets, by distinct names; options about reading are for the files among them."""
+    if len(set(sources)) < len(sources):
+        twice = next(source for k, source in enumerate(sources) if source in sources[:k])
+        raise ValueError(f"{twice} is given twice")
+    are_files = [Path(source).is_file() for source in sources]
+    datasets = []
+    for source, is_file in zip(sources, are_files, strict=True):
+        datasets.append(obtain(source, "all", data_home, reading if is_file or not any(are_files) else {}))
+    names = [dataset.name for dataset in datasets]
+    return [
+        # Files of the same name in different folders.
+        replace(dataset, name=source) if names.count(dataset.name) > 1 else dataset
+        for dataset, source in zip(datasets, sources, strict=True)
+    ]
+
+
+def _show(steps: Steps, done: CellDone) -> None:
+    cell = done.cell
+    if cell["error"]:
+        told = f"failed: {cell['error']}"
+    elif done.kept:
+        told = "kept"
+    else:
+        told = f"{cell['tune_seconds'] + cell['fit_seconds'] + cell['predict_seconds']:.1f} s"
+    text = f"{cell['dataset']}, split {cell['split']}, {cell['model']}: {told}"
+    steps.show(text, done.done, done.total, line=not done.kept or bool(cell["error"]))
+
+
+def _print_text(found: Comparison, ranked: str) -> None:
+    """Tables as wide as the screen allows, tests and notes, the diagram."""
+    console = console_for()
+    sentences = found.to_text().rpartition("\n\n")[2]
+    for measures in _fitting(found, console.width):
+        tables = found.to_text(measures).rpartition("\n\n")[0]
+        console.print(f"{tables}\n", highlight=False, markup=False, soft_wrap=True)
+    console.print(sentences, highlight=False, markup=False)
+    if found.blocks(ranked).testable:
+        diagram = found.critical_difference_text(ranked)
+        console.print(diagram, highlight=False, markup=False, soft_wrap=True)
+
+
+def _fitting(found: Comparison, width: int) -> list[list[str]]:
+    """Measures whose columns stand side by side on a screen; with several data sets each has a table of its own."""
+    if len(found.datasets) > 1:
+        return [list(found.measures)]
+    parts: list[list[str]] = [[]]
+    for measure in found.measures:
+        table = found.to_text([*parts[-1], measure]).rpartition("\n\n")[0].split("\n\n", 1)[1]
+        if parts[-1] and max(map(len, table.splitlines())) > width:
+            parts.append([])
+        parts[-1].append(measure)
+    return parts
+
+
+def _write_diagram(found: Comparison, measure: str, path: Path) -> None:
+    from ..comparison._diagram_svg import diagram_svg
+    from ..data._source import AtomicFiles
+    from ..report import save_figure
+
+    if not found.blocks(measure).testable:
+        raise ValueError(f"--cd: the diagram needs two models on two {found.blocks(measure).over}")
+    if path.suffix.lower() == ".html":
+        save_figure(found.critical_difference_figure(measure), path)
+        return
+    over = found.blocks(measure).over if len(found.datasets) > 1 else f"splits of {found.datasets[0]}"
+    with AtomicFiles() as files:
+        files.open(path).write(diagram_svg(found.critical_difference(measure), measure, over))
+
+
+def _document(found: Comparison, results: Path) -> dict[str, Any]:
+    """Everything that the text says, as plain values."""
+    tables: dict[str, Any] = {}
+    for measure in found.measures:
+        table, blocks = found.table(measure), found.blocks(measure)
+        tests: dict[str, Any] = {}
+        if blocks.testable:
+            difference = found.critical_difference(measure)
+            tests["nemenyi"] = {"critical_difference": difference.difference, "alpha": difference.alpha}
+            tests["wilcoxon"] = [vars(pair) for pair in found.wilcoxon(measure)]
+            if len(blocks.models) > 2:
+                tests["friedman"] = vars(found.friedman(measure))
+        tables[measure] = {
+            "higher_is_better": table.higher_is_better,
+            "datasets": {
+                dataset: {
+                    model: {"mean": table.mean[i, j], "deviation": table.deviation[i, j], "splits": table.counts[i, j]}
+                    for j, model in enumerate(found.models)
+                }
+                for i, dataset in enumerate(found.datasets)
+            },
+            "average_ranks": found.ranks(measure),
+            "ranked_over": {"what": blocks.over, "number": len(blocks.names), "left_out": list(blocks.left_out)},
+            "tests": tests,
+        }
+    failed = [{name: cell[name] for name in ("dataset", "split", "model", "error")} for cell in found.failed]
+    return {
+        "datasets": found.datasets,
+        "models": found.models,
+        "protocol": found.cells[0]["protocol"],
+        "cells": len(found.cells),
+        "measures": tables,
+        "failed": failed,
+        "notes": found.notes(),
+        "results": str(results),
+    }

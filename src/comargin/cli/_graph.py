@@ -1,0 +1,210 @@
+"""``comargin graph``: the label graph of a tagger or of data as a picture, or as a file for other programs."""
+
+from __future__ import annotations
+
+import csv
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._console import Quiet, console_for, remark
+from ._reading import READING_FLAGS, reads_a_file
+from ._sources import DataHome, Split, obtain
+from ._tagging import load_tagger
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..graphs import LabelGraph
+
+_SUFFIXES = (".svg", ".html", ".graphml", ".csv")
+_MOST_CORRELATED = 1000  # labels: correlations of all pairs of more would not fit into memory
+
+
+class Kind(StrEnum):
+    """What joins two labels of a data set."""
+
+    CORRELATION = "correlation"
+    COSINE = "cosine"
+
+
+@reads_a_file
+def graph(
+    source: Annotated[
+        str, typer.Argument(help="A tagger, a data file, or the name of a known set.", show_default=False)
+    ],
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="File to write: .svg, .html, .graphml or .csv (default: name of the source, .svg)."
+        ),
+    ] = None,
+    kind: Annotated[
+        Kind | None,
+        typer.Option(
+            help="What joins two labels of data: correlation (may be negative) or cosine "
+            "(default: correlation; cosine from 1000 labels on).",
+            show_default=False,
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="How many of the strongest edges (default: all in .graphml and .csv, as many as can be read in a "
+            "picture).",
+            show_default=False,
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the picture.", show_default=False)] = None,
+    split: Split = "all",
+    data_home: DataHome = None,
+    quiet: Quiet = False,
+    reading: dict[str, Any],
+) -> None:
+    r"""Write a label graph: which labels depend on each other, and how strongly.
+
+    Of a tagger it is the graph that the model learned or used (cgm, ssvm-tree, lsg21); of data, how labels occur
+    together. A .csv file has the columns source, target and weight, the strongest edges first.
+
+    \b
+    comargin graph tagger.cmg -o graph.svg
+    comargin graph yeast -o yeast.graphml
+    comargin graph posts.csv --text body --labels tags --top 30 -o tags.html
+    """
+    target = Path(f"{Path(source).name.split('.')[0]}-graph.svg") if output is None else output
+    if target.suffix.lower() not in _SUFFIXES:
+        raise ValueError(f"--output must end in one of {', '.join(_SUFFIXES)}, got {target.name!r}")
+    if target.is_dir():
+        raise ValueError(f"--output {target} is a folder; name the file to write, such as {target / 'graph.svg'}")
+    if _is_tagger(source):
+        if kind is not None or reading or split != "all":
+            used = ["--kind"] * (kind is not None) + ["--split"] * (split != "all")
+            used += [READING_FLAGS[name] for name in reading]
+            raise ValueError(f"{', '.join(used)}: for data; {source} is a tagger, which has its own graph")
+        whole, frequencies, about = _graph_of_tagger(Path(source))
+    else:
+        whole, frequencies, about = _graph_of_data(source, split, data_home, reading, kind, quiet)
+    is_picture = target.suffix.lower() in (".svg", ".html")
+    shown = _strongest(whole, top, is_picture)
+    n_all, n_shown = len(whole.edge_weights), len(shown.edge_weights)
+    part = f", the {n_shown} strongest of {n_all} edges" if n_shown < n_all else ""
+    _write(shown, _frequencies_of(shown, whole, frequencies), target, f"{about}{part}" if title is None else title)
+    if is_picture and top is None and part:
+        remark(f"{n_shown} of {n_all} edges are drawn; --top says how many", quiet)
+    console_for().print(
+        f"{target}: {shown.n_labels} labels, {n_shown} edges", highlight=False, soft_wrap=True, markup=False
+    )
+
+
+def _is_tagger(source: str) -> bool:
+    """Whether this is, or is called like, a tagger file, which is a zip file."""
+    path = Path(source)
+    if not path.is_file():
+        return path.suffix == ".cmg"
+    with path.open("rb") as file:
+        return path.suffix == ".cmg" or file.read(4) == b"PK\x03\x04"
+
+
+def _graph_of_tagger(path: Path) -> tuple[LabelGraph, np.ndarray | None, str]:
+    from ..graphs import LabelGraph
+    from ..report._anatomy import take_apart
+
+    tagger = load_tagger(path)
+    anatomy = take_apart(tagger.model)
+    learned, name = anatomy.first("label_graph_"), type(anatomy.classifier).__name__
+    if learned is None:
+        raise ValueError(
+            f"{path}: {name} has no label graph (cgm, ssvm-tree and lsg21 have); comargin graph DATA draws how the "
+            "labels of the data occur together"
+        )
+    if learned.n_labels != len(tagger.label_names):
+        raise ValueError(f"{path}: the graph has {learned.n_labels} nodes for {len(tagger.label_names)} labels")
+    return LabelGraph(learned.weights, tagger.label_names), None, f"{path.stem}: label graph of {name}"
+
+
+def _graph_of_data(
+    source: str, split: str, data_home: Path | None, reading: dict[str, Any], kind: Kind | None, quiet: bool
+) -> tuple[LabelGraph, np.ndarray, str]:
+    import numpy as np
+
+    from ..graphs import cosine_affinity, smoothed_correlation
+
+    dataset = obtain(source, split, data_home, reading)
+    if min(dataset.Y.shape) == 0:
+        raise ValueError(f"{source} has no rows or no labels")
+    if kind is None:
+        kind = Kind.CORRELATION if dataset.Y.shape[1] <= _MOST_CORRELATED else Kind.COSINE
+        if kind is Kind.COSINE:
+            remark(f"cosines, as {dataset.Y.shape[1]} labels are too many for correlations of all pairs", quiet)
+    names = dataset.label_names
+    if kind is Kind.CORRELATION:
+        found = smoothed_correlation(dataset.Y, label_names=names)
+    else:
+        found = cosine_affinity(dataset.Y, label_names=names)
+    frequencies = np.asarray(dataset.Y.mean(axis=0)).ravel()
+    return found, frequencies, f"{dataset.name}: {kind}s of labels"
+
+
+def _strongest(graph: LabelGraph, top: int | None, is_picture: bool) -> LabelGraph:
+    """The strongest edges; in a picture with very many labels only those they join."""
+    import numpy as np
+
+    from ..graphs import LabelGraph
+    from ..report._label_figures import _MOST_NODES, strongest_part
+
+    if top is None:
+        return strongest_part(graph) if is_picture else graph
+    edges, weights = graph.edges, graph.edge_weights
+    kept = np.sort(np.argsort(-np.abs(weights), kind="stable")[:top])
+    labels = np.arange(graph.n_labels)
+    if is_picture and graph.n_labels > _MOST_NODES and kept.size:
+        labels = np.unique(edges[kept])
+    names = [graph.label_names[k] for k in labels]
+    return LabelGraph.from_edges(np.searchsorted(labels, edges[kept]), weights[kept], label_names=names)
+
+
+def _frequencies_of(part: LabelGraph, whole: LabelGraph, frequencies: np.ndarray | None) -> np.ndarray | None:
+    if frequencies is None or part.n_labels == whole.n_labels:
+        return frequencies
+    place = {name: k for k, name in enumerate(whole.label_names)}
+    return frequencies[[place[name] for name in part.label_names]]
+
+
+def _write(graph: LabelGraph, frequencies: np.ndarray | None, target: Path, title: str) -> None:
+    """Write the file, whole or not at all; its suffix says how."""
+    from ..data._source import AtomicFiles
+    from ..report import label_graph_figure, label_graph_svg, save_figure
+
+    suffix = target.suffix.lower()
+    if suffix == ".html":
+        save_figure(label_graph_figure(graph, frequencies=frequencies, title=title), target)
+        return
+    with AtomicFiles() as files:
+        if suffix == ".svg":
+            files.open(target).write(label_graph_svg(graph, frequencies=frequencies, title=title))
+        elif suffix == ".csv":
+            writer = csv.writer(files.open(target), lineterminator="\n")
+            writer.writerows([("source", "target", "weight"), *graph.top_edges()])
+        else:
+            _write_graphml(graph, frequencies, files.reserve(target))
+
+
+def _write_graphml(graph: LabelGraph, frequencies: np.ndarray | None, path: Path) -> None:
+    """Nodes are numbered: names may hold what XML cannot, and two of them may be the same without it."""
+    from ..report._svg import xml_text
+
+    try:
+        import networkx
+    except ImportError as error:
+        raise ImportError("GraphML files need networkx: pip install 'comargin[report]'") from error
+    written = networkx.Graph()
+    for k, name in enumerate(graph.label_names):
+        told = {} if frequencies is None else {"frequency": float(frequencies[k])}
+        written.add_node(f"n{k}", label=xml_text(name), **told)
+    for (i, j), weight in zip(graph.edges, graph.edge_weights, strict=True):
+        written.add_edge(f"n{i}", f"n{j}", weight=float(weight))
+    networkx.write_graphml_xml(written, path)  # the one that needs no lxml

@@ -1,0 +1,98 @@
+"""``comargin predict``: labels of new rows, however many they are."""
+
+from __future__ import annotations
+
+import sys
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ._console import Quiet, remark
+from ._messages import in_flags
+from ._reading import as_delimiter, streams_new_rows
+from ._row_progress import RowProgress
+from ._sources import DataHome
+from ._tagging import STANDARD, TaggerFile, TestSplit, counted_file, load_tagger, rows_for
+
+_WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
+
+
+@streams_new_rows
+def predict(
+    tagger: TaggerFile,
+    new: Annotated[
+        str, typer.Argument(help="Rows: a file, - for the standard input, or a known set.", show_default=False)
+    ],
+    *,
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="File to write: .csv, .tsv, .jsonl or .parquet; - is the standard output."),
+    ] = STANDARD,
+    top_k: Annotated[
+        int | None, typer.Option(min=1, metavar="K", help="Write also the K labels of the highest scores, in order.")
+    ] = None,
+    scores: Annotated[bool, typer.Option("--scores", help="Write also the scores of all labels.")] = False,
+    to: Annotated[
+        str | None, typer.Option(help="Format to write: csv, jsonl or parquet (default: by the suffix; csv).")
+    ] = None,
+    to_sep: Annotated[
+        str | None, typer.Option(help="Separator inside a label list that is written (default: as in training; ;).")
+    ] = None,
+    to_delimiter: Annotated[
+        str | None, typer.Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
+    ] = None,
+    chunk_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows that are predicted together; 1 answers every line at once (default: 4096)."),
+    ] = None,
+    split: TestSplit = None,
+    data_home: DataHome = None,
+    quiet: Quiet = False,
+    reading: dict[str, Any],
+) -> None:
+    r"""Predict the labels of new rows.
+
+    Rows are read, predicted and written some at a time: memory does not grow
+    with the file. Columns are found by their names, others are left out. The
+    output file appears whole at the end, or not at all.
+
+    \b
+    comargin predict tagger.cmg new.csv -o labels.csv
+    comargin predict tagger.cmg new.jsonl --id number --top-k 5 -o top.parquet
+    zcat posts.csv.gz | comargin predict tagger.cmg - --to jsonl | head
+    """
+    from ..data import PredictionWriter
+    from ..data._dataset import counted as plural
+
+    to_stdout = output == STANDARD
+    if not to_stdout and Path(output).is_dir():
+        raise ValueError(f"--output {output} is a folder; name the file to write, such as {Path(output, 'labels.csv')}")
+    model = load_tagger(tagger)
+    with_scores = scores or top_k is not None
+    with in_flags(_WRITING_FLAGS):
+        writer = PredictionWriter(
+            output,
+            model.label_names,
+            format=to,
+            top_k=top_k,
+            scores=scores,
+            sep=to_sep or model.reading.get("sep", ";"),
+            delimiter=None if to_delimiter is None else as_delimiter(to_delimiter),
+            id_name=reading.get("id", "row"),
+        )
+    # Rows that run over the screen show by themselves how far they are.
+    silent = quiet or (to_stdout and sys.stdout.isatty())
+    counted = counted_file(new, reading.get("format")) if sys.stderr.isatty() and not silent else None
+    chunks = rows_for(model, new, reading, split=split, data_home=data_home, chunk_rows=chunk_rows, counted=counted)
+    first = next(chunks)  # what cannot be read at all leaves no heading behind
+    n_labels = 0
+    with RowProgress(silent, None if counted is None else counted.size) as progress, writer:
+        for chunk in chain([first], chunks):
+            Y, values = model.labels_and_scores(chunk.X) if with_scores else (model.predict(chunk.X), None)
+            writer.write(chunk, Y, values)
+            n_labels += Y.nnz
+            progress.show(writer.n_rows, None if counted is None else counted.n_read)
+    if not to_stdout:
+        remark(f"{output}: {plural(writer.n_rows, 'row')}, {n_labels / writer.n_rows:.2f} labels per row", quiet)

@@ -1,0 +1,112 @@
+"""``comargin report``: a page about a tagger."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._console import Quiet, console_for, remark
+from ._evaluate import _labelled_rows, true_labels
+from ._reading import streams_labelled_rows
+from ._row_progress import RowProgress
+from ._sources import DataHome
+from ._tagging import STANDARD, TaggerFile, TestSplit, load_tagger
+
+if TYPE_CHECKING:
+    from ..data import Dataset
+    from ..training import Tagger
+
+# Facts of a training that the page tells in other sections, or that are too long for a line.
+_TOLD_ELSEWHERE = {"parameters", "fold_measures", "test_measures", "objective", "dual_objective", "duality_gap"}
+
+
+@streams_labelled_rows
+def report(
+    tagger: TaggerFile,
+    data: Annotated[
+        str | None,
+        typer.Argument(
+            help="Labelled rows to measure it on: a file, - for the standard input, or a known set.", show_default=False
+        ),
+    ] = None,
+    *,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Page to write (default: name of the tagger, .html).")
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the page (default: name of the tagger).")] = None,
+    split: TestSplit = None,
+    data_home: DataHome = None,
+    quiet: Quiet = False,
+    reading: dict[str, Any],
+) -> None:
+    r"""Write a page about a tagger: one HTML file that opens offline.
+
+    With labelled rows it has measures, labels one by one, confusions and scores; best those the tagger was not trained
+    on. Without, it tells what the model itself knows: label graph, features, parameters, certificate, convergence.
+
+    \b
+    comargin report tagger.cmg
+    comargin report tagger.cmg test.csv -o report.html --title "Tags of posts"
+    comargin report bibtex.cmg bibtex       # the published test rows
+    """
+    from ..report import model_report, save_report
+
+    target = tagger.with_suffix(".html") if output is None else output
+    _check_target(target)
+    if data is None and (reading or split is not None):
+        raise ValueError("--split, and options that say how a file is read, need DATA")
+    model = load_tagger(tagger)
+    rows = None if data is None else _rows_of(model, data, reading, split, data_home, quiet)
+    facts = {name: value for name, value in model.facts.items() if value is not None and name not in _TOLD_ELSEWHERE}
+    page = model_report(
+        model.model,
+        rows,
+        label_names=model.label_names,
+        feature_names=model.feature_names or None,
+        meta={"tagger": tagger.name, **facts},
+        title=tagger.stem if title is None else title,
+    )
+    save_report(page, target)
+    console_for().print(
+        f"{target}: {target.stat().st_size / 1e6:.1f} MB", highlight=False, soft_wrap=True, markup=False
+    )
+
+
+def _check_target(target: Path) -> None:
+    """Say what is wrong with the file to write before there is any work."""
+    if target.is_dir():
+        raise ValueError(f"--output {target} is a folder; name the file to write, such as {target / 'report.html'}")
+    if target.suffix.lower() not in (".html", ".htm"):
+        raise ValueError(f"--output must end in .html, got {target.name!r}")
+
+
+def _rows_of(
+    tagger: Tagger, data: str, reading: dict[str, Any], split: str | None, data_home: Path | None, quiet: bool
+) -> Dataset:
+    """All rows with the tagger's labels."""
+    import numpy as np
+    import scipy.sparse as sp
+
+    from ..data import Dataset
+
+    features: list[Any] = []
+    tags: list[list[str]] = []
+    with RowProgress(quiet) as progress:
+        for chunk in _labelled_rows(tagger, data, reading, split, data_home):
+            features.append(chunk.X)
+            tags += chunk.tags or []
+            progress.show(len(tags))
+    truth = true_labels(tags, tagger.label_names, data)
+    for words in truth.remarks:
+        remark(words, quiet)
+    X: Any
+    if isinstance(features[0], list):
+        X = [text for texts in features for text in texts]
+    elif sp.issparse(features[0]):
+        X = sp.csr_array(sp.vstack(features))
+    else:
+        X = np.concatenate(features)
+    name = "the standard input" if data == STANDARD else Path(data).name
+    return Dataset(X, truth.Y, tagger.feature_names, tagger.label_names, name)

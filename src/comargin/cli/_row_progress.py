@@ -1,0 +1,78 @@
+"""How far a stream of rows is, on standard error."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ._console import console_for
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_PATIENCE = 1.0  # seconds without a word
+_LONGEST_SILENCE = 60.0  # seconds between two lines
+_WIDE_ENOUGH_FOR_BYTES = 72  # columns; a narrower terminal sees percents
+
+
+class RowProgress:
+    """Says how many rows are done, once they take longer than a second.
+
+    A terminal sees a bar; elsewhere there are plain lines, at first after one second, then two, four, up to a minute.
+
+    Parameters
+    ----------
+    quiet : bool
+        Say nothing.
+    size : int or None
+        Bytes of the input, if they are known.
+    """
+
+    def __init__(self, quiet: bool, size: int | None = None) -> None:
+        self._quiet, self._size = quiet, size
+        self._console = console_for(stderr=True)
+        self._began = time.perf_counter()
+        self._next = _PATIENCE
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> RowProgress:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def show(self, n_rows: int, n_bytes: int | None = None) -> None:
+        """Tell what is done.
+
+        Parameters
+        ----------
+        n_rows : int
+            Rows so far.
+        n_bytes : int or None
+            Bytes of the input so far.
+        """
+        seconds = time.perf_counter() - self._began
+        if self._quiet or seconds < self._next:
+            return
+        done = f"{n_rows} rows, {n_rows / seconds:.0f} rows/s"
+        if not self._console.is_terminal:
+            self._next = seconds + min(seconds, _LONGEST_SILENCE)
+            self._console.print(done, style="dim", highlight=False)
+            return
+        if self._bar is None:
+            self._bar = self._started(done)
+        self._bar.update(self._bar.task_ids[0], description=done, completed=n_bytes or 0)
+
+    def _started(self, done: str) -> Progress:
+        from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn
+
+        how_far = DownloadColumn() if self._console.width >= _WIDE_ENOUGH_FOR_BYTES else TaskProgressColumn()
+        columns = [TextColumn("{task.description}"), BarColumn(), *([] if self._size is None else [how_far])]
+        bar = Progress(*columns, console=self._console, transient=True)
+        bar.add_task(done, total=self._size)
+        bar.start()
+        return bar

@@ -1,0 +1,323 @@
+"""``comargin train``: from labelled rows to a tagger file."""
+
+from __future__ import annotations
+
+import ast
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ._console import AsJson, Quiet, console_for, file_size, print_json, remark
+from ._evaluate import true_labels
+from ._messages import in_flags
+from ._reading import reads_a_file
+from ._sources import DataHome, Source, obtain, published_split
+from ._tagging import columns_for
+
+if TYPE_CHECKING:
+    from ..data import Dataset
+    from ..training import ModelRecipe, Tagger
+
+_FLAGS = {
+    "models": "--model",
+    "params": "--param",
+    "grid": "--grid",
+    "criterion": "--criterion",
+    "folds": "--folds",
+    "thresholds": "--thresholds",
+    "random_state": "--seed",
+    "checkpoint": "--checkpoint",
+}
+# What the table at the end shows; comargin evaluate shows all.
+_SHOWN = (
+    "hamming_loss",
+    "subset_accuracy",
+    "example_f1",
+    "micro_f1",
+    "macro_f1",
+    "ranking_loss",
+    "average_precision",
+    "precision_at_1",
+    "precision_at_3",
+    "precision_at_5",
+)
+_WORDS = {"true": True, "false": False, "none": None}
+_STOPPED = 130  # exit code of what Ctrl-C has ended
+
+
+def _list_models(wanted: bool) -> None:
+    if not wanted:
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    from ..training import get_model, model_names
+
+    table = Table("model", "", box=None, show_header=False, pad_edge=False)
+    for name in model_names():
+        table.add_row(name, Text(get_model(name).description))
+    console_for().print(table)
+    raise typer.Exit
+
+
+@reads_a_file
+def train(
+    data: Source,
+    *,
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="m3l, cgm, rank-cvm, lsg21, prbr, ovr ...: see --list-models.")
+    ] = "m3l",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Tagger file to write (default: name of the data, .cmg).")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter, such as C=0.1; may be repeated."),
+    ] = None,
+    tune: Annotated[bool, typer.Option(help="Search the parameters that -p does not give, on folds.")] = True,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated."),
+    ] = None,
+    criterion: Annotated[
+        str | None,
+        typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
+    ] = None,
+    folds: Annotated[int, typer.Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
+    thresholds: Annotated[
+        str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
+    ] = "per-label",
+    test: Annotated[
+        Path | None, typer.Option(help="Labelled rows to measure the tagger on, read as the training file is.")
+    ] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="Share of the rows kept for measuring, such as 0.2: not trained on.")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Rows of a known set: all, train or test (default: train where published).")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Folder for the state of a long training; the same command goes on from it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    jobs: Annotated[int, typer.Option(help="Threads, -1 for all cores; the tagger is the same for any number.")] = -1,
+    list_models: Annotated[
+        bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
+    ] = False,
+    data_home: DataHome = None,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    reading: dict[str, Any],
+) -> None:
+    r"""Train a tagger and write it to one file.
+
+    Texts, and sparse counts, become TF-IDF; other features are standardised. Parameters are searched on folds, and so
+    is the cut that switches a label on. Known sets are measured on their published test rows.
+
+    \b
+    comargin train posts.csv --text body --labels tags --sep ";" -o tagger.cmg
+    comargin train bibtex
+    comargin train yeast -m rank-cvm -p C=4 -o yeast.cmg
+    comargin train posts.csv --holdout 0.2 --grid C=0.1,1,10 --criterion micro_f1
+    """
+    from ..training import get_model
+    from ..training import train as train_tagger
+
+    silent = quiet or as_json
+    with in_flags(_FLAGS):
+        recipe = get_model(model)
+    _check_saveable(recipe)
+    params = {name: _value(text) for name, text in _assignments(param, "--param")}
+    values = {name: [_value(one) for one in text.split(",")] for name, text in _assignments(grid, "--grid")}
+    target = _target(output, data)
+    dataset, tested = _rows(data, split, test, holdout, seed, data_home, reading)
+    remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
+    with in_flags(_FLAGS), _Stop().on_interrupt() as stop:
+        tagger = train_tagger(
+            dataset,
+            recipe,
+            params=params,
+            tune=tune,
+            grid=values or None,
+            criterion=criterion,
+            folds=folds,
+            thresholds=None if thresholds.lower() == "none" else thresholds,
+            n_jobs=jobs,
+            random_state=seed,
+            verbose=0 if silent else 1,
+            checkpoint=checkpoint,
+            should_stop=stop.asked,
+            reading=_to_remember(dataset, reading),
+        )
+    measures = None if tested is None else _measures(tagger, tested, silent)
+    tagger.facts["test_measures"] = measures
+    tagger.facts["test_data"] = None if tested is None else {"name": tested.name, "rows": tested.Y.shape[0]}
+    tagger.save(target)
+    if checkpoint is not None and not stop.wanted:
+        from ..training import clear_checkpoint
+
+        clear_checkpoint(checkpoint)
+    _tell(tagger, target, stop.wanted, checkpoint, quiet, as_json)
+    if stop.wanted:
+        raise typer.Exit(_STOPPED)
+
+
+class _Stop:
+    """Turns the first Ctrl-C during the last fit into a wish to end it; any other one interrupts."""
+
+    def __init__(self) -> None:
+        self.fitting = self.wanted = False
+
+    def asked(self) -> bool:
+        """What the fit asks again and again."""
+        self.fitting = True
+        return self.wanted
+
+    @contextmanager
+    def on_interrupt(self) -> Iterator[_Stop]:
+        def interrupt(number: int, frame: Any) -> None:
+            if not self.fitting or self.wanted:
+                raise KeyboardInterrupt
+            self.wanted = True
+            remark("Ctrl-C: the fit ends here, and the tagger is written as it is; once more to give up.")
+
+        before = signal.signal(signal.SIGINT, interrupt)
+        try:
+            yield self
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+
+def _check_saveable(recipe: ModelRecipe) -> None:
+    """Say before the training, not after it, that there is no file for this model."""
+    from ..persistence import check_saveable
+
+    try:
+        check_saveable(recipe.estimator)
+    except TypeError as error:
+        raise ValueError(f"--model {recipe.name}: {error}") from error
+
+
+def _assignments(texts: list[str] | None, flag: str) -> list[tuple[str, str]]:
+    pairs = []
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not (name.strip() and equals and value.strip()):
+            raise ValueError(f"{flag} {text}: write NAME=VALUE, such as C=0.1")
+        pairs.append((name.strip(), value.strip()))
+    return pairs
+
+
+def _value(text: str) -> Any:
+    """A number, a word such as none, a tuple as Python writes it, or else the text itself."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _target(output: Path | None, data: str) -> Path:
+    target = Path(f"{Path(data).name.split('.')[0]}.cmg") if output is None else output
+    if target.is_dir():
+        raise ValueError(f"--output {target} is a folder; name the file to write, such as {target / 'tagger.cmg'}")
+    if not target.parent.is_dir():
+        raise ValueError(f"--output {target}: there is no folder {target.parent}")
+    return target
+
+
+def _rows(
+    data: str,
+    split: str | None,
+    test: Path | None,
+    holdout: float | None,
+    seed: int,
+    data_home: Path | None,
+    reading: dict[str, Any],
+) -> tuple[Dataset, Dataset | None]:
+    """Rows to learn from, and rows to measure on."""
+    if test is not None and holdout is not None:
+        raise ValueError("--test and --holdout exclude each other")
+    if holdout is not None and not 0.0 < holdout < 1.0:
+        raise ValueError(f"--holdout must be a share of the rows between 0 and 1, got {holdout:g}")
+    is_published = split is None and published_split(data, data_home)
+    if is_published and holdout is None:
+        dataset = obtain(data, "train", data_home, reading)
+        tested = obtain(data, "test", data_home, reading) if test is None else None
+    else:
+        dataset, tested = obtain(data, split or "all", data_home, reading), None
+    if test is not None:
+        if not test.exists():
+            raise FileNotFoundError(f"--test: there is no file {test}")
+        tested = obtain(str(test), "all", data_home, reading)
+    if holdout is not None:
+        from ..model_selection import MultilabelStratifiedShuffleSplit
+
+        splitter = MultilabelStratifiedShuffleSplit(1, test_size=holdout, random_state=seed)
+        ((kept, held),) = splitter.split(dataset.Y, dataset.Y)
+        dataset, tested = _part(dataset, kept), _part(dataset, held)
+    return dataset, tested
+
+
+def _part(dataset: Dataset, rows: Any) -> Dataset:
+    from dataclasses import replace
+
+    X = [dataset.X[i] for i in rows] if isinstance(dataset.X, list) else dataset.X[rows]
+    return replace(dataset, X=X, Y=dataset.Y[rows], extra={})
+
+
+def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
+    """What new files with texts should be read by."""
+    if not isinstance(dataset.X, list):
+        return {}
+    return {name: reading[name] for name in ("text", "labels", "sep") if isinstance(reading.get(name), str)}
+
+
+def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float | None]:
+    from ..data._chunks import tags_of
+    from ..metrics import evaluate
+
+    truth = true_labels(tags_of(tested.Y, tested.label_names), tagger.label_names, tested.name)
+    for words in truth.remarks:
+        remark(words, quiet)
+    predicted, scores = tagger.labels_and_scores(columns_for(tested, tagger))
+    found = evaluate(truth.Y, scores, predicted, k=[k for k in (1, 3, 5) if k <= truth.Y.shape[1]])
+    return {name: float(value) if value == value else None for name, value in found.items()}
+
+
+def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, quiet: bool, as_json: bool) -> None:
+    """Measures, certificate, and where the file is."""
+    from ._measures import measures_table
+
+    facts = tagger.facts
+    measures = facts["test_measures"] or facts["fold_measures"]
+    if as_json:
+        print_json({"tagger": str(target), "stopped": stopped, **facts})
+        return
+    console = console_for()
+    if measures is not None:
+        tested = facts["test_data"]
+        where = (
+            f"{tested['rows']} test rows"
+            if tested
+            else "held-out folds of the training rows, on which cuts were learned"
+        )
+        console.print(f"Measured on {where}:", highlight=False, soft_wrap=True)
+        told = {name: measures[name] for name in _SHOWN if measures.get(name) is not None}
+        console.print(measures_table(told))
+    if "duality_gap" in facts and facts["objective"]:
+        share = facts["duality_gap"] / abs(facts["objective"])
+        remark(f"objective {facts['objective']:.6g}, at most {100.0 * share:.2g} % above the optimum", quiet)
+    if facts["searched"]:
+        chosen = ", ".join(f"{name} = {value}" for name, value in facts["searched"].items())
+        remark(f"chosen by {facts['criterion']} on {facts['folds']} folds: {chosen}", quiet)
+    if stopped and checkpoint is not None:
+        remark(f"stopped early; the same command goes on from {checkpoint}", quiet)
+    elif stopped:
+        remark("stopped early: the tagger is what the fit had reached", quiet)
+    console.print(f"{target}: {file_size(target)}", highlight=False, soft_wrap=True, markup=False)

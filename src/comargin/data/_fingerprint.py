@@ -1,0 +1,48 @@
+"""Which data it was: a hash of features and labels."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+_HEX = 16  # digits kept of a hash: 64 bits
+
+
+def fingerprint(X: Any, Y: Any) -> str:
+    """Hash of features and labels.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or list of str
+        Features or texts.
+    Y : ndarray or sparse matrix
+        Label indicator.
+
+    Returns
+    -------
+    str
+        Hexadecimal digits; equal for equal numbers, whether stored dense or sparse, in whatever integer type.
+
+    Examples
+    --------
+    >>> from comargin.data import fingerprint
+    >>> fingerprint([[1.0, 0.0]], [[1, 0]]) == fingerprint([[1.0, 0.0]], [[True, False]])
+    True
+    """
+    digest = hashlib.sha256()
+    for part in (X, Y):
+        if isinstance(part, list) and part and isinstance(part[0], str):
+            for text in part:
+                data = text.encode("utf-8", "surrogatepass")
+                digest.update(len(data).to_bytes(8, "little") + data)
+            continue
+        matrix = sp.csr_array(part if sp.issparse(part) else np.asarray(part, dtype=np.float64)).astype(np.float64)
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        digest.update(np.array(matrix.shape, dtype=np.int64).tobytes())
+        for values, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int64), (matrix.data, np.float64)):
+            digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+    return digest.hexdigest()[:_HEX]

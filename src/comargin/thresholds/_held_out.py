@@ -1,0 +1,85 @@
+"""Scores of rows that a classifier has not learned from."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils import get_tags
+
+from ..metrics import scores_of
+
+
+def _take_rows(values: Any, rows: NDArray[np.intp]) -> Any:
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
+
+
+def fit_and_score(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    Y: sparse.csr_array,
+    train: NDArray[np.intp],
+    test: NDArray[np.intp],
+    params: dict[str, Any],
+) -> tuple[Any, NDArray[np.float64]]:
+    """Fit on the training rows, score the test rows; labels constant in training score -inf or inf."""
+    n_samples = Y.shape[0]
+    X_train, X_test = _take_rows(X, train), _take_rows(X, test)
+    if get_tags(estimator).input_tags.pairwise:
+        X_train, X_test = X_train[:, train], X_test[:, train]
+    split_params = {
+        name: _take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
+    }
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        fitted = fit(estimator, X_train, y[train], split_params)
+    scores = score_matrix(fitted, X_test, Y.shape[1])
+    positives = np.asarray(Y[train].sum(axis=0))
+    scores[:, positives == 0] = -np.inf
+    scores[:, positives == len(train)] = np.inf
+    return fitted, scores
+
+
+def fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
+    """Fit a clone; where a 2-D y may be the reason for an error, say how to get around it."""
+    fitted = clone(estimator)
+    try:
+        return fitted.fit(X, y, **params)
+    except (TypeError, ValueError) as error:
+        tags = get_tags(estimator)
+        if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):
+            raise
+        raise ValueError(
+            f"estimator {type(estimator).__name__} failed on the 2-D y; its scikit-learn tags say that it takes a "
+            f"1-D y only. If so, wrap it in sklearn.multiclass.OneVsRestClassifier. Its own error: {error}"
+        ) from error
+
+
+def _one_per_row(value: Any, n_samples: int) -> bool:
+    if isinstance(value, str | bytes | dict) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
+        return False
+    return (value.shape[0] if getattr(value, "shape", ()) else len(value)) == n_samples
+
+
+def score_matrix(estimator: Any, X: Any, n_labels: int) -> NDArray[np.float64]:
+    scores = np.array(scores_of(estimator, X, n_labels=n_labels), dtype=np.float64)
+    if not np.isfinite(scores).all():
+        raise ValueError(f"{type(estimator).__name__} gives scores that are not finite.")
+    return scores
+
+
+def fill_unlearned(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Replace infinite scores by the lowest or highest finite one of their label (0 where there is none)."""
+    for label in np.flatnonzero(~np.isfinite(scores).all(axis=0)):
+        column = scores[:, label]
+        known = column[np.isfinite(column)]
+        low, high = (known.min(), known.max()) if known.size else (0.0, 0.0)
+        scores[:, label] = np.clip(column, low, high)
+    return scores

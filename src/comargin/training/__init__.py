@@ -1,0 +1,24 @@
+"""Taggers: a model by name, made ready for the data at hand, tuned, fitted, cut, and kept with the names of its labels.
+
+`train` does it all; `Tagger` is what it returns. `model_names` lists the models, `ModelRecipe` and `register_model` add
+others.
+"""
+
+from __future__ import annotations
+
+from ._chains import ChainEnsemble
+from ._checkpoint import clear_checkpoint
+from ._recipes import ModelRecipe, get_model, model_names, register_model
+from ._tagger import Tagger
+from ._train import train
+
+__all__ = [
+    "ChainEnsemble",
+    "ModelRecipe",
+    "Tagger",
+    "clear_checkpoint",
+    "get_model",
+    "model_names",
+    "register_model",
+    "train",
+]

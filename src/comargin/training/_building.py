@@ -1,0 +1,151 @@
+"""From a recipe to an estimator for the data at hand: features made ready, seeds set, parameters searched."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from ..estimators import tune
+from ._recipes import ModelRecipe
+
+LEARNER = "model"  # name of the last step of a pipeline
+# From so many texts on, words that only one of them has are left out: they are half of a vocabulary, and tell nothing.
+_MANY_TEXTS = 1000
+
+
+def preparation(X: Any) -> list[tuple[str, Any]]:
+    """Steps that make features ready.
+
+    Parameters
+    ----------
+    X : ndarray, sparse matrix or list of str
+        Features or texts.
+
+    Returns
+    -------
+    list of (str, transformer)
+        TF-IDF of texts, and of sparse features without negative values, which are counts as a rule; dense features
+        are standardised; other sparse features stay as they are.
+    """
+    if isinstance(X, list):
+        return [("tfidf", TfidfVectorizer(sublinear_tf=True, min_df=2 if len(X) >= _MANY_TEXTS else 1))]
+    if not sp.issparse(X):
+        return [("scale", StandardScaler())]
+    if X.nnz and X.data.min() < 0.0:
+        return []
+    return [("tfidf", TfidfTransformer(sublinear_tf=True))]
+
+
+def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
+    """The estimator of a recipe, not fitted: in a Pipeline where features are made ready, with seeds.
+
+    Parameters
+    ----------
+    recipe : ModelRecipe
+        What to build.
+    X : ndarray, sparse matrix or list of str
+        Features it will be fitted on, which decide how they are made ready.
+    seed : int
+        Replaces a ``random_state`` of None.
+
+    Returns
+    -------
+    estimator
+        A new one.
+    """
+    steps = preparation(X) if recipe.prepare else []
+    learner = clone(recipe.estimator)
+    estimator = Pipeline([*steps, (LEARNER, learner)]) if steps else learner
+    unseeded = {
+        name: seed
+        for name, value in estimator.get_params(deep=True).items()
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    }
+    return estimator.set_params(**unseeded)
+
+
+def prefix_of(estimator: Any) -> str:
+    """What stands before the learner's parameters in the names of ``set_params``."""
+    return f"{LEARNER}__" if isinstance(estimator, Pipeline) else ""
+
+
+def search(
+    estimator: Any,
+    grid: tuple[tuple[str, Any], ...],
+    X: Any,
+    Y: NDArray[Any] | sp.csr_array,
+    *,
+    criterion: str,
+    folds: int,
+    seed: int,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+    known: dict[str, Any] | None = None,
+    found: Callable[[str, Any], None] | None = None,
+) -> tuple[Any, dict[str, Any]]:
+    """Search the learner's parameters one after the other.
+
+    Parameters
+    ----------
+    estimator : estimator
+        As `build` returns it.
+    grid : tuple of (str, values)
+        As in a recipe.
+    X, Y : array-like
+        Training rows.
+    criterion : str
+        What is best; see `comargin.tune`.
+    folds : int
+        Inner folds.
+    seed : int
+        Shuffles them.
+    n_jobs : int or None
+        Threads.
+    verbose : int
+        1 shows progress.
+    known : dict or None
+        Parameters that were searched before, with their best values; they are not searched again.
+    found : callable or None
+        Told every parameter and its best value as soon as it is known.
+
+    Returns
+    -------
+    estimator
+        With the best parameters, not fitted.
+    dict
+        Best value of every parameter, by the learner's names.
+    """
+    prefix = prefix_of(estimator)
+    features = X
+    if prefix and any(hasattr(values, "of") for _, values in grid):
+        features = clone(estimator[:-1]).fit_transform(X)
+    best: dict[str, Any] = {}
+    for name, values in grid:
+        if known is not None and name in known:
+            best[name] = known[name]
+        else:
+            tried = [(prefix + name, values.of(features) if hasattr(values, "of") else values)]
+            result = tune(
+                estimator,
+                X,
+                Y,
+                tried,
+                criterion=criterion,
+                cv=folds,
+                random_state=seed,
+                refit=False,
+                n_jobs=n_jobs,
+                verbose=verbose,
+            )
+            best[name] = result.best_params[prefix + name]
+            if found is not None:
+                found(name, best[name])
+        estimator = clone(estimator).set_params(**{prefix + name: best[name]})
+    return estimator, best

@@ -1,0 +1,204 @@
+"""A fitted model together with what it takes to use it: names of labels and features, and how files are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.pipeline import Pipeline
+
+from ..data import Chunk, stream
+from ..metrics import scores_of
+from ..persistence import ModelFileError, inspect, load, save
+from ..thresholds import ThresholdClassifierCV
+
+_META = "tagger"
+
+
+@dataclass(frozen=True, eq=False)
+class Tagger:
+    """A fitted model with the names of its labels and features.
+
+    Attributes
+    ----------
+    model : estimator
+        Fitted on an indicator of the labels, with everything from the rows of a file (texts or numbers) to label sets.
+    label_names : tuple of str
+        Names of its labels.
+    n_features : int or None
+        Number of columns it takes; None if it takes texts.
+    feature_names : tuple of str
+        Names of these columns; empty for texts, and where they have none.
+    reading : dict
+        How the training file was read, which new files should be read alike: ``text`` (name of the text column),
+        ``labels`` (name of the column of label lists), ``sep``, as far as they were said.
+    facts : dict
+        How it was trained: data, parameters, measures, versions.
+    """
+
+    model: Any
+    label_names: tuple[str, ...]
+    n_features: int | None = None
+    feature_names: tuple[str, ...] = ()
+    reading: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        takes = "texts" if self.n_features is None else f"{self.n_features} features"
+        return f"Tagger({type(self.model).__name__}: {takes}, {len(self.label_names)} labels)"
+
+    def predict(self, X: Any) -> sp.csr_array:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+
+        Returns
+        -------
+        csr_array of shape (n_rows, n_labels)
+            Indicator.
+        """
+        predicted = self.model.predict(X)
+        if not sp.issparse(predicted):
+            predicted = np.asarray(predicted)
+            predicted = predicted[:, None] if predicted.ndim == 1 else predicted
+        return sp.csr_array(predicted)
+
+    def scores(self, X: Any) -> np.ndarray | None:
+        """Scores of all labels; higher means more likely.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_labels) or None
+            None for a model that has none.
+        """
+        if not (hasattr(self.model, "decision_function") or hasattr(self.model, "predict_proba")):
+            return None
+        return scores_of(self.model, X, n_labels=len(self.label_names))
+
+    def labels_and_scores(self, X: Any) -> tuple[sp.csr_array, np.ndarray | None]:
+        """Labels and scores of rows, which are made ready and scored once for both.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+
+        Returns
+        -------
+        csr_array of shape (n_rows, n_labels)
+            What `predict` returns.
+        ndarray of shape (n_rows, n_labels) or None
+            What `scores` returns.
+        """
+        model = self.model
+        if isinstance(model, ThresholdClassifierCV) and model.target_form_ != "classes":
+            scores = self.scores(X)
+            return sp.csr_array(model.rule_.predict(scores)), scores
+        if isinstance(model, Pipeline) and len(model) > 1:
+            return replace(self, model=model[-1]).labels_and_scores(model[:-1].transform(X))
+        return self.predict(X), self.scores(X)
+
+    def rows(self, source: str | Path | IO[bytes], *, labels: Any = None, **options: Any) -> Iterator[Chunk]:
+        """Rows of a file of any length as the model takes them: columns are found by name.
+
+        Parameters
+        ----------
+        source : str, Path or binary stream
+            The file; "-" is the standard input.
+        labels : bool, str, Path, int, sequence of str or None
+            As in `comargin.data.stream`; True reads them from where they stood in the training file, or else from
+            where the file itself says they are.
+        **options : Any
+            Other arguments of `comargin.data.stream`; where they are silent, the training file's count.
+
+        Yields
+        ------
+        Chunk
+            Features or texts of some rows.
+        """
+        if self.n_features is None:
+            options.setdefault("text", self.reading.get("text", "text"))
+        else:
+            options |= {"feature_names": self.feature_names, "n_features": self.n_features}
+        if labels is True:
+            labels = self.reading.get("labels", True)
+        # Lists of labels are lists in Parquet, whatever stood between them in the training file.
+        is_parquet = options.get("format") == "parquet" or str(source).endswith((".parquet", ".pq"))
+        if labels is not None and "sep" in self.reading and not is_parquet:
+            options.setdefault("sep", self.reading["sep"])
+        return stream(source, labels=labels, **options)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write it to a file; see `comargin.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, ``.cmg`` by custom.
+
+        Returns
+        -------
+        pathlib.Path
+            The file written.
+        """
+        own = {
+            "n_features": self.n_features,
+            "feature_names": list(self.feature_names),
+            "reading": self.reading,
+            "facts": self.facts,
+        }
+        return save(self.model, path, meta={"label_names": list(self.label_names), _META: own})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Tagger:
+        """Read a file that `save` has written; any saved classifier becomes a tagger.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        Returns
+        -------
+        Tagger
+            With the names the file has; labels without names are ``y0``, ``y1``, ...
+        """
+        model, meta = load(path), inspect(path)["meta"] or {}
+        if not hasattr(model, "predict") or not hasattr(model, "classes_"):
+            raise ModelFileError(Path(path), f"holds a {type(model).__name__}, not a fitted classifier")
+        own = meta.get(_META, {})
+        names = meta.get("label_names", [f"y{k}" for k in range(len(model.classes_))])
+        own = own if isinstance(own, dict) else {}
+        facts, reading = own.get("facts", {}), own.get("reading", {})
+        n_features = own["n_features"] if "n_features" in own else getattr(model, "n_features_in_", None)
+        feature_names = own.get("feature_names", list(getattr(model, "feature_names_in_", ())))
+        right = (
+            _are_names(names)
+            and len(names) == len(model.classes_)
+            and _are_names(feature_names)
+            and (n_features is None or type(n_features) is int)
+            and len(feature_names) in (0, n_features)
+            and isinstance(facts, dict)
+            and isinstance(reading, dict)
+            and all(isinstance(value, str) for value in reading.values())
+        )
+        if not right:
+            raise ModelFileError(Path(path), "names of labels or features do not belong to the model")
+        return cls(model, tuple(names), n_features, tuple(feature_names), reading, facts)
+
+
+def _are_names(names: Any) -> bool:
+    return isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)

@@ -1,0 +1,192 @@
+"""comargin train: what a user types, and what comes of it."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from command import COMMAND, run, run_process
+
+from comargin.data import make_correlated, write
+from comargin.training import Tagger
+
+TAGS = ("wine", "bread", "tea")
+WORDS = ("red wine", "white wine", "rye bread", "white bread", "green tea", "black tea")
+
+
+@pytest.fixture
+def posts(tmp_path):
+    """A CSV file of texts with tags."""
+    rng = np.random.default_rng(0)
+    with open(tmp_path / "posts.csv", "w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(["body", "tags"])
+        for _ in range(80):
+            text = " and ".join(rng.choice(WORDS, size=2))
+            table.writerow([text, "|".join(tag for tag in TAGS if tag in text)])
+    return tmp_path / "posts.csv"
+
+
+@pytest.fixture
+def table(tmp_path):
+    write(make_correlated(150, n_features=6, n_labels=4, seed=0), tmp_path / "table.csv")
+    return tmp_path / "table.csv"
+
+
+def train(*arguments, **environment):
+    code, out, err = run("train", *arguments, **environment)
+    assert code == 0, err
+    return out, err
+
+
+def test_texts_with_tags(posts, tmp_path):
+    out, err = train(posts, "--text", "body", "--labels", "tags", "--sep", "|", "-o", tmp_path / "tagger.cmg")
+    assert "held-out folds" in out
+    assert "micro_f1" in out
+    assert "tagger.cmg: " in out
+    assert "80 rows, 3 labels" in err
+    assert "tune: " in err
+    assert "gap" in err
+    assert "chosen by average_precision on 3 folds: C = " in err
+    tagger = Tagger.load(tmp_path / "tagger.cmg")
+    assert tagger.reading == {"text": "body", "labels": "tags", "sep": "|"}
+    assert sorted(tagger.label_names) == sorted(TAGS)
+    code, out, _ = run("predict", tmp_path / "tagger.cmg", posts)
+    assert code == 0
+    assert out.splitlines()[0] == "row,labels"
+    code, out, _ = run("evaluate", tmp_path / "tagger.cmg", posts, "--json")
+    assert json.loads(out)["measures"]["micro_f1"] > 0.9
+
+
+def test_a_holdout_is_not_learned_from(table, tmp_path):
+    out, _ = train(table, "--holdout", "0.2", "--json", "-o", tmp_path / "t.cmg", "-p", "C=1", "--no-tune")
+    found = json.loads(out)
+    assert (found["data"]["rows"], found["test_data"]["rows"]) == (120, 30)
+    assert found["test_measures"].keys() >= {"micro_f1", "precision_at_1"}
+    assert found["parameters"]["C"] == 1
+    assert Tagger.load(tmp_path / "t.cmg").facts["test_measures"] == found["test_measures"]
+
+
+def test_a_test_file(posts, tmp_path):
+    lines = posts.read_text(encoding="utf-8").splitlines()
+    test = tmp_path / "test.csv"
+    test.write_text("\n".join([*lines[:20], "some jam,jam"]), encoding="utf-8")
+    reading = ("--text", "body", "--labels", "tags", "--sep", "|")
+    out, err = train(posts, *reading, "--test", test, "-p", "C=1", "--no-tune", "-o", tmp_path / "t.cmg")
+    assert "20 test rows" in out
+    assert "test: 1 label in 1 row left out of the measures, as the tagger does not know it: jam" in err
+
+
+def test_a_known_set_is_measured_on_its_test_rows(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out, err = train("digits", "--no-tune", "--quiet")
+    assert "450 test rows" in out
+    assert err == ""
+    assert (tmp_path / "digits.cmg").exists()
+
+
+def test_models_and_typed_parameters(table, tmp_path):
+    out, _ = train(table, "-m", "lsg21", "-p", "alpha=2", "-p", "self_edges=false", "--json", "-o", tmp_path / "t.cmg")
+    parameters = json.loads(out)["parameters"]
+    assert (parameters["alpha"], parameters["self_edges"]) == (2, False)
+    out, _ = train(
+        table, "--grid", "C=0.1,1", "--grid", "label_correlation=none,train", "--json", "-o", tmp_path / "t.cmg"
+    )
+    assert json.loads(out)["searched"].keys() == {"C", "label_correlation"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-m", "m3k"], "Error: --model: there is no model 'm3k'; did you mean 'm3l'?"),
+        (["-m", "forest"], "Error: --model forest: a RandomForestClassifier cannot be saved"),
+        (["-p", "c=1"], "Error: --param: there is no parameter 'c'; did you mean 'C'?"),
+        (["-p", "C"], "Error: --param C: write NAME=VALUE, such as C=0.1"),
+        (["-p", "C=much"], "Error: --param: C: The 'C' parameter of M3LClassifier must be"),
+        (["--grid", "C=1,x"], "Error: --grid: C: The 'C' parameter"),
+        (["--criterion", "micro_f"], "Error: --criterion: no measure is named 'micro_f'; did you mean 'micro_f1'"),
+        (["--thresholds", "half"], "Error: --thresholds must be"),
+        (["--holdout", "2"], "Error: --holdout must be a share of the rows between 0 and 1, got 2"),
+        (["--holdout", "0.2", "--test", "x.csv"], "Error: --test and --holdout exclude each other"),
+        (["--test", "nothing.csv"], "Error: --test: there is no file nothing.csv"),
+        (["--split", "train"], "Error: --split is for known sets"),
+        (["-o", "nowhere/t.cmg"], "Error: --output nowhere/t.cmg: there is no folder nowhere"),
+        (["-o", "."], "Error: --output . is a folder"),
+        (["--labels", "label:label_0,label:lable_1"], "the nearest is 'label:label_1'"),
+    ],
+)
+def test_mistakes_are_one_line_and_leave_nothing(table, tmp_path, monkeypatch, arguments, message):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+    code, out, err = run("train", table, *arguments, "--quiet")
+    assert (code, out) == (1, "")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_misspelt_column_proposes_the_nearest(posts):
+    code, _, err = run("train", posts, "--text", "bodi", "--labels", "tags")
+    assert code == 1
+    assert "'bodi'" in err
+    assert "'body'" in err
+
+
+def test_list_of_models():
+    code, out, _ = run("train", "--list-models")
+    assert code == 0
+    assert "rank-cvm" in out
+
+
+def test_debug_shows_where_an_error_comes_from(table):
+    code, _, err = run_process("train", table, "-m", "m3k", "--debug")
+    assert code == 1
+    assert "Traceback" in err
+
+
+def interrupted_training(arguments, tmp_path, word):
+    """Send SIGINT to a training as soon as it says a word on standard error."""
+    command = [str(COMMAND), "train", *map(str, arguments)]
+    said = ""
+    with subprocess.Popen(
+        command,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "NO_COLOR": "1"},
+    ) as process:
+        while word not in said:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        process.send_signal(signal.SIGINT)
+        out, rest = process.communicate(timeout=60)
+    return process.returncode, out, said + rest
+
+
+def test_ctrl_c_in_the_last_fit_keeps_what_is_there(tmp_path):
+    write(make_correlated(3000, n_features=60, n_labels=30, seed=0), tmp_path / "large.csv")
+    slow = ("-p", "C=1000", "-p", "tol=1e-12", "-p", "max_iter=100000000", "-p", "solver=dcd", "--no-tune")
+    code, out, err = interrupted_training(
+        ["large.csv", *slow, "--thresholds", "none", "-o", "t.cmg"], tmp_path, "M3LClassifier"
+    )
+    assert code == 130, err
+    assert "the tagger is written as it is" in err
+    assert "t.cmg: " in out
+    assert Tagger.load(tmp_path / "t.cmg").facts["duality_gap"] > 0.0
+
+
+def test_ctrl_c_in_the_search_leaves_nothing(tmp_path):
+    write(make_correlated(3000, n_features=60, n_labels=30, seed=0), tmp_path / "large.csv")
+    slow = ("-p", "tol=1e-12", "-p", "max_iter=100000000", "--grid", "C=0.001,1000")
+    began = time.monotonic()
+    code, out, err = interrupted_training(["large.csv", *slow, "-o", "t.cmg"], tmp_path, "tune: 1/")
+    assert (code, out) == (130, "")
+    assert err.rstrip().endswith("Interrupted.")
+    assert not (tmp_path / "t.cmg").exists()
+    assert time.monotonic() - began < 60.0

@@ -1,0 +1,228 @@
+"""Training: what is prepared, searched, cut and kept, against the same done by hand."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+import comargin
+from comargin import M3LClassifier, tune
+from comargin.data import Dataset, make_correlated
+from comargin.metrics import evaluate
+from comargin.persistence import ModelFileError
+from comargin.thresholds import ThresholdClassifierCV
+from comargin.training import ModelRecipe, Tagger, clear_checkpoint, get_model, model_names, train
+from comargin.training._building import preparation
+
+DATA = make_correlated(150, n_features=6, n_labels=4, seed=0)
+WORDS = ("red wine", "white wine", "rye bread", "white bread", "green tea", "black tea")
+
+
+def texts(n_rows=60):
+    rng = np.random.default_rng(0)
+    rows = [" and ".join(rng.choice(WORDS, size=2)) for _ in range(n_rows)]
+    Y = np.array([[word in row for word in ("wine", "bread", "tea")] for row in rows]).astype(np.int32)
+    return Dataset(rows, sp.csr_array(Y), (), ("wine", "bread", "tea"), "table")
+
+
+def test_it_is_search_cuts_and_fit_by_hand():
+    tagger = train(DATA, "m3l", criterion="ranking_loss", folds=3, random_state=7)
+    model = make_pipeline(StandardScaler(), M3LClassifier(random_state=7))
+    grid = [(f"m3lclassifier__{name}", values) for name, values in get_model("m3l").grid]
+    best = tune(model, DATA.X, DATA.Y, grid, criterion="ranking_loss", cv=3, random_state=7, refit=False).best_params
+    assert tagger.facts["searched"] == {name.removeprefix("m3lclassifier__"): v for name, v in best.items()}
+    by_hand = ThresholdClassifierCV(clone(model).set_params(**best), cv=3, random_state=7).fit(DATA.X, DATA.Y)
+    np.testing.assert_array_equal(tagger.scores(DATA.X), by_hand.decision_function(DATA.X))
+    np.testing.assert_array_equal(tagger.predict(DATA.X).toarray(), by_hand.predict(DATA.X))
+
+
+def test_measures_of_the_folds_are_those_of_rows_not_learned_from():
+    tagger = train(DATA, params={"C": 100.0, "label_correlation": None})
+    seen = evaluate(DATA.Y, tagger.scores(DATA.X), tagger.predict(DATA.X))
+    told = tagger.facts["fold_measures"]
+    assert told.keys() == seen.keys()
+    assert told["average_precision"] < seen["average_precision"]
+
+
+@pytest.mark.parametrize(
+    ("X", "kind"),
+    [
+        (["a b", "c"], TfidfVectorizer),
+        (np.ones((2, 2)), StandardScaler),
+        (sp.csr_array([[1.0, 0.0]]), TfidfTransformer),
+        (sp.csr_array([[-1.0, 0.0]]), None),
+        (sp.csr_array((2, 2)), TfidfTransformer),
+    ],
+)
+def test_features_are_made_ready_by_their_kind(X, kind):
+    assert [type(step) for _, step in preparation(X)] == ([] if kind is None else [kind])
+
+
+def test_rare_words_of_many_texts_are_left_out():
+    (_, few), (_, many) = preparation(["a"] * 999)[0], preparation(["a"] * 1000)[0]
+    assert (few.min_df, many.min_df) == (1, 2)
+
+
+def test_texts_become_one_model_with_names(tmp_path):
+    data = texts()
+    tagger = train(data, params={"C": 1.0}, reading={"text": "body"})
+    assert isinstance(tagger.model.estimator_, Pipeline)
+    loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))
+    assert (loaded.label_names, loaded.n_features, loaded.reading) == (data.label_names, None, {"text": "body"})
+    assert loaded.facts == tagger.facts
+    rows = ["a red wine", "white bread, black tea"]
+    assert loaded.predict(rows).toarray().tolist() == [[1, 0, 0], [0, 1, 1]]
+    np.testing.assert_array_equal(loaded.scores(rows), tagger.scores(rows))
+
+
+@pytest.mark.parametrize("name", [name for name in model_names() if name not in ("chain", "forest", "knn", "ovr-rbf")])
+def test_every_model_that_can_be_saved_is_trained_and_comes_back(name, tmp_path):
+    tagger = train(DATA, name, tune=False)
+    loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))
+    assert (loaded.predict(DATA.X) != tagger.predict(DATA.X)).nnz == 0
+    assert tagger.facts["model"] == name
+    assert (tagger.facts["thresholds"] is None) == (name in ("cgm", "ssvm-tree"))
+    if "duality_gap" in tagger.facts:
+        assert tagger.facts["duality_gap"] >= 0.0
+
+
+def test_the_tagger_is_the_same_for_any_number_of_threads(tmp_path):
+    paths = [train(DATA, "m3l", n_jobs=n_jobs).save(tmp_path / f"{n_jobs}.cmg") for n_jobs in (1, 2)]
+    facts = [Tagger.load(path).facts | {"seconds": None} for path in paths]
+    assert facts[0] == facts[1]
+    scores = [Tagger.load(path).scores(DATA.X) for path in paths]
+    np.testing.assert_array_equal(*scores)
+
+
+def test_given_parameters_are_not_searched_and_reach_their_step():
+    tagger = train(texts(), params={"C": 0.5, "tfidf__ngram_range": (1, 2)})
+    assert list(tagger.facts["searched"]) == ["label_correlation"]
+    assert tagger.facts["parameters"]["C"] == 0.5
+    assert tagger.model.estimator_[0].ngram_range == (1, 2)
+    assert train(DATA, "ovr", params={"C": 0.25}).model.estimator_[-1].estimator.C == 0.25
+
+
+def test_a_grid_of_ones_own():
+    tagger = train(DATA, grid={"C": [0.3]})
+    assert tagger.facts["searched"] == {"C": 0.3}
+    tagger = train(DATA, "ovr", grid={"C": [0.3, 3.0]}, params={"fit_intercept": False})
+    assert tagger.facts["searched"]["estimator__C"] in (0.3, 3.0)
+
+
+def test_without_search_and_without_cuts():
+    tagger = train(DATA, tune=False, thresholds=None)
+    assert (tagger.facts["searched"], tagger.facts["criterion"], tagger.facts["fold_measures"]) == ({}, None, None)
+    np.testing.assert_array_equal(tagger.predict(DATA.X).toarray(), tagger.scores(DATA.X) > 0)
+
+
+def test_a_recipe_of_ones_own():
+    tree = ModelRecipe("tree", DecisionTreeClassifier(), (("max_depth", (1, 3)),), learn_cuts=True)
+    tagger = train(DATA, tree)
+    assert tagger.facts["searched"]["max_depth"] in (1, 3)
+    assert tagger.predict(DATA.X).shape == DATA.Y.shape
+    with pytest.raises(TypeError, match="DecisionTreeClassifier"):
+        tagger.save("tree.cmg")
+
+
+def test_a_fit_that_is_told_to_stop_gives_what_it_has():
+    whole = train(DATA, "m3l", params={"C": 10.0, "tol": 1e-8}, tune=False)
+    asked = []
+
+    def stop():
+        asked.append(True)
+        return len(asked) == 3
+
+    stopped = train(DATA, "m3l", params={"C": 10.0, "tol": 1e-8}, tune=False, should_stop=stop)
+    assert len(asked) == 3
+    assert stopped.facts["duality_gap"] > whole.facts["duality_gap"]
+    assert stopped.model.estimator_[-1].callback is None
+
+
+def test_one_label():
+    data = Dataset(DATA.X, DATA.Y[:, :1], DATA.feature_names, DATA.label_names[:1], "one")
+    tagger = train(data, tune=False)
+    assert tagger.predict(data.X).shape == (150, 1)
+    assert tagger.scores(data.X).shape == (150, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"model": "m3k"}, "did you mean 'm3l'"),
+        ({"params": {"c": 1.0}}, r"params: there is no parameter 'c'; did you mean 'C'\?"),
+        ({"params": {"C": -1.0}}, "params: C: .* range"),
+        ({"params": {"scale__with_men": True}}, "did you mean 'scale__with_mean'"),
+        ({"grid": {"C": [1.0, "a"]}}, "grid: C: .* range"),
+        ({"grid": {"C": []}}, "at least one value"),
+        ({"grid": {"C": [1.0]}, "params": {"C": 1.0}}, "has a value already"),
+        ({"grid": {"scale__with_mean": [True]}}, "no parameter of the learner"),
+        ({"criterion": "f1"}, "criterion: no measure is named 'f1'"),
+        ({"folds": 1}, "folds must be an int of at least 2"),
+        ({"folds": 151}, "only 150 rows"),
+        ({"random_state": -1}, "random_state"),
+        ({"thresholds": "half"}, "thresholds must be None or one of"),
+        ({"dataset": (DATA.X, DATA.Y)}, "dataset must be a Dataset"),
+    ],
+)
+def test_mistakes(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        train(**{"dataset": DATA, **arguments})
+
+
+def test_any_saved_classifier_is_a_tagger(tmp_path):
+    model = M3LClassifier().fit(DATA.X, DATA.Y)
+    tagger = Tagger.load(comargin.save(model, tmp_path / "model.cmg", meta={"label_names": list(DATA.label_names)}))
+    assert (tagger.label_names, tagger.n_features) == (DATA.label_names, 6)
+    assert Tagger.load(comargin.save(model, tmp_path / "model.cmg")).label_names == ("y0", "y1", "y2", "y3")
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"label_names": ["a"]},
+        {"label_names": ["a", "a", "b", "c"]},
+        {"label_names": 4},
+        {"tagger": {"n_features": "six"}},
+        {"tagger": {"n_features": 6, "feature_names": ["a"]}},
+        {"tagger": {"reading": {"text": 1}}},
+        {"tagger": {"facts": []}},
+    ],
+)
+def test_names_that_do_not_fit_are_refused(meta, tmp_path):
+    path = comargin.save(M3LClassifier().fit(DATA.X, DATA.Y), tmp_path / "model.cmg", meta=meta)
+    with pytest.raises(ModelFileError, match="do not belong to the model"):
+        Tagger.load(path)
+
+
+def test_a_graph_is_no_tagger(tmp_path):
+    graph = comargin.graphs.LabelGraph.from_edges([(0, 1)], n_labels=2)
+    with pytest.raises(ModelFileError, match="holds a LabelGraph"):
+        Tagger.load(comargin.save(graph, tmp_path / "graph.cmg"))
+
+
+def test_a_training_goes_on_from_its_folder(tmp_path, monkeypatch):
+    arguments = {"criterion": "ranking_loss", "grid": {"C": [10.0, 30.0]}, "params": {"tol": 1e-6}}
+    whole = train(DATA, **arguments)
+    folder = tmp_path / "state"
+    stopped = train(DATA, **arguments, checkpoint=folder, should_stop=lambda: True)
+    assert stopped.facts["duality_gap"] > 1e-6 * stopped.facts["objective"]
+    monkeypatch.setattr("comargin.training._building.tune", lambda *_, **__: pytest.fail("parameters are known"))
+    monkeypatch.setattr(ThresholdClassifierCV, "_learn_rule", lambda *_, **__: pytest.fail("cuts are known"))
+    resumed = train(DATA, **arguments, checkpoint=folder)
+    assert resumed.facts["searched"] == whole.facts["searched"]
+    assert resumed.facts["fold_measures"] == whole.facts["fold_measures"]
+    assert resumed.facts["objective"] == pytest.approx(whole.facts["objective"], rel=2e-6)
+    assert (resumed.predict(DATA.X) != whole.predict(DATA.X)).nnz == 0
+    clear_checkpoint(folder)
+    assert not folder.exists()
+
+
+def test_a_folder_of_another_training_is_refused(tmp_path):
+    train(DATA, tune=False, checkpoint=tmp_path)
+    for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}):
+        with pytest.raises(ValueError, match="another training run"):
+            train(DATA, tune=False, checkpoint=tmp_path, **other)
