@@ -20,7 +20,12 @@ def commands():
         for block in re.findall(r"```(?:console|text)?\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
             for line in block.splitlines():
                 found = re.match(r"(?:\$ )?(?:.*\| )?(comargin [a-z].*?)(?: \| .*| > .*|\s+#.*)?$", line)
-                if found and "..." not in line and "--list-models" not in line and not re.search(r" [A-Z]{2,}\b| \[", line):
+                if (
+                    found
+                    and "..." not in line
+                    and "--list-models" not in line
+                    and not re.search(r" [A-Z]{2,}\b| \[", line)
+                ):
                     yield pytest.param(found[1], id=f"{page.stem}: {found[1][:60]}")
 
 

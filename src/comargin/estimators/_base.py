@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -52,6 +52,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     # What max_iter is the limit of, and advice that ends the convergence warning.
     _per: ClassVar[str] = ""
     _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
+    # Whether a running fit shows its states to ``_keep``; else it is stopped and goes on from what it has.
+    _shows_states: ClassVar[bool] = True
     # For learners with ``_prepare``: the parameter they can be fitted along, and whether from small values to large.
     _path_parameter: ClassVar[str] = "C"
     _path_ascends: ClassVar[bool] = True
@@ -168,9 +170,22 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """Whether the rows get a constant-1 feature before they are learned from."""
         return getattr(self, "fit_intercept", False)
 
-    def _control(self) -> Control:
-        """What the parameters say about a running solver."""
-        return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
+    def _control(self, packed: Callable[[Any], Any] = lambda state: state) -> Control:
+        """What the parameters say about a running solver.
+
+        Parameters
+        ----------
+        packed : callable
+            Turns what a solver starts from into what ``warm_start`` keeps, where these are not the same.
+
+        Returns
+        -------
+        Control
+            With ``_keep`` of a caller that wants to keep states of a running fit.
+        """
+        keep: Callable[[Callable[[], Any]], object] | None = getattr(self, "_keep", None)
+        packing = None if keep is None else lambda state: keep(lambda: packed(state()))
+        return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__, keep=packing)
 
     def _n_threads(self) -> int:
         return effective_n_jobs(self.n_jobs)

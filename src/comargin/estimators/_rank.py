@@ -102,10 +102,14 @@ class RankClassifier(KernelMultilabelClassifier):
         def solve(C: float, start: _Start | None) -> tuple[Result, dict[str, Any]]:
             problem = RankProblem.of(Y[rows], weight, C)
             dual = None if start is None else self._unpacked(start.dual, rows)
+
+            def packed(state: Any) -> _Start:
+                return _Start(self._packed(state, rows, problem, Y), data.Y.shape)
+
             with worker_threads(self._n_threads()) as pool:
                 if not isinstance(kernel, Gram):
                     kernel.open(pool)
-                result, intercept = self._optimise(problem, kernel, dual, self._control(), seed)
+                result, intercept = self._optimise(problem, kernel, dual, self._control(packed), seed)
                 known = None
                 if isinstance(kernel, GramProducts):  # with the 1 of penalised biases they are part of the kernel
                     known = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
@@ -118,8 +122,7 @@ class RankClassifier(KernelMultilabelClassifier):
             if data.targets.kind == "indicator":
                 scores = self._training_scores(function, data.X, attributes, rows, known)
                 attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
-            packed = _Start(self._packed(result.dual_coef, rows, problem, Y), data.Y.shape)
-            return dataclasses.replace(result, dual_coef=packed), attributes
+            return dataclasses.replace(result, dual_coef=packed(result.dual_coef)), attributes
 
         return solve
 

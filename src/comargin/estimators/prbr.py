@@ -196,7 +196,7 @@ class PrBRClassifier(PrivilegedClassifier):
         result = solve_svm_plus(
             problem,
             kernel_view(data.X),
-            self._control(),
+            self._control(lambda dual: _Start(dual, S.shape)),
             seeds=self._seeds(n_seeds(problem)),
             n_threads=self._n_threads(),
             start=None if start is None else start.dual,

@@ -128,6 +128,7 @@ class PrMLClassifier(PrivilegedClassifier):
     _cure_of_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
     # A warm start after a callback's stop goes on with the same fit, its history and its limits.
     _resumes: ClassVar[bool] = True
+    _shows_states: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],

@@ -36,6 +36,7 @@ class StructuredClassifier(MultilabelClassifier):
     A subclass writes ``_learn``, which returns a solver's result and the cliques that its columns belong to.
     """
 
+    _shows_states: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],

@@ -131,6 +131,10 @@ def _check_kernel_function(function: KernelFunction, where: str) -> None:
 
 def _check_learner(model: Any, where: str) -> None:
     """Shapes that prediction relies on, and those of a warm start."""
+    if not hasattr(model, "_targets") and hasattr(model, "_dual_start"):
+        # The state of a fit that has not ended; the fit that goes on compares it with its rows.
+        check_start(model, model._dual_start.shape[1], where)
+        return
     targets = model._targets
     n_labels = len(targets.classes) if targets.kind in ("indicator", "multiclass") else 1
     if hasattr(model, "feature_names_in_"):

@@ -210,7 +210,7 @@ def check_start(model: Any, n_columns: int, where: str) -> None:
     elif isinstance(start, PrBRStart):
         _check_slack_dual(start.dual, start.shape, n_columns, where)
     elif isinstance(start, LSG21Start):
-        check_shape(where, start.W, model.n_features_in_, n_columns)
+        check_shape(where, start.W, getattr(model, "n_features_in_", len(start.W)), n_columns)
     elif isinstance(start, PrMLStart):
         _check_prml(start, n_columns, where)
     elif isinstance(start, StructuredDual) and start.cliques.n_labels != n_columns:

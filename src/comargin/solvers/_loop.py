@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,9 @@ class Control:
         Iterations done before, by other solvers of the same fit; they are counted in ``Checkpoint.n_iter``.
     started : float or None
         When the fit began, in seconds of ``time.perf_counter``; now if None.
+    keep : callable or None
+        Called at every certificate with a function that returns what a warm start goes on from; it may be asked for it
+        at once, or not at all.
     """
 
     tol: float
@@ -53,6 +57,7 @@ class Control:
     unit: float = 1.0
     n_before: int = 0
     started: float | None = None
+    keep: Callable[[Callable[[], Any]], object] | None = None
 
 
 def tolerance(tol: float, primal: float) -> float:
@@ -80,6 +85,7 @@ def run_loop(
     *,
     check_every: int = 10,
     patience: int = 0,
+    state: Callable[[], Any] | None = None,
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
     """Iterate until the certified gap meets the tolerance.
 
@@ -96,6 +102,8 @@ def run_loop(
         that a long run spends little on certificates.
     patience : int, default=0
         Iterations without any change of the certificate that do not yet count as a stall.
+    state : callable or None
+        What a warm start goes on from, at the moment of a certificate; for ``control.keep``.
 
     Returns
     -------
@@ -128,6 +136,8 @@ def run_loop(
                     f"the objective is not finite after {n_iter} iterations (primal {primal}, dual {dual}): "
                     "scale the features, regularise more, or lower the weights or the kernel's gamma and degree"
                 )
+            if control.keep is not None and state is not None:
+                control.keep(state)
             if control.callback is not None and control.callback(point):
                 status = Status.STOPPED
             elif point.gap <= tol_abs:

@@ -443,6 +443,9 @@ def solve_lsg21(
         return primal + split.primal, dual + split.dual
 
     # While row steps are coarse they may find nothing to do.
-    status, history, tol_abs = run_loop(descent.step, certify, control, patience=_COARSE_STEPS)
-    W = split.joined(descent.W)
-    return Result(np.ascontiguousarray(W.T), LSG21Start(W, problem.Y.shape), history, tol_abs, status)
+    def kept() -> LSG21Start:
+        return LSG21Start(split.joined(descent.W), problem.Y.shape)
+
+    status, history, tol_abs = run_loop(descent.step, certify, control, patience=_COARSE_STEPS, state=kept)
+    last = kept()
+    return Result(np.ascontiguousarray(last.W.T), last, history, tol_abs, status)

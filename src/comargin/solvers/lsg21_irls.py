@@ -68,9 +68,12 @@ def solve_lsg21_irls(
         primal, dual = certifier.objectives(W, split_at)[:2] if split.penalised.size else (0.0, 0.0)
         return primal + split.primal, dual + split.dual
 
-    status, history, tol_abs = run_loop(step, certify, control)
-    full = split.joined(W)
-    return Result(np.ascontiguousarray(full.T), LSG21Start(full, problem.Y.shape), history, tol_abs, status)
+    def kept() -> LSG21Start:
+        return LSG21Start(split.joined(W), problem.Y.shape)
+
+    status, history, tol_abs = run_loop(step, certify, control, state=kept)
+    last = kept()
+    return Result(np.ascontiguousarray(last.W.T), last, history, tol_abs, status)
 
 
 def _by_features(problem: LSG21Problem) -> Callable[[np.ndarray], np.ndarray]:

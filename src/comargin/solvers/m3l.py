@@ -300,9 +300,14 @@ def solve_m3l(
             list(pool.map(Block.certify, [b for b in blocks if not b.done]))
             return sum(b.primal for b in blocks), sum(b.dual for b in blocks)
 
-        status, history, tol_abs = run_loop(step, certify, control)
-    coef, dual_coef = np.empty((problem.S.shape[1], X.shape[1])), np.empty(problem.S.shape)
+        def dual_variables() -> np.ndarray:
+            A = np.empty(problem.S.shape)
+            for block in blocks:
+                A[:, block.part.labels] = block.dual_state.A
+            return A
+
+        status, history, tol_abs = run_loop(step, certify, control, state=dual_variables)
+    coef = np.empty((problem.S.shape[1], X.shape[1]))
     for block in blocks:
         coef[block.part.labels] = block.certified_Z.T
-        dual_coef[:, block.part.labels] = block.dual_state.A
-    return Result(coef, dual_coef, history, tol_abs, status)
+    return Result(coef, dual_variables(), history, tol_abs, status)

@@ -229,7 +229,7 @@ def solve_m3l_kernel(
                 _exact_gradients(problem, parts, cache, pool)
             return sum(p.primal for p in parts), sum(p.dual for p in parts)
 
-        status, history, tol_abs = run_loop(step, certify, control)
+        status, history, tol_abs = run_loop(step, certify, control, state=lambda: _dual_variables(problem, parts))
     A = _dual_variables(problem, parts)
     return Result(problem.coefficients(A).T, A, history, tol_abs, status)
 

@@ -172,17 +172,22 @@ def solve_svm_plus(
                 f"no feasible point was found in {_FIRST_STEPS} updates, though one exists: scale the features, or use "
                 "privileged_intercept=True"
             )
-        status, history, tol_abs = run_loop(step, certify, control, patience=3)
+
+        def dual_variables() -> SlackDual:
+            A, B = np.empty(problem.S.shape), np.empty((len(problem.privileged.sets), len(labels)))
+            for block in blocks:
+                A[:, block.labels], B[:, block.labels] = block.best_A, block.best_B
+            return SlackDual(A, B)
+
+        status, history, tol_abs = run_loop(step, certify, control, patience=3, state=dual_variables)
     n_labels = len(labels)
     Z, V = np.empty((features.n_features, n_labels)), np.empty((features.n_features, n_labels))
     T, sigma = np.empty((n_labels, n_labels)), np.empty(n_labels)
-    A, B = np.empty(problem.S.shape), np.empty((len(problem.privileged.sets), n_labels))
     for block in blocks:
         columns = block.labels
         V[:, columns], Z[:, columns] = block.best_V, block.apply_prior(block.best_V)
         T[:, columns], sigma[columns] = block.best_T, block.sigma
-        A[:, columns], B[:, columns] = block.best_A, block.best_B
-    return SVMPlusResult(Z.T.copy(), SlackDual(A, B), history, tol_abs, status, T.T.copy(), V, sigma)
+    return SVMPlusResult(Z.T.copy(), dual_variables(), history, tol_abs, status, T.T.copy(), V, sigma)
 
 
 class _Split:

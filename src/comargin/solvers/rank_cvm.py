@@ -238,7 +238,12 @@ def solve_rank_cvm(
     if passes is not None and start is None:
         descent.before = lambda: _raise_costs(state, problem, seed, passes)
     status, history, tol_abs = run_loop(
-        descent.step, state.certify, control, check_every=10 if passes is None else 1, patience=_PATIENCE
+        descent.step,
+        state.certify,
+        control,
+        check_every=10 if passes is None else 1,
+        patience=_PATIENCE,
+        state=lambda: state.best_U,
     )
     loss = state.loss
     loss.evaluate(state.best_U)

@@ -176,5 +176,5 @@ def solve_rank_cvm_fw(
                 part /= total  # 1 up to rounding
             return W, bound
 
-        status, history, tol_abs = run_loop(step, certify, control)
+        status, history, tol_abs = run_loop(step, certify, control, state=lambda: beta)
     return Result(np.ascontiguousarray(beta.T), beta, history, tol_abs, status)

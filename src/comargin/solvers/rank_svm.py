@@ -295,7 +295,14 @@ def solve_rank_svm(
     if len(inner):
         part = None if start is None else RankDual(start.alpha[inside], start.bias[inner])
         state = ProximalPoint(RankProblem(problem.Y[:, inner], problem.cost), products, control.tol, part)
-        status, history, tol_abs = run_loop(state.step, state.certify, control, check_every=1, patience=_PATIENCE)
+
+        def kept() -> RankDual:
+            alpha[inside], bias[inner] = state.best_x / state.loss.cost_of_pair, state.best_bias
+            return RankDual(alpha, bias)
+
+        status, history, tol_abs = run_loop(
+            state.step, state.certify, control, check_every=1, patience=_PATIENCE, state=kept
+        )
         coef[:, inner], bias[inner] = state.best_coef, state.best_bias
         alpha[inside] = state.best_x / state.loss.cost_of_pair
         scores = products.times(coef)[:, inner] + bias[inner]

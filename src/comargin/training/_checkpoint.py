@@ -1,4 +1,4 @@
-"""Long trainings that survive: what was found so far in a folder, and fits in slices that go on from their state."""
+"""Long trainings that survive: what was found so far in a folder, and fits that go on from their state."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from ..data._source import AtomicFiles
@@ -213,7 +214,7 @@ def _restored(value: Any) -> Any:
     return value
 
 
-def fit_in_slices(
+def fit_with_checkpoints(
     learner: Any,
     X: Any,
     Y: Any,
@@ -224,14 +225,14 @@ def fit_in_slices(
 ) -> Any:
     """Fit a learner, and keep its state in a folder every so many seconds; go on from the state that is there.
 
-    The solver is stopped at a certificate, its state is saved, and it goes on with a warm start. The result is as if it
-    had been one fit: ``max_iter`` counts all slices, ``history_`` and ``n_iter_`` go on, and a learner that does not
-    converge warns once.
+    Most learners show their states while they run, and end exactly where they would without. Structured learners and
+    PrML are stopped at a certificate and go on with a warm start, as if it had been one fit: ``max_iter`` counts all
+    slices, ``history_`` and ``n_iter_`` go on, and a learner that does not converge warns once.
 
     Parameters
     ----------
     learner : estimator
-        A learner of comargin; others are fitted without slices.
+        A learner of comargin; others are fitted without states.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         Features.
     Y : array-like or sparse matrix of shape (n_samples, n_labels)
@@ -253,9 +254,9 @@ def fit_in_slices(
     --------
     >>> import tempfile
     >>> from comargin import M3LClassifier
-    >>> from comargin.training._checkpoint import CheckpointFolder, fit_in_slices
+    >>> from comargin.training._checkpoint import CheckpointFolder, fit_with_checkpoints
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     model = fit_in_slices(
+    ...     model = fit_with_checkpoints(
     ...         M3LClassifier(), [[0.0, 1.0], [1.0, 0.0]], [[0, 1], [1, 0]], folder=CheckpointFolder(name, "a1b2")
     ...     )
     >>> model.predict([[0.9, 0.1]])
@@ -273,14 +274,56 @@ def fit_in_slices(
         parameters = learner.get_params(deep=False)
         learner.__dict__.update({name: value for name, value in vars(saved).items() if name not in parameters})
     try:
-        told = _fit_slices(learner, X, Y, folder, every, should_stop, own, goes_on=saved is not None)
+        if learner._shows_states:
+            told = _fit_and_keep(learner, X, Y, folder, every, should_stop, own)
+        else:
+            told = _fit_slices(learner, X, Y, folder, every, should_stop, own, goes_on=saved is not None)
     finally:
         learner.set_params(**own)
+        learner.__dict__.pop("_keep", None)
         if not learner.warm_start:
             learner.__dict__.pop("_dual_start", None)
     for warning in told:
         warnings.warn(warning, stacklevel=2)
     return learner
+
+
+def _fit_and_keep(
+    learner: Any,
+    X: Any,
+    Y: Any,
+    folder: CheckpointFolder,
+    every: float,
+    should_stop: Callable[[], bool] | None,
+    own: dict[str, Any],
+) -> list[Warning]:
+    """One fit, whose states are saved on the way; returns its warnings."""
+    unfitted = clone(learner).set_params(callback=None)
+    saved_at, cost = time.perf_counter(), 0.0
+
+    def keep(state: Callable[[], Any]) -> None:
+        nonlocal saved_at, cost
+        began = time.perf_counter()
+        if began - saved_at < max(every, _WORTHWHILE * cost):
+            return
+        unfitted._dual_start = state()
+        folder.learner = unfitted
+        saved_at = time.perf_counter()
+        cost = saved_at - began
+
+    def callback(point: Checkpoint) -> bool:
+        stopped = own["callback"] is not None and bool(own["callback"](point))
+        return stopped or (should_stop is not None and should_stop())
+
+    learner._keep = keep
+    learner.set_params(callback=callback, warm_start=True)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        learner.fit(X, Y)
+    del learner._keep
+    learner.set_params(**{**own, "callback": None})
+    folder.learner = learner
+    return [_as_warning(each) for each in caught]
 
 
 def _fit_slices(
@@ -328,11 +371,15 @@ def _fit_slices(
         last = gap, cliques
     told: list[Warning] = []
     for each in caught:
-        warning = each.message if isinstance(each.message, Warning) else each.category(each.message)
+        warning = _as_warning(each)
         if isinstance(warning, ConvergenceWarning) and not resumes:
             warning = ConvergenceWarning(_message(learner, own["max_iter"]))
         told.append(warning)
     return told
+
+
+def _as_warning(caught: warnings.WarningMessage) -> Warning:
+    return caught.message if isinstance(caught.message, Warning) else caught.category(caught.message)
 
 
 class _Slice:

@@ -22,7 +22,7 @@ from ..metrics import evaluate
 from ..thresholds import ThresholdClassifierCV
 from ..thresholds._classifier import RULES
 from ._building import build, search
-from ._checkpoint import CheckpointFolder, fit_in_slices
+from ._checkpoint import CheckpointFolder, fit_with_checkpoints
 from ._identity import identity_of
 from ._parameters import searched, with_parameters
 from ._recipes import ModelRecipe, checked_criterion, checked_models, criterion_of
@@ -228,7 +228,7 @@ def _fit_last(
     if is_ours:
         learner.set_params(verbose=verbose)
     if is_ours and folder is not None:
-        learner = fit_in_slices(learner, features, Y, folder=folder, every=_EVERY, should_stop=should_stop)
+        learner = fit_with_checkpoints(learner, features, Y, folder=folder, every=_EVERY, should_stop=should_stop)
     else:
         if is_ours and should_stop is not None:
             learner.set_params(callback=lambda point: should_stop())
