@@ -67,5 +67,7 @@ def test_benchmark_tables_are_those_of_the_results():
         ("rank", "rank_growth"),
         ("lsg21", "lsg21_scene"),
         ("prml", "prml_tables"),
+        ("which_model", "models"),
+        ("which_model", "models_sparse"),
     ):
         assert summary["table"](f"bench_{name}") in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

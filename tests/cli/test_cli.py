@@ -40,12 +40,28 @@ def test_python_dash_m():
 
 
 @pytest.mark.parametrize("arguments", [["dem"], ["data", "lst"], ["demo", "--fast"]])
-def test_typing_mistakes_end_with_usage(arguments):
+def test_typing_mistakes_end_in_one_line(arguments):
     code, out, err = run_process(*arguments)
     assert code == 2
     assert not out
-    assert "Usage" in err
-    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+    assert err.startswith("Error: ")
+    assert "--help" in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["data"]])
+def test_nothing_typed_shows_the_help(arguments):
+    code, out, err = run(*arguments)
+    assert (code, err) == (2, "")
+    assert "Usage" in out
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "evaluate", "compare", "report", "graph", "data info"])
+def test_help_has_examples_and_no_types_of_switches(command):
+    code, out, _ = run(*command.split(), "--help")
+    assert code == 0
+    assert f"comargin {command} " in out.split("Arguments")[0].split("Usage")[1].partition("\n")[2]
+    assert "<bool>" not in out
 
 
 def test_list_names_known_sets(tmp_path):

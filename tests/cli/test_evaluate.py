@@ -89,6 +89,14 @@ def test_a_table_of_labels(evaluate, texts):
     assert lines[4].split()[3:6] == ["0.3333", "1.0000", "0.5000"]
 
 
+@pytest.mark.parametrize("columns", ["40", "60", "72"])
+def test_a_narrow_terminal_sees_whole_names_and_numbers(evaluate, texts, columns):
+    out, _ = evaluate("texts", texts, "--per-label", COLUMNS=columns, FORCE_COLOR="1", TERM="dumb")
+    assert "weather" in out
+    assert "0.3333" in out
+    assert "\u2026" not in out
+
+
 def test_labels_in_every_order(evaluate, texts):
     labels = {label["label"]: label for label in expected_labels()}
     for by in ("support", "f1", "precision", "recall", "predicted", "auc"):

@@ -6,13 +6,16 @@ import os
 import signal
 import subprocess
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from command import COMMAND, run, run_process
 
-from comargin.data import make_correlated, write
+from comargin.data import make_correlated, read, write
+from comargin.model_selection import MultilabelStratifiedShuffleSplit
 from comargin.training import Tagger
+from comargin.training import train as train_tagger
 
 TAGS = ("wine", "bread", "tea")
 WORDS = ("red wine", "white wine", "rye bread", "white bread", "green tea", "black tea")
@@ -68,7 +71,13 @@ def test_a_holdout_is_not_learned_from(table, tmp_path):
     assert (found["data"]["rows"], found["test_data"]["rows"]) == (120, 30)
     assert found["test_measures"].keys() >= {"micro_f1", "precision_at_1"}
     assert found["parameters"]["C"] == 1
-    assert Tagger.load(tmp_path / "t.cmg").facts["test_measures"] == found["test_measures"]
+    tagger = Tagger.load(tmp_path / "t.cmg")
+    assert tagger.facts["test_measures"] == found["test_measures"]
+    data = read(table)
+    ((kept, _),) = MultilabelStratifiedShuffleSplit(1, test_size=0.2, random_state=0).split(data.Y, data.Y)
+    part = replace(data, X=data.X[kept], Y=data.Y[kept])
+    by_hand = train_tagger(part, params={"C": 1}, tune=False)
+    np.testing.assert_array_equal(tagger.scores(data.X), by_hand.scores(data.X))
 
 
 def test_a_test_file(posts, tmp_path):
@@ -103,7 +112,7 @@ def test_models_and_typed_parameters(table, tmp_path):
     ("arguments", "message"),
     [
         (["-m", "m3k"], "Error: --model: there is no model 'm3k'; did you mean 'm3l'?"),
-        (["-m", "forest"], "Error: --model forest: a RandomForestClassifier cannot be saved"),
+        (["-m", "forest"], "Error: --model forest: there is no tagger file for this model"),
         (["-p", "c=1"], "Error: --param: there is no parameter 'c'; did you mean 'C'?"),
         (["-p", "C"], "Error: --param C: write NAME=VALUE, such as C=0.1"),
         (["-p", "C=much"], "Error: --param: C: The 'C' parameter of M3LClassifier must be"),
@@ -114,7 +123,8 @@ def test_models_and_typed_parameters(table, tmp_path):
         (["--holdout", "0.2", "--test", "x.csv"], "Error: --test and --holdout exclude each other"),
         (["--test", "nothing.csv"], "Error: --test: there is no file nothing.csv"),
         (["--split", "train"], "Error: --split is for known sets"),
-        (["-o", "nowhere/t.cmg"], "Error: --output nowhere/t.cmg: there is no folder nowhere"),
+        (["-o", "table.csv/t.cmg"], "Error: --output table.csv/t.cmg: nothing can be written into"),
+        (["--jobs", "0"], "Error: --jobs must not be 0: a number of threads, or -1 for all cores"),
         (["-o", "."], "Error: --output . is a folder"),
         (["--labels", "label:label_0,label:lable_1"], "the nearest is 'label:label_1'"),
     ],
@@ -129,6 +139,34 @@ def test_mistakes_are_one_line_and_leave_nothing(table, tmp_path, monkeypatch, a
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_labels_that_look_like_whole_texts_are_doubted(tmp_path):
+    source = tmp_path / "posts.csv"
+    source.write_text(
+        "text,labels\n" + "".join(f"word{i % 3} again,label {i}\n" for i in range(12)) + "one,common\n" * 9
+    )
+    options = ("--text", "text", "-p", "C=1", "--no-tune", "-o", tmp_path / "t.cmg")
+    _, err = train(source, "--labels", "labels", *options)
+    assert "12 of 13 labels have one row only: is --labels the right column, and --sep what stands" in err
+
+
+def test_no_doubt_about_common_labels(posts, tmp_path):
+    _, err = train(
+        posts, "--text", "body", "--labels", "tags", "--sep", "|", "-p", "C=1", "--no-tune", "-o", tmp_path / "t.cmg"
+    )
+    assert "one row only" not in err
+
+
+def test_folders_of_the_output_are_made(table, tmp_path):
+    train(table, "-p", "C=1", "--no-tune", "-o", tmp_path / "new" / "t.cmg")
+    assert (tmp_path / "new" / "t.cmg").is_file()
+
+
+def test_a_gap_of_rounding_is_not_negative(table, tmp_path):
+    _, err = train(table, "-p", "C=1", "-p", "tol=1e-12", "--no-tune", "-o", tmp_path / "t.cmg")
+    share = float(err.split("at most ")[1].split(" %")[0])
+    assert 1e-9 <= share < 1e-3
+
+
 def test_a_misspelt_column_proposes_the_nearest(posts):
     code, _, err = run("train", posts, "--text", "bodi", "--labels", "tags")
     assert code == 1
@@ -140,6 +178,9 @@ def test_list_of_models():
     code, out, _ = run("train", "--list-models")
     assert code == 0
     assert "rank-cvm" in out
+    lines = {line.split()[0]: line for line in out.splitlines()}
+    assert "compare only" in lines["forest"]
+    assert "compare only" not in lines["m3l"]
 
 
 def test_debug_shows_where_an_error_comes_from(table):
@@ -190,3 +231,54 @@ def test_ctrl_c_in_the_search_leaves_nothing(tmp_path):
     assert err.rstrip().endswith("Interrupted.")
     assert not (tmp_path / "t.cmg").exists()
     assert time.monotonic() - began < 60.0
+
+
+def test_a_test_file_that_does_not_fit_is_refused_before_the_training(table, posts, tmp_path):
+    code, out, err = run("train", table, "--test", posts, "-o", tmp_path / "t.cmg")
+    assert (code, out) == (1, "")
+    assert "tune" not in err
+    assert not (tmp_path / "t.cmg").exists()
+
+
+def test_a_libsvm_test_file_with_smaller_indices(tmp_path):
+    (tmp_path / "a.svm").write_text("".join(f"{k % 3} 1:{k % 5} 2:{k % 7} 9:{1 + k % 2}\n" for k in range(60)))
+    (tmp_path / "b.svm").write_text("0 1:3 2:1\n1 1:1\n")
+    arguments = ("--format", "libsvm", "--test", tmp_path / "b.svm", "-p", "C=1", "--no-tune", "-o", tmp_path / "t.cmg")
+    out, _ = train(tmp_path / "a.svm", *arguments)
+    assert "2 test rows" in out
+
+
+def test_a_training_that_was_killed_goes_on(tmp_path):
+    write(make_correlated(1000, n_features=20, n_labels=6, seed=0), tmp_path / "large.csv")
+    command = [str(COMMAND), "train", "large.csv", "-p", "C=1", "-p", "tol=1e-8", "--no-tune"]
+    command += ["--checkpoint", "state", "-o", "t.cmg"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        said = ""
+        while "M3LClassifier" not in said.partition("cuts: 3/3")[2]:
+            line = process.stderr.readline()
+            assert line, said
+            said += line
+        process.kill()
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["checkpoint.json", "rule.cmg"]
+    assert not (tmp_path / "t.cmg").exists()
+    for change, code in (("C=2", 1), ("C=1", 0)):  # another training is refused
+        again = [change if word == "C=1" else word for word in command]
+        done = subprocess.run(again, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == code, done.stderr
+    assert "cuts:" not in done.stderr  # they were known
+    assert not (tmp_path / "state").exists()
+    assert Tagger.load(tmp_path / "t.cmg").facts["duality_gap"] >= 0.0
+
+
+@pytest.mark.parametrize("text", ["C=1", "C={[]:1}"])
+def test_parameters_twice_or_odd(table, text, tmp_path):
+    code, _, err = run("train", table, "-p", "C=2", "-p", text, "-o", tmp_path / "t.cmg", "-q")
+    assert code == 1
+    assert "--param" in err
+    assert "C has a value already, 2" in err
+
+
+def test_a_value_that_is_no_literal(table, tmp_path):
+    code, _, err = run("train", table, "-p", "C={[]:1}", "-o", tmp_path / "t.cmg", "-q")
+    assert code == 1
+    assert "The 'C' parameter of M3LClassifier must be" in err

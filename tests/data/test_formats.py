@@ -246,6 +246,23 @@ def test_a_folder_that_appears_while_writing(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
+def test_a_pipe_is_not_replaced_by_a_file(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(ValueError, match="is a device or a pipe"), AtomicFiles() as files:
+        files.open(pipe)
+    assert pipe.is_fifo()
+    assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_a_link_stays_and_its_file_is_written(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    with AtomicFiles() as files:
+        files.open(tmp_path / "link").write("new")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_text() == "new"
+
+
 def test_target_files_are_those_that_are_written(tmp_path):
     for name, format in FILES:
         assert write(small(), tmp_path / name, format=format) == target_files(tmp_path / name, format)

@@ -118,6 +118,13 @@ def test_histograms_are_shares_of_each_group():
     assert constant.without.sum() == 1.0
 
 
+def test_scores_that_differ_by_rounding_have_a_histogram():
+    scores = np.array([-1.0, np.nextafter(-1.0, 0.0)])
+    histogram = score_histogram(scores, np.array([True, False]), 30)
+    assert histogram.low < -1.0 < histogram.high
+    assert histogram.with_label.sum() == histogram.without.sum() == 1.0
+
+
 def test_confused_pairs_are_those_of_plain_loops(rng):
     Y, Y_pred = (rng.random((50, 5)) < 0.4).astype(int), (rng.random((50, 5)) < 0.4).astype(int)
     wrong, missed = (Y_pred == 1) & (Y == 0), (Y_pred == 0) & (Y == 1)

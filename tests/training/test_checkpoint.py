@@ -20,7 +20,7 @@ from comargin.data import make_cgm_toy
 from comargin.persistence import ModelFileError
 from comargin.thresholds import GlobalCut
 from comargin.training import _checkpoint
-from comargin.training._checkpoint import CheckpointFolder, fit_with_checkpoints
+from comargin.training._checkpoint import CheckpointFolder, clear_checkpoint, fit_with_checkpoints
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(160, 6))
@@ -156,7 +156,7 @@ def test_only_its_own_files_are_removed(folder):
     folder.rule, folder.learner = GlobalCut(), comargin.M3LClassifier()
     CheckpointFolder(folder.path, "a1b2")
     assert not left.exists()
-    folder.finish()
+    clear_checkpoint(folder.path)
     assert {file.name for file in folder.path.iterdir()} == others
     assert CheckpointFolder(folder.path, "another").found == {}
 
@@ -166,7 +166,7 @@ import sys
 import numpy as np
 import comargin
 from comargin.thresholds import GlobalCut
-from comargin.training._checkpoint import CheckpointFolder
+from comargin.training._checkpoint import CheckpointFolder, clear_checkpoint
 X, Y = np.random.default_rng(0).normal(size=(300, 200)), np.eye(3, dtype=int)[np.arange(300) % 3]
 learner = comargin.M3LClassifier(max_iter=1, tol=1.0, warm_start=True).fit(X, Y)
 rule = GlobalCut().fit(X[:, :3], Y)
@@ -178,7 +178,7 @@ for k in range(10**9):
     folder.rule = rule
     folder.learner = learner
     if k % 7 == 6:
-        folder.finish()
+        clear_checkpoint(folder.path)
         folder = CheckpointFolder(sys.argv[1], "a1b2")
 """
 

@@ -187,14 +187,18 @@ def test_any_saved_classifier_is_a_tagger(tmp_path):
         {"label_names": ["a", "a", "b", "c"]},
         {"label_names": 4},
         {"tagger": {"n_features": "six"}},
+        {"tagger": {"n_features": -5}},
+        {"tagger": {"n_features": None}},
+        {"label_names": ["a", "b", "c", "\ud800"]},
         {"tagger": {"n_features": 6, "feature_names": ["a"]}},
         {"tagger": {"reading": {"text": 1}}},
         {"tagger": {"facts": []}},
+        {"tagger": []},
     ],
 )
 def test_names_that_do_not_fit_are_refused(meta, tmp_path):
     path = comargin.save(M3LClassifier().fit(DATA.X, DATA.Y), tmp_path / "model.cmg", meta=meta)
-    with pytest.raises(ModelFileError, match="do not belong to the model"):
+    with pytest.raises(ModelFileError, match=r"do not belong to the model|is no object"):
         Tagger.load(path)
 
 
@@ -223,6 +227,6 @@ def test_a_training_goes_on_from_its_folder(tmp_path, monkeypatch):
 
 def test_a_folder_of_another_training_is_refused(tmp_path):
     train(DATA, tune=False, checkpoint=tmp_path)
-    for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}):
+    for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}, {"grid": {"C": [1.0]}}):
         with pytest.raises(ValueError, match="another training run"):
             train(DATA, tune=False, checkpoint=tmp_path, **other)

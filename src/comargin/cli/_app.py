@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ._compare import compare
-from ._data import data_app
+from ._data import convert_file, info, list_sets
 from ._demo import demo
 from ._evaluate import evaluate
 from ._graph import graph
@@ -21,13 +22,39 @@ from ._train import train
 from ._warmup import warmup
 
 INTERRUPTED = 130
+# What all mistakes in a line are; Typer has no public name for it.
+usage_error: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class _Command(TyperCommand):
+    """A command whose help does not give a type to switches, which take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _untyped_switches(super().get_params(ctx))
+
+
+class _Group(TyperGroup):
+    """A group of commands with such a help."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _untyped_switches(super().get_params(ctx))
+
+
+def _untyped_switches(parameters: list[Any]) -> list[Any]:
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
 
 app = typer.Typer(
     help="Multi-label classification that learns with the structure between labels.",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+data_app = typer.Typer(help="List, inspect and convert multi-label data sets.", cls=_Group, no_args_is_help=True)
 
 
 def _show_version(wanted: bool) -> None:
@@ -71,5 +98,7 @@ def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 for _command in (train, predict, evaluate, compare, report, graph, warmup, demo):
-    app.command(help=_help_of(_command))(_interruptible(_command))
+    app.command(cls=_Command, help=_help_of(_command))(_interruptible(_command))
+for _name, _command in (("list", list_sets), ("info", info), ("convert", convert_file)):
+    data_app.command(_name, cls=_Command, help=_help_of(_command))(_interruptible(_command))
 app.add_typer(data_app, name="data")

@@ -14,6 +14,7 @@ from ._messages import in_flags
 from ._progress import Steps
 from ._reading import reads_a_file
 from ._sources import DataHome, obtain
+from ._targets import check_target
 from ._train import _list_models
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
 @reads_a_file
 def compare(
     data: Annotated[
-        list[str], typer.Argument(metavar="DATA...", help="Data files, or names of known sets.", show_default=False)
+        list[str], typer.Argument(metavar="DATA", help="Data files, or names of known sets.", show_default=False)
     ],
     *,
     models: Annotated[
@@ -126,6 +127,8 @@ def compare(
     shown = _listed(measures, "--measures") or list(DEFAULT_MEASURES)
     ranked = _ranked(rank_by, shown)
     _check_diagram_file(cd)
+    if results.suffix:  # a name without one is refused with the suffixes that are allowed
+        check_target("--results", results, "results.csv")
     named = _listed(models, "--models")
     with in_flags(_FLAGS):
         _check_models(named)
@@ -211,8 +214,7 @@ def _check_diagram_file(path: Path | None) -> None:
         return
     if path.suffix.lower() not in (".svg", ".html"):
         raise ValueError(f"--cd must end in .svg or .html, got {path.name!r}")
-    if path.is_dir():
-        raise ValueError(f"--cd {path} is a folder; name the file to write, such as {path / 'cd.svg'}")
+    check_target("--cd", path, "cd.svg")
 
 
 def _datasets(sources: Sequence[str], data_home: Path | None, reading: dict[str, Any]) -> list[Dataset]:

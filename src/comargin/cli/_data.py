@@ -15,14 +15,16 @@ from ._sources import DataHome, Source, Split, obtain
 if TYPE_CHECKING:
     from ..data import Dataset
 
-data_app = typer.Typer(help="List, inspect and convert multi-label data sets.", no_args_is_help=True)
-
 WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
 
 
-@data_app.command("list")
 def list_sets(data_home: DataHome = None) -> None:
-    """List the known data sets and where they are."""
+    r"""List the known data sets and where they are.
+
+    \b
+    comargin data list
+    comargin data list --data-home ~/sets
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -49,19 +51,25 @@ def list_sets(data_home: DataHome = None) -> None:
     console.print(f"data folder: {home}", style="dim", highlight=False, soft_wrap=True, markup=False)
 
 
-@data_app.command("info")
 @reads_a_file
 def info(source: Source, *, split: Split = "all", data_home: DataHome = None, reading: dict[str, Any]) -> None:
-    """Show shape, density and labels of one data set."""
+    r"""Show shape, density and labels of one data set.
+
+    \b
+    comargin data info yeast
+    comargin data info posts.csv --text body --labels tags --sep ";"
+    comargin data info genes.csv --labels -14      # the last 14 columns
+    """
     dataset = obtain(source, split, data_home, reading)
     console_for().print(*_summary(dataset), sep="\n")
 
 
-@data_app.command("convert")
 @reads_a_file
 def convert_file(
     source: Source,
-    target: Annotated[Path, typer.Argument(help="File to write; its suffix says the format unless --to does.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="TARGET", help="File to write; its suffix says the format unless --to does.")
+    ],
     *,
     to: Annotated[str | None, typer.Option(help="Format to write.")] = None,
     to_sep: Annotated[str, typer.Option(help="Separator inside a label list that is written.")] = ";",
@@ -73,7 +81,13 @@ def convert_file(
     data_home: DataHome = None,
     reading: dict[str, Any],
 ) -> None:
-    """Convert a data set into another format."""
+    r"""Convert a data set into another format.
+
+    \b
+    comargin data convert yeast yeast.csv
+    comargin data convert posts.csv posts.parquet --text body --labels tags
+    comargin data convert genes.csv genes.svm --labels -14 --to libsvm
+    """
     from ..data import write
     from ..data._formats import target_files
 

@@ -21,6 +21,7 @@ from ._reading import as_labels, streams_labelled_rows
 from ._row_progress import RowProgress
 from ._sources import DataHome
 from ._tagging import STANDARD, TaggerFile, TestSplit, load_tagger, rows_for
+from ._targets import check_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _NUMBERED = re.compile(r"y(0|[1-9][0-9]{0,17})")  # what labels are called in files that do not name them
 _SHOWN_NAMES = 5
+_LABELS_WIDTH = 72  # columns of a screen that hold the numbers and a name
 
 
 class SortBy(enum.StrEnum):
@@ -50,7 +52,11 @@ def evaluate(
     tagger: TaggerFile,
     data: Annotated[
         str,
-        typer.Argument(help="Labelled rows: a file, - for the standard input, or a known set.", show_default=False),
+        typer.Argument(
+            metavar="DATA",
+            help="Labelled rows: a file, - for the standard input, or a known set.",
+            show_default=False,
+        ),
     ],
     *,
     per_label: Annotated[bool, typer.Option("--per-label", help="Show every label too.")] = False,
@@ -84,8 +90,8 @@ def evaluate(
 
     if as_json and to_csv == STANDARD:
         raise ValueError("--json and --csv - both print on the standard output: give --csv a file, or leave one out")
-    if to_csv is not None and Path(to_csv).is_dir():
-        raise ValueError(f"--csv {to_csv} is a folder; name the file to write, such as {Path(to_csv, 'measures.csv')}")
+    if to_csv not in (None, STANDARD):
+        check_target("--csv", Path(to_csv), "measures.csv")
     depths = _depths(top_k)
     model = load_tagger(tagger)
     chunks = _labelled_rows(model, data, reading, split, data_home)
@@ -120,9 +126,12 @@ def evaluate(
         )
         console = console_for()
         console.print(summary, highlight=False, markup=False, soft_wrap=True)
-        for table in (measures_table(measures), labels_table(labels))[: 1 + per_label]:
+        console.print()
+        console.print(measures_table(measures))
+        if per_label:
             console.print()
-            console.print(table)
+            # A narrow terminal breaks lines, which is better than columns without their numbers.
+            console_for(wide=console.width < _LABELS_WIDTH).print(labels_table(labels))
 
 
 def _depths(top_k: str) -> list[int]:

@@ -13,6 +13,7 @@ from ._console import Quiet, console_for, remark
 from ._reading import READING_FLAGS, reads_a_file
 from ._sources import DataHome, Split, obtain
 from ._tagging import load_tagger
+from ._targets import check_target
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,8 @@ class Kind(StrEnum):
 @reads_a_file
 def graph(
     source: Annotated[
-        str, typer.Argument(help="A tagger, a data file, or the name of a known set.", show_default=False)
+        str,
+        typer.Argument(metavar="SOURCE", help="A tagger, a data file, or the name of a known set.", show_default=False),
     ],
     *,
     output: Annotated[
@@ -78,8 +80,7 @@ def graph(
     target = Path(f"{Path(source).name.split('.')[0]}-graph.svg") if output is None else output
     if target.suffix.lower() not in _SUFFIXES:
         raise ValueError(f"--output must end in one of {', '.join(_SUFFIXES)}, got {target.name!r}")
-    if target.is_dir():
-        raise ValueError(f"--output {target} is a folder; name the file to write, such as {target / 'graph.svg'}")
+    check_target("--output", target, "graph.svg")
     if _is_tagger(source):
         if kind is not None or reading or split != "all":
             used = ["--kind"] * (kind is not None) + ["--split"] * (split != "all")

@@ -15,6 +15,7 @@ from ._reading import as_delimiter, streams_new_rows
 from ._row_progress import RowProgress
 from ._sources import DataHome
 from ._tagging import STANDARD, TaggerFile, TestSplit, counted_file, load_tagger, rows_for
+from ._targets import check_target
 
 _WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
 
@@ -23,7 +24,10 @@ _WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimi
 def predict(
     tagger: TaggerFile,
     new: Annotated[
-        str, typer.Argument(help="Rows: a file, - for the standard input, or a known set.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="NEW", help="Rows: a file, - for the standard input, or a known set.", show_default=False
+        ),
     ],
     *,
     output: Annotated[
@@ -67,8 +71,8 @@ def predict(
     from ..data._dataset import counted as plural
 
     to_stdout = output == STANDARD
-    if not to_stdout and Path(output).is_dir():
-        raise ValueError(f"--output {output} is a folder; name the file to write, such as {Path(output, 'labels.csv')}")
+    if not to_stdout:
+        check_target("--output", Path(output), "labels.csv")
     model = load_tagger(tagger)
     with_scores = scores or top_k is not None
     with in_flags(_WRITING_FLAGS):

@@ -13,6 +13,7 @@ from ._reading import streams_labelled_rows
 from ._row_progress import RowProgress
 from ._sources import DataHome
 from ._tagging import STANDARD, TaggerFile, TestSplit, load_tagger
+from ._targets import check_target
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -28,7 +29,9 @@ def report(
     data: Annotated[
         str | None,
         typer.Argument(
-            help="Labelled rows to measure it on: a file, - for the standard input, or a known set.", show_default=False
+            metavar="DATA",
+            help="Labelled rows to measure it on: a file, - for the standard input, or a known set.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -51,6 +54,7 @@ def report(
     comargin report tagger.cmg test.csv -o report.html --title "Tags of posts"
     comargin report bibtex.cmg bibtex       # the published test rows
     """
+    from ..persistence import inspect
     from ..report import model_report, save_report
 
     target = tagger.with_suffix(".html") if output is None else output
@@ -65,7 +69,7 @@ def report(
         rows,
         label_names=model.label_names,
         feature_names=model.feature_names or None,
-        meta={"tagger": tagger.name, **facts},
+        meta={"tagger": tagger.name, **facts, "trained with": inspect(tagger)["versions"]},
         title=tagger.stem if title is None else title,
     )
     save_report(page, target)
@@ -76,10 +80,9 @@ def report(
 
 def _check_target(target: Path) -> None:
     """Say what is wrong with the file to write before there is any work."""
-    if target.is_dir():
-        raise ValueError(f"--output {target} is a folder; name the file to write, such as {target / 'report.html'}")
-    if target.suffix.lower() not in (".html", ".htm"):
+    if target.suffix.lower() not in (".html", ".htm") and not target.is_dir():
         raise ValueError(f"--output must end in .html, got {target.name!r}")
+    check_target("--output", target, "report.html")
 
 
 def _rows_of(

@@ -18,7 +18,7 @@ DataHome = Annotated[
     typer.Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin)."),
 ]
 Split = Annotated[str, typer.Option(help="all, train or test (known sets).")]
-Source = Annotated[str, typer.Argument(help="A data file, or the name of a known set.")]
+Source = Annotated[str, typer.Argument(metavar="DATA", help="A data file, or the name of a known set.")]
 
 
 def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, Any]) -> Dataset:

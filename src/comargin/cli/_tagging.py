@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from ..training import Tagger
 
 STANDARD = "-"
-TaggerFile = Annotated[Path, typer.Argument(help="A tagger that comargin train has written.", show_default=False)]
+TaggerFile = Annotated[
+    Path, typer.Argument(metavar="TAGGER", help="A tagger that comargin train has written.", show_default=False)
+]
 TestSplit = Annotated[
     str | None,
     typer.Option(
@@ -52,6 +54,8 @@ def load_tagger(path: Path) -> Tagger:
         near = difflib.get_close_matches(path.stem, others, n=1)
         advice = f"did you mean {others[near[0]]}?" if near else "comargin train writes one"
         raise FileNotFoundError(f"there is no tagger {path}; {advice}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a tagger; comargin train writes one")
     return Tagger.load(path)
 
 
@@ -221,18 +225,23 @@ def _rows_of_known_set(
 
 def columns_for(dataset: Dataset, tagger: Tagger) -> Any:
     """Features of a data set as a tagger takes them, by name where both have names."""
+    return _dense_if_needed(matched_columns(dataset, tagger.n_features, tagger.feature_names), tagger)
+
+
+def matched_columns(dataset: Dataset, n_features: int | None, feature_names: tuple[str, ...]) -> Any:
+    """Texts, or these columns of a data set, in order; None means texts."""
     from ..data._chunks import Wanted, match_names
     from ..data._sparse_text import generated_names
 
     X: Any = dataset.X
     is_text = isinstance(X, list)
-    if is_text != (tagger.n_features is None):
-        takes = "texts" if tagger.n_features is None else f"{tagger.n_features} features"
+    if is_text != (n_features is None):
+        takes = "texts" if n_features is None else f"{n_features} features"
         raise ValueError(f"{dataset.name} has {'texts' if is_text else 'features'}, and the tagger takes {takes}")
     names = dataset.feature_names
     if is_text:
         return X
-    if names != tagger.feature_names and tagger.feature_names and names != generated_names("x", len(names)):
-        X = X[:, match_names(dataset.name, names, tagger.feature_names)]
-    Wanted(n_features=tagger.n_features).check_count(dataset.name, X.shape[1])
-    return _dense_if_needed(X, tagger)
+    if names != feature_names and feature_names and names != generated_names("x", len(names)):
+        X = X[:, match_names(dataset.name, names, feature_names)]
+    Wanted(n_features=n_features).check_count(dataset.name, X.shape[1])
+    return X

@@ -16,7 +16,8 @@ from ._evaluate import true_labels
 from ._messages import in_flags
 from ._reading import reads_a_file
 from ._sources import DataHome, Source, obtain, published_split
-from ._tagging import columns_for
+from ._tagging import columns_for, matched_columns
+from ._targets import check_target
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -29,6 +30,7 @@ _FLAGS = {
     "criterion": "--criterion",
     "folds": "--folds",
     "thresholds": "--thresholds",
+    "n_jobs": "--jobs",
     "random_state": "--seed",
     "checkpoint": "--checkpoint",
 }
@@ -47,6 +49,7 @@ _SHOWN = (
 )
 _WORDS = {"true": True, "false": False, "none": None}
 _STOPPED = 130  # exit code of what Ctrl-C has ended
+_ROUNDING = 1e-11  # relative gaps below are those of the arithmetic, and may be negative
 
 
 def _list_models(wanted: bool) -> None:
@@ -59,7 +62,9 @@ def _list_models(wanted: bool) -> None:
 
     table = Table("model", "", box=None, show_header=False, pad_edge=False)
     for name in model_names():
-        table.add_row(name, Text(get_model(name).description))
+        recipe = get_model(name)
+        only = "" if _has_file(recipe) else " (no tagger file: compare only)"
+        table.add_row(name, Text(recipe.description + only))
     console_for().print(table)
     raise typer.Exit
 
@@ -136,6 +141,7 @@ def train(
     target = _target(output, data)
     dataset, tested = _rows(data, split, test, holdout, seed, data_home, reading)
     remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
+    _doubt_labels(dataset, silent)
     with in_flags(_FLAGS), _Stop().on_interrupt() as stop:
         tagger = train_tagger(
             dataset,
@@ -153,10 +159,12 @@ def train(
             should_stop=stop.asked,
             reading=_to_remember(dataset, reading),
         )
-    measures = None if tested is None else _measures(tagger, tested, silent)
-    tagger.facts["test_measures"] = measures
-    tagger.facts["test_data"] = None if tested is None else {"name": tested.name, "rows": tested.Y.shape[0]}
-    tagger.save(target)
+    tagger.facts.update(test_data=None, test_measures=None)
+    tagger.save(target)  # first of all
+    if tested is not None:
+        tagger.facts["test_data"] = {"name": tested.name, "rows": tested.Y.shape[0]}
+        tagger.facts["test_measures"] = _measures(tagger, tested, silent)
+        tagger.save(target)
     if checkpoint is not None and not stop.wanted:
         from ..training import clear_checkpoint
 
@@ -194,20 +202,31 @@ class _Stop:
 
 def _check_saveable(recipe: ModelRecipe) -> None:
     """Say before the training, not after it, that there is no file for this model."""
+    if not _has_file(recipe):
+        raise ValueError(
+            f"--model {recipe.name}: there is no tagger file for this model of scikit-learn, it can only be compared "
+            "(comargin compare); --list-models shows which can be trained"
+        )
+
+
+def _has_file(recipe: ModelRecipe) -> bool:
     from ..persistence import check_saveable
 
     try:
         check_saveable(recipe.estimator)
-    except TypeError as error:
-        raise ValueError(f"--model {recipe.name}: {error}") from error
+    except TypeError:
+        return False
+    return True
 
 
 def _assignments(texts: list[str] | None, flag: str) -> list[tuple[str, str]]:
-    pairs = []
+    pairs: list[tuple[str, str]] = []
     for text in texts or ():
         name, equals, value = text.partition("=")
         if not (name.strip() and equals and value.strip()):
             raise ValueError(f"{flag} {text}: write NAME=VALUE, such as C=0.1")
+        if name.strip() in dict(pairs):
+            raise ValueError(f"{flag} {text}: {name.strip()} has a value already, {dict(pairs)[name.strip()]}")
         pairs.append((name.strip(), value.strip()))
     return pairs
 
@@ -218,16 +237,13 @@ def _value(text: str) -> Any:
         return _WORDS[text.lower()]
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # all that literal_eval raises
         return text
 
 
 def _target(output: Path | None, data: str) -> Path:
     target = Path(f"{Path(data).name.split('.')[0]}.cmg") if output is None else output
-    if target.is_dir():
-        raise ValueError(f"--output {target} is a folder; name the file to write, such as {target / 'tagger.cmg'}")
-    if not target.parent.is_dir():
-        raise ValueError(f"--output {target}: there is no folder {target.parent}")
+    check_target("--output", target, "tagger.cmg")
     return target
 
 
@@ -241,6 +257,8 @@ def _rows(
     reading: dict[str, Any],
 ) -> tuple[Dataset, Dataset | None]:
     """Rows to learn from, and rows to measure on."""
+    from ..data._chunks import tags_of
+
     if test is not None and holdout is not None:
         raise ValueError("--test and --holdout exclude each other")
     if holdout is not None and not 0.0 < holdout < 1.0:
@@ -254,7 +272,9 @@ def _rows(
     if test is not None:
         if not test.exists():
             raise FileNotFoundError(f"--test: there is no file {test}")
-        tested = obtain(str(test), "all", data_home, reading)
+        tested = obtain(str(test), "all", data_home, {**reading, **_sizes(test, dataset, reading)})
+        matched_columns(tested, _n_features(dataset), dataset.feature_names)  # now, not after hours of training
+        true_labels(tags_of(tested.Y, tested.label_names), dataset.label_names, tested.name)
     if holdout is not None:
         from ..model_selection import MultilabelStratifiedShuffleSplit
 
@@ -262,6 +282,32 @@ def _rows(
         ((kept, held),) = splitter.split(dataset.Y, dataset.Y)
         dataset, tested = _part(dataset, kept), _part(dataset, held)
     return dataset, tested
+
+
+def _n_features(dataset: Dataset) -> int | None:
+    return None if isinstance(dataset.X, list) else int(dataset.X.shape[1])
+
+
+def _sizes(test: Path, dataset: Dataset, reading: dict[str, Any]) -> dict[str, int]:
+    """What a file does not say whose largest indices need not occur."""
+    from ..data import detect_format
+
+    n_features = _n_features(dataset)
+    if n_features is None or (reading.get("format") or detect_format(test)) != "libsvm":
+        return {}
+    return {"n_features": n_features, "n_labels": dataset.Y.shape[1]}
+
+
+def _doubt_labels(dataset: Dataset, quiet: bool) -> None:
+    """Say so when labels look like whole cells or texts, before a training that may take very long."""
+    n_labels = dataset.Y.shape[1]
+    n_once = int((dataset.Y.sum(axis=0) == 1).sum())
+    if isinstance(dataset.X, list) and n_once > n_labels / 2:
+        remark(
+            f"{n_once} of {n_labels} labels have one row only: is --labels the right column, and --sep what stands "
+            "between labels?",
+            quiet,
+        )
 
 
 def _part(dataset: Dataset, rows: Any) -> Dataset:
@@ -292,6 +338,7 @@ def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float |
 
 def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, quiet: bool, as_json: bool) -> None:
     """Measures, certificate, and where the file is."""
+    from ..data._dataset import counted
     from ._measures import measures_table
 
     facts = tagger.facts
@@ -303,7 +350,7 @@ def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, 
     if measures is not None:
         tested = facts["test_data"]
         where = (
-            f"{tested['rows']} test rows"
+            counted(tested["rows"], "test row")
             if tested
             else "held-out folds of the training rows, on which cuts were learned"
         )
@@ -311,7 +358,7 @@ def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, 
         told = {name: measures[name] for name in _SHOWN if measures.get(name) is not None}
         console.print(measures_table(told))
     if "duality_gap" in facts and facts["objective"]:
-        share = facts["duality_gap"] / abs(facts["objective"])
+        share = max(facts["duality_gap"] / abs(facts["objective"]), _ROUNDING)
         remark(f"objective {facts['objective']:.6g}, at most {100.0 * share:.2g} % above the optimum", quiet)
     if facts["searched"]:
         chosen = ", ".join(f"{name} = {value}" for name, value in facts["searched"].items())

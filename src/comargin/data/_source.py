@@ -128,7 +128,7 @@ class TextSource:
             return data.decode(self.encoding)
         except UnicodeError as error:  # some codecs raise the base class, which knows no position
             where = f"byte {error.start + 1} of the line" if isinstance(error, UnicodeDecodeError) else str(error)
-            raise self.fail(f"is not {self.encoding} text ({where})", line) from error
+            raise self.fail(f"is not {self.encoding} text ({where}): say encoding=, such as latin-1", line) from error
 
     def check_array_size(self, needed: int, why: str) -> None:
         """Refuse arrays of ``needed`` bytes when that is out of all proportion to the text read so far."""
@@ -215,17 +215,19 @@ class TextSource:
             raise self.fail("holds a NUL byte: not a text file", line)
 
 
-def _check_no_folder(path: Path) -> None:
+def _check_is_replaceable(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"path: {path} is a folder, where a file is to be written")
+    if path.exists() and not path.is_file():  # a file would take the place of the device
+        raise ValueError(f"path: {path} is a device or a pipe, where a file is to be written")
 
 
 class AtomicFiles:
     """Files written under temporary names that all take their places at the end of the ``with`` block, or
     none does.
 
-    A failure inside the block leaves every earlier file as it was, and so does a target that is a folder: that is
-    looked at before the first file takes its place. A path that ends in ``.gz`` is compressed.
+    A failure inside the block leaves every earlier file as it was, and so does a target that is a folder or a device:
+    that is looked at before the first file takes its place. A path that ends in ``.gz`` is compressed.
     """
 
     def __init__(self) -> None:
@@ -237,7 +239,8 @@ class AtomicFiles:
 
     def reserve(self, path: Path) -> Path:
         """Return the temporary name to write ``path`` under."""
-        _check_no_folder(path)
+        path = path.resolve() if path.is_symlink() else path  # the link stays
+        _check_is_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{secrets.token_hex(8)}.part")
         # Not tempfile, whose files are private: here the system applies the umask, which no thread-safe call reads.
@@ -262,7 +265,7 @@ class AtomicFiles:
             self._stack.close()
             if error is None:
                 for _, final in self._pending:
-                    _check_no_folder(final)
+                    _check_is_replaceable(final)
                 for temporary, final in self._pending:
                     os.replace(temporary, final)
         finally:

@@ -159,8 +159,10 @@ def score_histogram(scores: np.ndarray, is_on: np.ndarray, n_bins: int) -> Histo
         Number of bins.
     """
     low, high = float(scores.min()), float(scores.max())
-    if high <= low:
-        low, high = low - 0.5, high + 0.5
+    largest = max(abs(low), abs(high))
+    if high - low <= 1e-6 * largest:  # constant but for rounding: bins would be narrower than numbers are apart
+        margin = 0.5 * max(largest, 1.0)
+        low, high = low - margin, high + margin
     groups = [np.histogram(scores[chosen], bins=n_bins, range=(low, high))[0] for chosen in (is_on, ~is_on)]
     with_label, without = (counts / max(counts.sum(), 1) for counts in groups)
     return Histogram(low, high, with_label, without)

@@ -442,7 +442,6 @@ def solve_lsg21(
         primal, dual = descent.certify() if split.penalised.size else (0.0, 0.0)
         return primal + split.primal, dual + split.dual
 
-    # While row steps are coarse they may find nothing to do.
     def kept() -> LSG21Start:
         return LSG21Start(split.joined(descent.W), problem.Y.shape)
 

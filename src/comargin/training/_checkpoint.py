@@ -129,10 +129,6 @@ class CheckpointFolder:
     def learner(self, learner: Any) -> None:
         self._set_model(_LEARNER, learner)
 
-    def finish(self) -> None:
-        """Remove all files of this class; other files stay."""
-        clear_checkpoint(self.path)
-
     def _model(self, name: str) -> Any:
         path = self.path / name
         return load(path, max_size=_MAX_SIZE) if path.exists() else None

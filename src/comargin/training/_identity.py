@@ -73,6 +73,6 @@ def described(value: Any, where: str) -> Any:
 
 def _cannot_tell(where: str, what: str) -> str:
     return (
-        f"{where} is {what}, which a results file cannot tell from another one: give a named function of a module, an "
-        "object with a repr that says what it is, or results=None"
+        f"{where} is {what}, which cannot be told from another one in a file: give a named function of a module, or an "
+        "object with a repr that says what it is"
     )

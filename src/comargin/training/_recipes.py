@@ -245,13 +245,13 @@ for _model in (
     ),
     ModelRecipe(
         "cgm",
-        CGMClassifier(cliques_per_round=2),
+        CGMClassifier(alpha=1.0, cliques_per_round=2),
         (("alpha", _ALPHAS),),
         description="clique generating machine: a structured SVM that learns its label graph; best labelings",
     ),
     ModelRecipe(
         "ssvm-tree",
-        StructuredSVMClassifier(graph="tree"),
+        StructuredSVMClassifier(alpha=1.0, graph="tree"),
         (("alpha", _ALPHAS),),
         description="structured SVM on the Chow-Liu tree of the labels; best labelings",
     ),

@@ -15,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from ..data import Chunk, stream
 from ..metrics import scores_of
 from ..persistence import ModelFileError, inspect, load, save
+from ..persistence._files import DEFAULT_MAX_SIZE
 from ..thresholds import ThresholdClassifierCV
 
 _META = "tagger"
@@ -163,33 +164,38 @@ class Tagger:
         return save(self.model, path, meta={"label_names": list(self.label_names), _META: own})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Tagger:
+    def load(cls, path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> Tagger:
         """Read a file that `save` has written; any saved classifier becomes a tagger.
 
         Parameters
         ----------
         path : str or path-like
             The file.
+        max_size : int, default=2**32
+            Most bytes of memory for the arrays of the model; see `comargin.load`.
 
         Returns
         -------
         Tagger
             With the names the file has; labels without names are ``y0``, ``y1``, ...
         """
-        model, meta = load(path), inspect(path)["meta"] or {}
+        model, meta = load(path, max_size=max_size), inspect(path)["meta"] or {}
         if not hasattr(model, "predict") or not hasattr(model, "classes_"):
             raise ModelFileError(Path(path), f"holds a {type(model).__name__}, not a fitted classifier")
         own = meta.get(_META, {})
+        if not isinstance(own, dict):
+            raise ModelFileError(Path(path), "what it says about the tagger is no object")
         names = meta.get("label_names", [f"y{k}" for k in range(len(model.classes_))])
-        own = own if isinstance(own, dict) else {}
         facts, reading = own.get("facts", {}), own.get("reading", {})
-        n_features = own["n_features"] if "n_features" in own else getattr(model, "n_features_in_", None)
+        takes = getattr(model, "n_features_in_", None)  # None: texts
+        n_features = own.get("n_features", takes)
         feature_names = own.get("feature_names", list(getattr(model, "feature_names_in_", ())))
         right = (
             _are_names(names)
             and len(names) == len(model.classes_)
             and _are_names(feature_names)
-            and (n_features is None or type(n_features) is int)
+            and type(n_features) is type(takes)
+            and n_features == takes
             and len(feature_names) in (0, n_features)
             and isinstance(facts, dict)
             and isinstance(reading, dict)
@@ -201,4 +207,7 @@ class Tagger:
 
 
 def _are_names(names: Any) -> bool:
-    return isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return False
+    # Half a surrogate pair is no text that could be shown or written.
+    return len(set(names)) == len(names) and not any("\ud800" <= sign <= "\udfff" for sign in "".join(names))

@@ -23,7 +23,7 @@ from ..thresholds import ThresholdClassifierCV
 from ..thresholds._classifier import RULES
 from ._building import build, search
 from ._checkpoint import CheckpointFolder, fit_with_checkpoints
-from ._identity import identity_of
+from ._identity import described, identity_of
 from ._parameters import searched, with_parameters
 from ._recipes import ModelRecipe, checked_criterion, checked_models, criterion_of
 from ._tagger import Tagger
@@ -85,8 +85,9 @@ def train(
     verbose : int, default=0
         1 shows progress on standard error.
     checkpoint : path or None, default=None
-        A folder for the state of a long training: what was found so far, and every minute the state of the last fit.
-        The same call with the same folder goes on from there. `clear_checkpoint` empties it.
+        A folder for the state of a long training: every parameter when its search is done, the rule when all folds are
+        scored, and every minute the state of the last fit. The same call with the same folder goes on from there.
+        `clear_checkpoint` empties it.
     should_stop : callable or None, default=None
         Asked before and during the last fit; a true answer during it ends it with what is there. Learners of
         scikit-learn do not ask.
@@ -115,6 +116,8 @@ def train(
     for name, value, least in (("folds", folds, 2), ("random_state", random_state, 0)):
         if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
             raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0: a number of threads, or -1 for all cores")
     if folds > Y.shape[0]:
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
     if thresholds is not None and thresholds not in RULES:
@@ -129,7 +132,8 @@ def train(
     print_of_data = fingerprint(X, Y)
     folder = None
     if checkpoint is not None:
-        settings = [criterion, int(folds), rule_name, int(random_state), sorted(map(repr, to_search))]
+        searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
+        settings = [__version__, criterion, int(folds), rule_name, int(random_state), searches]
         folder = CheckpointFolder(checkpoint, identity_of(estimator, print_of_data, settings))
     estimator, best = search(
         estimator,
@@ -151,13 +155,13 @@ def train(
         rule, measures = (None, None) if folder is None else (folder.rule, folder.found.get(_MEASURES))
         if rule is None or measures is None:
             show = Progress(verbose, int(folds), "cuts")
-            threaded = clone(classifier).set_params(estimator=_with_threads(estimator, n_jobs))
+            threaded = clone(classifier).set_params(estimator=_with_threads(estimator, n_jobs, verbose))
             rule, scores, rows = threaded._learn_rule(X, Y, done=lambda: show("fold scored"))
             measures = {name: float(value) for name, value in evaluate(Y[rows], scores, rule.predict(scores)).items()}
             if folder is not None:
                 folder.add_found(_MEASURES, measures)
                 folder.rule = rule
-    if should_stop is not None:
+    if should_stop is not None and isinstance(_learner_of(estimator), MultilabelClassifier):
         should_stop()  # from here on it is asked, and a fit stops at its first certificate at the earliest
     last = _fit_last(estimator, X, Y, n_jobs, verbose, folder, should_stop)
     fitted = last if classifier is None else classifier._adopt(last, rule, np.arange(Y.shape[1]), Y)
@@ -201,12 +205,12 @@ def _learner_of(estimator: Any) -> Any:
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
-def _with_threads(estimator: Any, n_jobs: int | None) -> Any:
-    """A clone whose learner has so many threads, unless the user has said how many."""
+def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
+    """A clone whose learner tells how far it is, and has so many threads, unless the user has said how many."""
     changed = clone(estimator)
     learner = _learner_of(changed)
-    if isinstance(learner, MultilabelClassifier) and learner.n_jobs is None:
-        learner.set_params(n_jobs=n_jobs)
+    if isinstance(learner, MultilabelClassifier):
+        learner.set_params(verbose=verbose, n_jobs=n_jobs if learner.n_jobs is None else learner.n_jobs)
     return changed
 
 
@@ -221,12 +225,10 @@ def _fit_last(
 ) -> Any:
     """Fit all rows; a learner of ours can be stopped, and goes on from the state in the folder."""
     own = _learner_of(estimator).get_params(deep=False)
-    estimator = _with_threads(estimator, n_jobs)
+    estimator = _with_threads(estimator, n_jobs, verbose)
     learner = _learner_of(estimator)
     is_ours = isinstance(learner, MultilabelClassifier)
     features = estimator[:-1].fit_transform(X, Y) if learner is not estimator else X
-    if is_ours:
-        learner.set_params(verbose=verbose)
     if is_ours and folder is not None:
         learner = fit_with_checkpoints(learner, features, Y, folder=folder, every=_EVERY, should_stop=should_stop)
     else:
