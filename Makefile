@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
+# Files stay together: a worker compiles the loops that its files need, and few are compiled twice.
+WORKERS := -n 2 --dist loadfile
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 .PHONY: demo test test-kernels test-paper docs lint format bench clean
@@ -10,13 +12,13 @@ demo: $(VENV)/.core
 	$(VENV)/bin/comargin demo
 
 test: $(VENV)/.dev
-	$(PY) -m pytest -n 2
+	$(PY) -m pytest $(WORKERS)
 	$(MAKE) --no-print-directory test-kernels
 
 # The loops twice more: with every array index checked (its own cache: the flag changes the code), and as plain Python.
 test-kernels: $(VENV)/.dev
-	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q -n 2 tests/kernels tests/solvers
-	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q -n 2 tests/kernels tests/solvers
+	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q $(WORKERS) tests/kernels tests/solvers
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q $(WORKERS) tests/kernels
 
 test-paper: $(VENV)/.dev
 	$(PY) -m pytest -m slow -s
