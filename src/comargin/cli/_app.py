@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ._compare import compare
+from ._console import INTERRUPTED
 from ._data import convert_file, info, list_sets
 from ._demo import demo
 from ._evaluate import evaluate
@@ -21,7 +22,6 @@ from ._report import report
 from ._train import train
 from ._warmup import warmup
 
-INTERRUPTED = 130
 # What all mistakes in a line are; Typer has no public name for it.
 usage_error: type[Exception] = typer.BadParameter.__mro__[1]
 

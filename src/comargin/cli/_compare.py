@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import AsJson, Quiet, console_for, print_json, remark
+from ._console import INTERRUPTED, AsJson, Quiet, console_for, print_json, remark
 from ._messages import in_flags
 from ._progress import Steps
 from ._reading import reads_a_file
@@ -35,7 +35,6 @@ _FLAGS = {
     "results": "--results",
     "random_state": "--seed",
 }
-_STOPPED = 130  # exit code of what Ctrl-C has ended
 _FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
 
 
@@ -162,7 +161,7 @@ def compare(
             )
     except KeyboardInterrupt:
         remark(f"Stopped. Finished cells are kept in {results}; the same command goes on.")
-        raise typer.Exit(_STOPPED) from None
+        raise typer.Exit(INTERRUPTED) from None
     if len(found.failed) == len(found.cells):
         raise ValueError(f"all cells failed, the first with {found.failed[0]['error']}; see {results}")
     if as_json:

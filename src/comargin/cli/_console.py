@@ -12,6 +12,7 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
+INTERRUPTED = 130  # exit code of what Ctrl-C has ended
 _WIDE = 10_000  # columns: nothing is shortened or folded
 
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks, results only.")]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import Quiet, console_for, remark
+from ._console import Quiet, console_for, file_size, remark
 from ._evaluate import _labelled_rows, true_labels
 from ._reading import streams_labelled_rows
 from ._row_progress import RowProgress
@@ -73,9 +73,7 @@ def report(
         title=tagger.stem if title is None else title,
     )
     save_report(page, target)
-    console_for().print(
-        f"{target}: {target.stat().st_size / 1e6:.1f} MB", highlight=False, soft_wrap=True, markup=False
-    )
+    console_for().print(f"{target}: {file_size(target)}", highlight=False, soft_wrap=True, markup=False)
 
 
 def _check_target(target: Path) -> None:

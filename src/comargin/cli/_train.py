@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import AsJson, Quiet, console_for, file_size, print_json, remark
+from ._console import INTERRUPTED, AsJson, Quiet, console_for, file_size, print_json, remark
 from ._evaluate import true_labels
 from ._messages import in_flags
 from ._reading import reads_a_file
@@ -48,7 +48,6 @@ _SHOWN = (
     "precision_at_5",
 )
 _WORDS = {"true": True, "false": False, "none": None}
-_STOPPED = 130  # exit code of what Ctrl-C has ended
 _ROUNDING = 1e-11  # relative gaps below are those of the arithmetic, and may be negative
 
 
@@ -171,7 +170,7 @@ def train(
         clear_checkpoint(checkpoint)
     _tell(tagger, target, stop.wanted, checkpoint, quiet, as_json)
     if stop.wanted:
-        raise typer.Exit(_STOPPED)
+        raise typer.Exit(INTERRUPTED)
 
 
 class _Stop:
