@@ -19,8 +19,9 @@ import comargin
 from comargin.data import make_cgm_toy
 from comargin.persistence import ModelFileError
 from comargin.thresholds import GlobalCut
-from comargin.training import _checkpoint
-from comargin.training._checkpoint import CheckpointFolder, clear_checkpoint, fit_with_checkpoints
+from comargin.training import _kept_fits
+from comargin.training._checkpoint import CheckpointFolder, KeptFit, clear_checkpoint
+from comargin.training._kept_fits import fit_with_checkpoints
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(160, 6))
@@ -62,7 +63,7 @@ def folder(tmp_path):
 @pytest.fixture
 def short_slices(monkeypatch):
     """At first slices end with the first certificate after which something was done."""
-    monkeypatch.setattr(_checkpoint, "_WORTHWHILE", 0.0)
+    monkeypatch.setattr(_kept_fits, "_WORTHWHILE", 0.0)
     return 1e-4
 
 
@@ -71,13 +72,13 @@ class Saves:
 
     def __init__(self, monkeypatch):
         self.learners = []
-        original = CheckpointFolder._set_model
+        original = KeptFit.learner
 
-        def counted(folder, name, model):
+        def counted(kept, model):
             self.learners.append((getattr(model, "n_iter_", 0), list(getattr(model, "cliques_", ()))))
-            original(folder, name, model)
+            original.fset(kept, model)
 
-        monkeypatch.setattr(CheckpointFolder, "_set_model", counted)
+        monkeypatch.setattr(KeptFit, "learner", property(original.fget, counted))
 
 
 def test_what_was_found_comes_back(tmp_path):
@@ -93,10 +94,8 @@ def test_what_was_found_comes_back(tmp_path):
     assert measures["f1"] == 1 / 3
     assert math.isnan(measures["nothing"])
     assert measures["list"] == [1, (2,)]
-    again.found = {"C": 2.0}
-    assert CheckpointFolder(tmp_path / "a" / "b", "a1b2").found == {"C": 2.0}
     again.found["C"] = 3.0  # a copy
-    assert again.found == {"C": 2.0}
+    assert again.found["C"] == 0.1
 
 
 @pytest.mark.parametrize("value", [np.eye(2), LogisticRegression(), {1: 2}, {"__tuple__": 1}, print])
@@ -109,17 +108,17 @@ def test_what_cannot_be_kept(folder, value):
 
 def test_rules_and_learners(folder):
     assert folder.rule is None
-    assert folder.learner is None
+    assert folder.last_fit.learner is None
     rule = GlobalCut().fit(rng.normal(size=Y.shape), Y)
-    folder.rule, folder.learner = rule, comargin.M3LClassifier().fit(X, Y)
+    folder.rule, folder.last_fit.learner = rule, comargin.M3LClassifier().fit(X, Y)
     again = CheckpointFolder(folder.path, "a1b2")
     assert again.rule.cut_ == rule.cut_
-    assert np.array_equal(again.learner.coef_, folder.learner.coef_)
+    assert np.array_equal(again.last_fit.learner.coef_, folder.last_fit.learner.coef_)
     again.rule = None
     assert CheckpointFolder(folder.path, "a1b2").rule is None
     (folder.path / "learner.cmg").write_bytes(b"PK")
     with pytest.raises(ModelFileError, match=r"learner\.cmg"):
-        _ = folder.learner
+        _ = folder.last_fit.learner
 
 
 def test_another_run_is_refused(folder):
@@ -129,7 +128,7 @@ def test_another_run_is_refused(folder):
     assert CheckpointFolder(folder.path, "a1b2").found == {"C": 1.0}
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": 1}', '{"format": 1, "identity": "a1b2", "found": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": 2}', '{"format": 2, "identity": "a1b2", "found": 3}'])
 def test_a_file_that_is_no_checkpoint(tmp_path, text):
     (tmp_path / "checkpoint.json").write_text(text)
     with pytest.raises(ValueError, match=r"checkpoint\.json is no checkpoint of a training; name another folder"):
@@ -153,7 +152,7 @@ def test_only_its_own_files_are_removed(folder):
         (folder.path / name).write_text("mine")
     left = folder.path / ".0123456789abcdef.part"
     left.write_text("half a file")
-    folder.rule, folder.learner = GlobalCut(), comargin.M3LClassifier()
+    folder.rule, folder.last_fit.learner = GlobalCut(), comargin.M3LClassifier()
     CheckpointFolder(folder.path, "a1b2")
     assert not left.exists()
     clear_checkpoint(folder.path)
@@ -176,7 +175,7 @@ sys.stdout.flush()
 for k in range(10**9):
     folder.add_found("C", k)
     folder.rule = rule
-    folder.learner = learner
+    folder.last_fit.learner = learner
     if k % 7 == 6:
         clear_checkpoint(folder.path)
         folder = CheckpointFolder(sys.argv[1], "a1b2")
@@ -193,7 +192,7 @@ def test_killed_at_any_moment(tmp_path):
             process.kill()
             process.communicate()
         folder = CheckpointFolder(tmp_path, "a1b2")
-        assert folder.learner is None or folder.learner.coef_.shape == (3, 200)
+        assert folder.last_fit.learner is None or folder.last_fit.learner.coef_.shape == (3, 200)
         assert folder.rule is None or folder.rule.n_labels_ == 3
         assert set(folder.found) <= {"C"}
         assert {file.name for file in tmp_path.iterdir()} <= {"checkpoint.json", "learner.cmg", "rule.cmg"}
@@ -205,7 +204,7 @@ def test_slices_end_where_one_fit_does(name, folder, short_slices, monkeypatch):
     saves, seen = Saves(monkeypatch), []
     learner = clone(LEARNERS[name]).set_params(callback=seen.append)
     one = clone(LEARNERS[name]).fit(*data)
-    assert fit_with_checkpoints(learner, *data, folder=folder, every=short_slices) is learner
+    assert fit_with_checkpoints(learner, *data, kept=folder.last_fit, every=short_slices) is learner
     assert learner.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
     assert learner.duality_gap_ <= 1.01 * learner.tol * learner.objective_
     assert len(saves.learners) > 1 or len(one.history_) <= 2
@@ -244,14 +243,14 @@ def test_a_fit_goes_on_in_another_process(name, folder, short_slices, monkeypatc
 
     begun = clone(LEARNERS[name]).set_params(callback=fail)
     with pytest.raises(KeyboardInterrupt):
-        fit_with_checkpoints(begun, *data, folder=folder, every=short_slices)
+        fit_with_checkpoints(begun, *data, kept=folder.last_fit, every=short_slices)
     n_iter, cliques = saves.learners[-1]
     assert begun.callback is fail
     assert not begun.warm_start
     assert not hasattr(begun, "_dual_start")
     first = []
     learner = clone(LEARNERS[name]).set_params(callback=lambda point: first.append(point))
-    fit_with_checkpoints(learner, *data, folder=CheckpointFolder(folder.path, "a1b2"))
+    fit_with_checkpoints(learner, *data, kept=CheckpointFolder(folder.path, "a1b2").last_fit)
     one = clone(LEARNERS[name]).fit(*data)
     assert learner.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
     if learner._shows_states:
@@ -265,16 +264,16 @@ def test_a_fit_goes_on_in_another_process(name, folder, short_slices, monkeypatc
 KILLED = """
 import os, sys
 sys.path[:0] = sys.argv[2:]
-from test_checkpoint import LEARNERS, clone, data_of, CheckpointFolder, _checkpoint, fit_with_checkpoints
-_checkpoint._WORTHWHILE = 0.0
+from test_checkpoint import LEARNERS, clone, data_of, CheckpointFolder, _kept_fits, fit_with_checkpoints
+_kept_fits._WORTHWHILE = 0.0
 for name, moment in (("m3l", 9), ("cgm", 25)):
     folder = CheckpointFolder(os.path.join(sys.argv[1], name), "a1b2")
-    begun = folder.learner
+    begun = folder.last_fit.learner
     def callback(point, begun=begun, moment=moment):
         if begun is None and point.n_iter > moment:
             os.kill(os.getpid(), 9)
     learner = clone(LEARNERS[name]).set_params(callback=callback)
-    fit_with_checkpoints(learner, *data_of(name), folder=folder, every=1e-9)
+    fit_with_checkpoints(learner, *data_of(name), kept=folder.last_fit, every=1e-9)
     assert begun is None or name != "cgm" or learner.n_iter_ >= begun.n_iter_ > 0
     sys.stdout.write(f"{name} {learner.objective_!r}\\n")
 """
@@ -303,7 +302,7 @@ def test_max_iter_counts_all_slices(name, folder, short_slices, monkeypatch):
     with pytest.warns(ConvergenceWarning) as one:
         clone(learner).fit(X, Y)
     with pytest.warns(ConvergenceWarning) as caught:
-        fit_with_checkpoints(learner, X, Y, folder=folder, every=short_slices)
+        fit_with_checkpoints(learner, X, Y, kept=folder.last_fit, every=short_slices)
     assert learner.n_iter_ == 17
     assert learner.max_iter == 17
     assert len(saves.learners) > 1
@@ -315,14 +314,14 @@ def test_max_iter_counts_all_slices(name, folder, short_slices, monkeypatch):
     # Nothing is left to do, and the same is said.
     again = clone(learner)
     with pytest.warns(ConvergenceWarning, match="stopped after 17 iterations"):
-        fit_with_checkpoints(again, X, Y, folder=CheckpointFolder(folder.path, "a1b2"))
+        fit_with_checkpoints(again, X, Y, kept=CheckpointFolder(folder.path, "a1b2").last_fit)
     assert again.objective_ == learner.objective_
 
 
 def test_max_iter_of_every_round(folder, short_slices):
     learner = clone(LEARNERS["cgm"]).set_params(tol=1e-9, max_iter=12, max_cliques=2)
     with pytest.warns(ConvergenceWarning, match=r"\(max_iter=12 in each round\)") as caught:
-        fit_with_checkpoints(learner, TOY.X, TOY.Y, folder=folder, every=short_slices)
+        fit_with_checkpoints(learner, TOY.X, TOY.Y, kept=folder.last_fit, every=short_slices)
     assert len(caught) == 1
     assert len(learner.cliques_) == 2
     with pytest.warns(ConvergenceWarning):
@@ -335,7 +334,7 @@ def test_other_warnings_are_told_once(folder, short_slices, monkeypatch):
     learner = comargin.PrMLClassifier(C=0.1, rank=2, n_init=3, random_state=0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit_with_checkpoints(learner, X, noise, folder=folder, every=short_slices)
+        fit_with_checkpoints(learner, X, noise, kept=folder.last_fit, every=short_slices)
     assert len(saves.learners) > 1
     assert sum("all predictors are zero" in str(each.message) for each in caught) == 1
 
@@ -345,12 +344,12 @@ def test_stopped_by_request_and_gone_on(name, folder, short_slices):
     data = data_of(name)
     asked = []
     learner = clone(LEARNERS[name])
-    fit_with_checkpoints(learner, *data, folder=folder, should_stop=lambda: asked.append(1) or len(asked) == 2)
+    fit_with_checkpoints(learner, *data, kept=folder.last_fit, should_stop=lambda: asked.append(1) or len(asked) == 2)
     assert len(asked) == 2
     assert len(learner.history_) == 2
     assert learner.predict(data[0]).shape == data[1].shape
     assert not learner.warm_start
-    fit_with_checkpoints(learner, *data, folder=CheckpointFolder(folder.path, "a1b2"))
+    fit_with_checkpoints(learner, *data, kept=CheckpointFolder(folder.path, "a1b2").last_fit)
     one = clone(LEARNERS[name]).fit(*data)
     assert learner.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
     assert learner.history_[0].n_iter == one.history_[0].n_iter
@@ -358,14 +357,14 @@ def test_stopped_by_request_and_gone_on(name, folder, short_slices):
 
 def test_the_callers_callback_stops(folder, short_slices):
     learner = clone(LEARNERS["m3l"]).set_params(callback=lambda point: point.n_iter >= 10)
-    fit_with_checkpoints(learner, X, Y, folder=folder, every=short_slices)
+    fit_with_checkpoints(learner, X, Y, kept=folder.last_fit, every=short_slices)
     assert 10 <= learner.n_iter_ < clone(LEARNERS["m3l"]).fit(X, Y).n_iter_
 
 
 def test_a_warm_start_of_the_caller_stays_one(folder):
     learner = clone(LEARNERS["m3l"]).set_params(warm_start=True, C=0.99).fit(X, Y)
     learner.set_params(C=1.0)
-    fit_with_checkpoints(learner, X, Y, folder=folder)
+    fit_with_checkpoints(learner, X, Y, kept=folder.last_fit)
     assert learner.warm_start
     assert learner.history_[0].gap < clone(LEARNERS["m3l"]).fit(X, Y).history_[0].gap
     assert learner.fit(X, Y).n_iter_ == 0
@@ -373,10 +372,10 @@ def test_a_warm_start_of_the_caller_stays_one(folder):
 
 def test_slow_slices_become_longer(folder, monkeypatch):
     """With slices that end after one step, this fit would take more steps than one fit may."""
-    monkeypatch.setattr(_checkpoint, "_WORTHWHILE", 0.0)
+    monkeypatch.setattr(_kept_fits, "_WORTHWHILE", 0.0)
     saves = Saves(monkeypatch)
     learner = comargin.StructuredSVMClassifier(alpha=1e-4, tol=1e-4, random_state=0)
-    fit_with_checkpoints(learner, X, Y, folder=folder, every=1e-5)
+    fit_with_checkpoints(learner, X, Y, kept=folder.last_fit, every=1e-5)
     one = clone(learner).fit(X, Y)
     assert learner.objective_ == pytest.approx(one.objective_, rel=1.5e-4)
     assert 1 < len(saves.learners) < 60
@@ -387,19 +386,19 @@ def test_slow_slices_become_longer(folder, monkeypatch):
     [OneVsRestClassifier(LogisticRegression()), comargin.M3LClassifierCV(Cs=[0.1, 1.0], cv=2, random_state=0)],
 )
 def test_others_are_fitted_in_one(model, folder):
-    fitted = fit_with_checkpoints(clone(model), X, Y, folder=folder, every=1e-9)
+    fitted = fit_with_checkpoints(clone(model), X, Y, kept=folder.last_fit, every=1e-9)
     assert np.array_equal(fitted.predict(X), clone(model).fit(X, Y).predict(X))
     assert json.loads((folder.path / "checkpoint.json").read_text())["found"] == {}
-    assert folder.learner is None
+    assert folder.last_fit.learner is None
 
 
 def test_the_state_of_another_learner(folder):
-    folder.learner = comargin.LSG21Classifier().fit(X, Y)
-    with pytest.raises(ValueError, match="holds the state of a LSG21Classifier, not M3LClassifier"):
-        fit_with_checkpoints(comargin.M3LClassifier(), X, Y, folder=folder)
+    folder.last_fit.learner = comargin.LSG21Classifier().fit(X, Y)
+    with pytest.raises(ValueError, match=r"learner\.cmg holds the state of a LSG21Classifier, not M3LClassifier"):
+        fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit)
 
 
 @pytest.mark.parametrize("every", [0, -1.0, True, "60", math.nan])
 def test_every_must_be_positive(folder, every):
     with pytest.raises(ValueError, match="every must be a positive number of seconds"):
-        fit_with_checkpoints(comargin.M3LClassifier(), X, Y, folder=folder, every=every)
+        fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit, every=every)

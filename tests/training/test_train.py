@@ -214,7 +214,9 @@ def test_a_training_goes_on_from_its_folder(tmp_path, monkeypatch):
     folder = tmp_path / "state"
     stopped = train(DATA, **arguments, checkpoint=folder, should_stop=lambda: True)
     assert stopped.facts["duality_gap"] > 1e-6 * stopped.facts["objective"]
-    monkeypatch.setattr("comargin.training._building.tune", lambda *_, **__: pytest.fail("parameters are known"))
+    monkeypatch.setattr(
+        "comargin.training._building.tune_with_memory", lambda *_, **__: pytest.fail("parameters are known")
+    )
     monkeypatch.setattr(ThresholdClassifierCV, "_learn_rule", lambda *_, **__: pytest.fail("cuts are known"))
     resumed = train(DATA, **arguments, checkpoint=folder)
     assert resumed.facts["searched"] == whole.facts["searched"]

@@ -117,8 +117,19 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             else:
                 self.__dict__.pop("_dual_start", None)
         if result.status in (Status.MAX_ITER, Status.STALLED):
-            warnings.warn(self._convergence_message(result), ConvergenceWarning, stacklevel=3)
+            self._tell(ConvergenceWarning(self._convergence_message(result)), stacklevel=4)
         return self
+
+    def _tell(self, warning: Warning, stacklevel: int) -> None:
+        """Warn, or leave it to who fits in several goes and has set the list ``_told``.
+
+        The state of `warnings` belongs to the process, and such fits run in threads: they cannot catch what is said.
+        """
+        told: list[Warning] | None = getattr(self, "_told", None)
+        if told is None:
+            warnings.warn(warning, stacklevel=stacklevel)
+        else:
+            told.append(warning)
 
     def _adopt(self, result: Result, attributes: dict[str, Any]) -> None:
         """Become the model of a solver's result: the certificate, and the learner's own attributes."""

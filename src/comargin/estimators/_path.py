@@ -76,7 +76,7 @@ def has_path(model: Any) -> bool:
     return issubclass(prepares, solves) and kind.fit is MultilabelClassifier.fit
 
 
-def fit_path(model: Any, data: TrainingData, values: Iterable[float]) -> Iterator[Result]:
+def fit_path(model: Any, data: TrainingData, values: Iterable[float], start: Any = None) -> Iterator[Result]:
     """Fit one learner for several values of a parameter, each fit started from the solution of the one before.
 
     What does not depend on it, such as rows of the kernel matrix, is computed once.
@@ -89,6 +89,8 @@ def fit_path(model: Any, data: TrainingData, values: Iterable[float]) -> Iterato
         What to learn from.
     values : iterable of float
         In the order ``_path_ascends`` tells a start is close to the solution, and feasible.
+    start : object or None
+        What the first fit starts from: ``dual_coef`` of a value before it in this order.
 
     Yields
     ------
@@ -96,7 +98,7 @@ def fit_path(model: Any, data: TrainingData, values: Iterable[float]) -> Iterato
         Of each value, when ``model`` is fitted with it.
     """
     model._targets, model.classes_ = data.targets, data.targets.classes
-    solve, start = model._prepare(data), None
+    solve = model._prepare(data)
     for value in values:
         model.set_params(**{model._path_parameter: value})
         result, attributes = solve(value, start)

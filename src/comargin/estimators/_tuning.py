@@ -24,6 +24,7 @@ from sklearn.utils import get_tags, indexable
 from .._validation import check_sample_weight, validate_training
 from ._base import MultilabelClassifier
 from ._path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, has_path, run_all
+from ._search_memory import Cell, SearchMemory
 from ._tune_input import (
     DEFAULT_CRITERION,
     Criterion,
@@ -153,6 +154,51 @@ def tune(
     >>> result.best_estimator.predict(X).shape
     (90, 3)
     """
+    return tune_with_memory(
+        estimator,
+        X,
+        y,
+        grid,
+        criterion=criterion,
+        cv=cv,
+        sample_weight=sample_weight,
+        n_jobs=n_jobs,
+        random_state=random_state,
+        verbose=verbose,
+        refit=refit,
+        memory=SearchMemory(),
+    )
+
+
+def tune_with_memory(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    grid: Mapping[str, Sequence[Any]] | Sequence[tuple[str, Sequence[Any]]],
+    *,
+    criterion: str | Callable[..., float],
+    cv: Any,
+    sample_weight: Any,
+    n_jobs: int | None,
+    random_state: int | np.random.RandomState | None,
+    verbose: int,
+    refit: bool,
+    memory: SearchMemory,
+) -> TuneResult:
+    """`tune` for who keeps what is measured on the way.
+
+    Parameters
+    ----------
+    estimator, X, y, grid, criterion, cv, sample_weight, n_jobs, random_state, verbose, refit : object
+        As `tune` has them.
+    memory : SearchMemory
+        Knows cells that were measured before.
+
+    Returns
+    -------
+    TuneResult
+        As of `tune`.
+    """
     check_estimator(estimator)
     steps = checked_grid(grid, estimator)
     check_flags(refit, verbose)
@@ -175,7 +221,7 @@ def tune(
             # Rare labels are missing in some folds, as they must be.
             warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
             for name, values in steps:
-                step = _search(_with(estimator, best), name, values, rows, measure, n_threads, show, noted)
+                step = _search(_with(estimator, best), name, values, rows, measure, n_threads, show, noted, memory)
                 best[name] = step.best_value
                 found.append(step)
         if refit:
@@ -198,23 +244,36 @@ def _search(
     n_threads: int,
     show: Progress,
     noted: threading.local,
+    memory: SearchMemory,
 ) -> TuneStep:
     """Try all values of one parameter on all folds."""
     n_folds = len(rows.folds)
     measured, converged = np.full((n_folds, len(values)), np.nan), np.ones((n_folds, len(values)), dtype=bool)
     stop = threading.Event()
 
+    def tell(fold: int, k: int, told: str = "") -> None:
+        tried = f"{name.rpartition('__')[2]} {text_of(values[k])}"  # which step it belongs to is no news
+        show(f"fold {fold + 1}  {tried}  {criterion.name} {measured[fold, k]:.4g}{told}")
+
     def note(fold: int, k: int, model: Any, X_test: Any, y_test: Any, did_converge: bool) -> None:
         measured[fold, k] = criterion.of(model, X_test, y_test, rows.weights(fold)[1])
         converged[fold, k] = did_converge
-        tried = f"{name.rpartition('__')[2]} {text_of(values[k])}"  # which step it belongs to is no news
-        show(f"fold {fold + 1}  {tried}  {criterion.name} {measured[fold, k]:.4g}")
+        memory.note(Cell(name, fold, k), float(measured[fold, k]), did_converge)
+        tell(fold, k)
+
+    known = np.zeros(measured.shape, dtype=bool)
+    for fold, k in np.ndindex(known.shape):
+        recalled = memory.recall(Cell(name, fold, k))
+        if recalled is not None:
+            known[fold, k], (measured[fold, k], converged[fold, k]) = True, recalled
+            tell(fold, k, " (known)")
 
     def run_one(fold: int, k: int) -> None:
         model = _silent(_with(base, {name: values[k]}), stop)
         X_train, X_test, y_train, y_test = rows.fold(fold, model)
         noted.messages = []
-        model.fit(X_train, y_train, **_weight_params(model, rows.weights(fold)[0]))
+        params = _weight_params(model, rows.weights(fold)[0])
+        model = memory.fit(Cell(name, fold, k), model, X_train, y_train, params)
         messages = noted.messages
         del noted.messages
         if not stop.is_set():
@@ -232,17 +291,18 @@ def _search(
         learner._validate_params()
         weight = rows.weights(fold)[0]
         data = validate_training(learner, X_train, y_train, weight, add_intercept=learner._appends_constant())
-        order = sorted(range(len(values)), key=values.__getitem__, reverse=not learner._path_ascends)
+        order = sorted(np.flatnonzero(~known[fold]), key=values.__getitem__, reverse=not learner._path_ascends)
         seen = (whole, X_test) if criterion.sees_all else (learner, X_learner)
-        for k, result in zip(order, fit_path(learner, data, [values[k] for k in order]), strict=True):
-            if stop.is_set():
-                return
-            note(fold, k, *seen, y_test, result.status not in UNCONVERGED)
+        with memory.path(name, fold, learner) as start:
+            for k, result in zip(order, fit_path(learner, data, [values[k] for k in order], start), strict=True):
+                if stop.is_set():
+                    return
+                note(fold, int(k), *seen, y_test, result.status not in UNCONVERGED)
 
     if _has_path(base, name, values, rows.weight):
-        tasks = [partial(run_path, fold) for fold in range(n_folds)]
+        tasks = [partial(run_path, fold) for fold in range(n_folds) if not known[fold].all()]
     else:
-        tasks = [partial(run_one, fold, k) for k in range(len(values)) for fold in range(n_folds)]
+        tasks = [partial(run_one, fold, k) for k in range(len(values)) for fold in range(n_folds) if not known[fold, k]]
     run_all(tasks, n_threads, stop)
     sign = 1.0 if criterion.greater_is_better else -1.0
     best, mean = best_of(sign * measured, f"criterion {criterion.name!r} of {name}")
@@ -345,4 +405,4 @@ def _warn_of_unconverged(steps: list[TuneStep], messages: list[str]) -> None:
     if messages:
         sentences.append(f"The last fit: {messages[0]}")
     if sentences:
-        warnings.warn(f"tune: {' '.join(sentences)}", ConvergenceWarning, stacklevel=3)
+        warnings.warn(f"tune: {' '.join(sentences)}", ConvergenceWarning, stacklevel=4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar
@@ -232,13 +231,12 @@ class LSG21Classifier(LinearMultilabelClassifier):
         free = np.flatnonzero((alpha * problem.penalty.total == 0.0) & problem.Y.any(axis=0))
         if free.size and problem.is_rank_deficient():
             names = ", ".join(str(label) for label in free[:10]) + (", ..." if free.size > 10 else "")
-            warnings.warn(
+            text = (
                 f"{type(self).__name__}: labels {names} have no edges and are not penalised, and X does not determine "
                 "their weights: of all least-squares solutions the one of least norm is taken. Use self_edges=True, or "
-                "an affinity with a positive diagonal",
-                UserWarning,
-                stacklevel=2,
+                "an affinity with a positive diagonal"
             )
+            self._tell(UserWarning(text), stacklevel=3)
 
     def _scores(self, X: Any) -> np.ndarray:
         scores = super()._scores(X) - 0.5

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -53,12 +52,11 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
         """Say so when nothing was learned; to be called by ``_solve``."""
         longest = float(np.sqrt(np.max(squared_lengths(data.X))))
         if longest * float(np.max(np.linalg.norm(coef, axis=1))) <= _NO_SCORE:
-            warnings.warn(
+            text = (
                 f"{type(self).__name__}: all predictors are zero, as none saves as much slack as it costs. "
-                f"{self._cure_of_zeros}; if nothing helps, rows with equal label sets overlap too much for this model",
-                UserWarning,
-                stacklevel=5,  # the caller of fit
+                f"{self._cure_of_zeros}; if nothing helps, rows with equal label sets overlap too much for this model"
             )
+            self._tell(UserWarning(text), stacklevel=6)  # the caller of fit
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from .._indicator import check_indicator, refuse_label_sets
 from ..metrics._input import check_weight
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
-from ._held_out import fill_unlearned, fit, fit_and_score, score_matrix
+from ._held_out import fill_unlearned, fit_and_score, fit_clone, score_matrix
 from ._row_rules import RankSVMCut, TopK
 
 RULES: dict[str, Callable[[], Any]] = {
@@ -178,34 +179,39 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if not self.refit and len(splits) > 1:
                 raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
             first, scores, rows = self._held_out(X, y, Y, splits, params)
-            estimator = fit(self.estimator, X, y, params) if self.refit else first
+            estimator = fit_clone(self.estimator, X, y, params) if self.refit else first
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)
         return self._adopt(estimator, rule, classes, y)
 
     def _held_out(
-        self, X: Any, y: Any, Y: sparse.csr_array, splits: Any, params: dict[str, Any], done: Any = None
+        self, X: Any, y: Any, Y: sparse.csr_array, splits: Any, params: dict[str, Any]
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
-        """Estimator of the first split, scores of all rows left out, and these rows; ``done()`` is called per split."""
-        parallel = Parallel(n_jobs=self.n_jobs, return_as="generator")
+        """Estimator of the first split, scores of all rows left out, and these rows."""
         tasks = (delayed(fit_and_score)(self.estimator, X, y, Y, train, test, params) for train, test in splits)
         first, parts = None, []
-        for fitted, scores in parallel(tasks):
+        for fitted, scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
             first = fitted if first is None else first
             parts.append(scores)
-            if done is not None:
-                done()
         return first, fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
 
-    def _learn_rule(self, X: Any, y: Any, done: Any = None) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
+    def _learn_rule(
+        self, X: Any, y: Any, scores_of_fold: Callable[[int, Callable[..., tuple[Any, NDArray[np.float64]]]], Any]
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
         """The rule alone, fitted, with the scores it learned from and their rows.
 
-        For who fits the estimator on all rows by other means, and calls `_adopt`.
+        For who fits the estimator on all rows by other means, and calls `_adopt`. ``scores_of_fold`` is given the
+        number of a fold and a function that fits and scores it, and returns the scores of the rows left out.
         """
         self._check_parameters()
         rule = _make_rule(self.rule)
         Y, y, _ = _read_target(y)
-        _, scores, rows = self._held_out(X, y, Y, self._splits(X, y, None), {}, done)
+        splits = self._splits(X, y, None)
+        parts = [
+            scores_of_fold(fold, partial(fit_and_score, self.estimator, X, y, Y, train, test, {}))
+            for fold, (train, test) in enumerate(splits)
+        ]
+        scores, rows = fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
         return rule.fit(scores, Y[rows]), scores, rows
 
     def _adopt(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:

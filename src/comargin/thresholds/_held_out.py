@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ def fit_and_score(
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     params: dict[str, Any],
+    fit: Callable[[Any, Any, Any, dict[str, Any]], Any] | None = None,
 ) -> tuple[Any, NDArray[np.float64]]:
     """Fit on the training rows, score the test rows; labels constant in training score -inf or inf."""
     n_samples = Y.shape[0]
@@ -39,7 +41,7 @@ def fit_and_score(
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-        fitted = fit(estimator, X_train, y[train], split_params)
+        fitted = (fit or fit_clone)(estimator, X_train, y[train], split_params)
     scores = score_matrix(fitted, X_test, Y.shape[1])
     positives = np.asarray(Y[train].sum(axis=0))
     scores[:, positives == 0] = -np.inf
@@ -47,7 +49,7 @@ def fit_and_score(
     return fitted, scores
 
 
-def fit(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
+def fit_clone(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
     """Fit a clone; where a 2-D y may be the reason for an error, say how to get around it."""
     fitted = clone(estimator)
     try:

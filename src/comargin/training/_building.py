@@ -12,7 +12,8 @@ from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..estimators import tune
+from ..estimators._search_memory import SearchMemory
+from ..estimators._tuning import tune_with_memory
 from ._recipes import ModelRecipe
 
 LEARNER = "model"  # name of the last step of a pipeline
@@ -76,6 +77,11 @@ def prefix_of(estimator: Any) -> str:
     return f"{LEARNER}__" if isinstance(estimator, Pipeline) else ""
 
 
+def learner_of(estimator: Any) -> Any:
+    """The last step of a Pipeline, or the estimator itself."""
+    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+
+
 def search(
     estimator: Any,
     grid: tuple[tuple[str, Any], ...],
@@ -89,6 +95,7 @@ def search(
     verbose: int = 0,
     known: dict[str, Any] | None = None,
     found: Callable[[str, Any], None] | None = None,
+    memory: SearchMemory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Search the learner's parameters one after the other.
 
@@ -114,6 +121,8 @@ def search(
         Parameters that were searched before, with their best values; they are not searched again.
     found : callable or None
         Told every parameter and its best value as soon as it is known.
+    memory : SearchMemory or None
+        Knows what the search under way has measured before; parameters in it have the names of ``set_params``.
 
     Returns
     -------
@@ -132,17 +141,19 @@ def search(
             best[name] = known[name]
         else:
             tried = [(prefix + name, values.of(features) if hasattr(values, "of") else values)]
-            result = tune(
+            result = tune_with_memory(
                 estimator,
                 X,
                 Y,
                 tried,
                 criterion=criterion,
                 cv=folds,
-                random_state=seed,
-                refit=False,
+                sample_weight=None,
                 n_jobs=n_jobs,
+                random_state=seed,
                 verbose=verbose,
+                refit=False,
+                memory=memory or SearchMemory(),
             )
             best[name] = result.best_params[prefix + name]
             if found is not None:

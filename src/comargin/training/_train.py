@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 from .. import __version__
 from .._indicator import check_indicator
@@ -21,8 +20,9 @@ from ..estimators._path import Progress
 from ..metrics import evaluate
 from ..thresholds import ThresholdClassifierCV
 from ..thresholds._classifier import RULES
-from ._building import build, search
-from ._checkpoint import CheckpointFolder, fit_with_checkpoints
+from ._building import build, learner_of, search
+from ._checkpoint import CheckpointFolder
+from ._folder_memory import FolderMemory, fit_kept
 from ._identity import described, identity_of
 from ._parameters import searched, with_parameters
 from ._recipes import ModelRecipe, checked_criterion, checked_models, criterion_of
@@ -31,7 +31,6 @@ from ._tagger import Tagger
 DEFAULT_MODEL = "m3l"
 DEFAULT_RULE = "per-label"
 _MEASURES = "measures on held-out folds"
-_EVERY = 60.0  # seconds between two states of a checkpoint folder
 
 
 def train(
@@ -85,8 +84,8 @@ def train(
     verbose : int, default=0
         1 shows progress on standard error.
     checkpoint : path or None, default=None
-        A folder for the state of a long training: every parameter when its search is done, the rule when all folds are
-        scored, and every minute the state of the last fit. The same call with the same folder goes on from there.
+        A folder for the state of a long training: what the search has measured so far, scores of every fold, and every
+        minute the state of the fits that are running. The same call with the same folder goes on from there.
         `clear_checkpoint` empties it.
     should_stop : callable or None, default=None
         Asked before and during the last fit; a true answer during it ends it with what is there. Learners of
@@ -147,6 +146,7 @@ def train(
         verbose=verbose,
         known=None if folder is None else folder.found,
         found=None if folder is None else folder.add_found,
+        memory=None if folder is None else FolderMemory(folder),
     )
     tuned_seconds = time.perf_counter() - began
     classifier = rule = measures = None
@@ -154,18 +154,17 @@ def train(
         classifier = ThresholdClassifierCV(estimator, rule=rule_name, cv=int(folds), random_state=int(random_state))
         rule, measures = (None, None) if folder is None else (folder.rule, folder.found.get(_MEASURES))
         if rule is None or measures is None:
-            show = Progress(verbose, int(folds), "cuts")
             threaded = clone(classifier).set_params(estimator=_with_threads(estimator, n_jobs, verbose))
-            rule, scores, rows = threaded._learn_rule(X, Y, done=lambda: show("fold scored"))
+            rule, scores, rows = threaded._learn_rule(X, Y, _FoldScores(folder, Progress(verbose, int(folds), "cuts")))
             measures = {name: float(value) for name, value in evaluate(Y[rows], scores, rule.predict(scores)).items()}
             if folder is not None:
                 folder.add_found(_MEASURES, measures)
                 folder.rule = rule
-    if should_stop is not None and isinstance(_learner_of(estimator), MultilabelClassifier):
+    if should_stop is not None and isinstance(learner_of(estimator), MultilabelClassifier):
         should_stop()  # from here on it is asked, and a fit stops at its first certificate at the earliest
     last = _fit_last(estimator, X, Y, n_jobs, verbose, folder, should_stop)
     fitted = last if classifier is None else classifier._adopt(last, rule, np.arange(Y.shape[1]), Y)
-    learner = _learner_of(last)
+    learner = learner_of(last)
     n_features = None if isinstance(X, list) else X.shape[1]
     facts = {
         "model": recipe.name,
@@ -201,14 +200,31 @@ def _checked_rows(dataset: Any) -> tuple[Any, Any]:
     return dataset.X, Y if sp.issparse(dataset.Y) else Y.toarray()
 
 
-def _learner_of(estimator: Any) -> Any:
-    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+class _FoldScores:
+    """Scores of the rows left out: those that are kept, else of a fit, which are kept then."""
+
+    def __init__(self, folder: CheckpointFolder | None, show: Progress) -> None:
+        self.folder, self.show = folder, show
+
+    def __call__(self, fold: int, fit_and_score: Callable[..., tuple[Any, np.ndarray]]) -> np.ndarray:
+        scores = None if self.folder is None else self.folder.scores(fold)
+        if scores is not None:
+            self.show("fold scored before")
+            return scores
+        if self.folder is None:
+            _, scores = fit_and_score()
+        else:
+            kept = self.folder.fit_of_cuts(fold)
+            _, scores = fit_and_score(fit=lambda model, X, y, _: fit_kept(clone(model), X, y, kept, keep_end=False))
+            self.folder.keep_scores(fold, scores)
+        self.show("fold scored")
+        return scores
 
 
 def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
     """A clone whose learner tells how far it is, and has so many threads, unless the user has said how many."""
     changed = clone(estimator)
-    learner = _learner_of(changed)
+    learner = learner_of(changed)
     if isinstance(learner, MultilabelClassifier):
         learner.set_params(verbose=verbose, n_jobs=n_jobs if learner.n_jobs is None else learner.n_jobs)
     return changed
@@ -224,22 +240,19 @@ def _fit_last(
     should_stop: Callable[[], bool] | None,
 ) -> Any:
     """Fit all rows; a learner of ours can be stopped, and goes on from the state in the folder."""
-    own = _learner_of(estimator).get_params(deep=False)
+    own = learner_of(estimator).get_params(deep=False)
     estimator = _with_threads(estimator, n_jobs, verbose)
-    learner = _learner_of(estimator)
+    learner = learner_of(estimator)
     is_ours = isinstance(learner, MultilabelClassifier)
-    features = estimator[:-1].fit_transform(X, Y) if learner is not estimator else X
     if is_ours and folder is not None:
-        learner = fit_with_checkpoints(learner, features, Y, folder=folder, every=_EVERY, should_stop=should_stop)
+        fitted = fit_kept(estimator, X, Y, folder.last_fit, should_stop=should_stop, keep_end=True)
     else:
         if is_ours and should_stop is not None:
             learner.set_params(callback=lambda point: should_stop())
-        learner.fit(features, Y)
+        fitted = estimator.fit(X, Y)
     if is_ours:
-        learner.set_params(**{name: own[name] for name in ("verbose", "callback", "n_jobs")})
-    if not isinstance(estimator, Pipeline):
-        return learner
-    return Pipeline([*estimator.steps[:-1], (estimator.steps[-1][0], learner)])
+        learner_of(fitted).set_params(**{name: own[name] for name in ("verbose", "callback", "n_jobs")})
+    return fitted
 
 
 def _told(value: Any) -> Any:
