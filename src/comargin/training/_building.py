@@ -12,6 +12,7 @@ from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from ..estimators import MultilabelClassifier
 from ..estimators._search_memory import SearchMemory
 from ..estimators._tuning import tune_with_memory
 from ._recipes import ModelRecipe
@@ -19,6 +20,7 @@ from ._recipes import ModelRecipe
 LEARNER = "model"  # name of the last step of a pipeline
 # From so many texts on, words that only one of them has are left out: they are half of a vocabulary, and tell nothing.
 _MANY_TEXTS = 1000
+_COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
 
 
 def preparation(X: Any) -> list[tuple[str, Any]]:
@@ -99,6 +101,8 @@ def search(
 ) -> tuple[Any, dict[str, Any]]:
     """Search the learner's parameters one after the other.
 
+    Fits of the search have ten times the tolerance of our learners: choosing needs less than the last fit.
+
     Parameters
     ----------
     estimator : estimator
@@ -135,6 +139,10 @@ def search(
     features = X
     if prefix and any(hasattr(values, "of") for _, values in grid):
         features = clone(estimator[:-1]).fit_transform(X)
+    coarse: dict[str, float] = {}
+    learner = learner_of(estimator)
+    if isinstance(learner, MultilabelClassifier) and "tol" not in dict(grid):
+        coarse[f"{prefix}tol"] = _COARSER * learner.tol
     best: dict[str, Any] = {}
     for name, values in grid:
         if known is not None and name in known:
@@ -142,7 +150,7 @@ def search(
         else:
             tried = [(prefix + name, values.of(features) if hasattr(values, "of") else values)]
             result = tune_with_memory(
-                estimator,
+                clone(estimator).set_params(**coarse),
                 X,
                 Y,
                 tried,

@@ -53,8 +53,8 @@ def train(
     """Train a tagger: make features ready, search parameters, learn when a label is on, fit all rows.
 
     Texts, and sparse features without negative values, become TF-IDF; dense features are standardised. Parameters are
-    searched one after the other, as `comargin.tune` does. Labels are switched on by a rule that is learned on
-    out-of-fold scores, except for models whose label sets are more than cuts of scores.
+    searched one after the other, as `comargin.tune` does, with ten times the learner's ``tol``. Labels are switched on
+    by a rule that is learned on out-of-fold scores, except for models whose label sets are more than cuts of scores.
 
     Parameters
     ----------
