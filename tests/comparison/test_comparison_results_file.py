@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from comargin.comparison._results import FIXED, ResultsFile, read_results
-from comargin.data import fingerprint
+from comargin.data import _fingerprint, fingerprint
 from comargin.training._identity import described
 
 MEASURES = ("micro_f1", "coverage")
@@ -138,3 +139,13 @@ def test_descriptions_are_of_values():
     assert of(np.linalg.norm) != of(np.linalg.det)
     with pytest.raises(ValueError, match=r"it\[1\] is <object object"):
         of([1, object()])
+
+
+def test_fingerprints_of_many_blocks(monkeypatch):
+    monkeypatch.setattr(_fingerprint, "_CELLS", 12)
+    monkeypatch.setattr(_fingerprint, "_LEAST_ROWS", 3)
+    X = np.where(np.random.default_rng(0).random((20, 4)) < 0.5, 0.0, np.arange(80.0).reshape(20, 4))
+    Y = (X[:, :2] > 30.0).astype(int)
+    assert fingerprint(X, Y) == fingerprint(sp.csr_array(X), sp.csc_array(Y)) == fingerprint(sp.coo_array(X), Y)
+    moved = X[[1, 0, *range(2, 20)]]
+    assert len({fingerprint(X, Y), fingerprint(moved, Y), fingerprint(X[:-1], Y[:-1]), fingerprint(X, Y[::-1])}) == 4

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 _HEX = 16  # digits kept of a hash: 64 bits
+# Rows of a block: so many cells, and not less than so many rows.
+_CELLS, _LEAST_ROWS = 1 << 20, 64
 
 
 def fingerprint(X: Any, Y: Any) -> str:
@@ -39,10 +41,14 @@ def fingerprint(X: Any, Y: Any) -> str:
                 data = text.encode("utf-8", "surrogatepass")
                 digest.update(len(data).to_bytes(8, "little") + data)
             continue
-        matrix = sp.csr_array(part if sp.issparse(part) else np.asarray(part, dtype=np.float64)).astype(np.float64)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
+        matrix = sp.csr_array(part) if sp.issparse(part) else np.asarray(part, dtype=np.float64)
         digest.update(np.array(matrix.shape, dtype=np.int64).tobytes())
-        for values, kind in ((matrix.indptr, np.int64), (matrix.indices, np.int64), (matrix.data, np.float64)):
-            digest.update(np.ascontiguousarray(values, dtype=kind).tobytes())
+        # In blocks of rows, as all of it as a sparse matrix is several times the size of dense features.
+        height = max(_LEAST_ROWS, _CELLS // max(matrix.shape[1], 1))
+        for first in range(0, matrix.shape[0], height):
+            block = sp.csr_array(matrix[first : first + height]).astype(np.float64)
+            block.sum_duplicates()
+            block.eliminate_zeros()
+            for values, kind in ((block.indptr, np.int64), (block.indices, np.int64), (block.data, np.float64)):
+                digest.update(np.ascontiguousarray(values, dtype=kind))
     return digest.hexdigest()[:_HEX]
