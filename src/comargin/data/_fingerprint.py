@@ -50,5 +50,5 @@ def fingerprint(X: Any, Y: Any) -> str:
             block.sum_duplicates()
             block.eliminate_zeros()
             for values, kind in ((block.indptr, np.int64), (block.indices, np.int64), (block.data, np.float64)):
-                digest.update(np.ascontiguousarray(values, dtype=kind))
+                digest.update(np.ascontiguousarray(values, dtype=kind).data)
     return digest.hexdigest()[:_HEX]
