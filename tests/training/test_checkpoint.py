@@ -123,7 +123,9 @@ def test_rules_and_learners(folder):
 
 def test_another_run_is_refused(folder):
     folder.add_found("C", 1.0)
-    with pytest.raises(ValueError, match=r"run is of another training run \(other data or settings\); name another"):
+    with pytest.raises(
+        ValueError, match=r"run is of another training run \(other data, settings or version\); name another"
+    ):
         CheckpointFolder(folder.path, "ffff")
     assert CheckpointFolder(folder.path, "a1b2").found == {"C": 1.0}
 
@@ -153,8 +155,8 @@ def test_only_its_own_files_are_removed(folder):
     left = folder.path / ".0123456789abcdef.part"
     left.write_text("half a file")
     folder.rule, folder.last_fit.learner = GlobalCut(), comargin.M3LClassifier()
-    CheckpointFolder(folder.path, "a1b2")
-    assert not left.exists()
+    with CheckpointFolder(folder.path, "a1b2").in_use():
+        assert not left.exists()
     clear_checkpoint(folder.path)
     assert {file.name for file in folder.path.iterdir()} == others
     assert CheckpointFolder(folder.path, "another").found == {}
@@ -192,6 +194,8 @@ def test_killed_at_any_moment(tmp_path):
             process.kill()
             process.communicate()
         folder = CheckpointFolder(tmp_path, "a1b2")
+        with folder.in_use():
+            pass
         assert folder.last_fit.learner is None or folder.last_fit.learner.coef_.shape == (3, 200)
         assert folder.rule is None or folder.rule.n_labels_ == 3
         assert set(folder.found) <= {"C"}
@@ -392,9 +396,19 @@ def test_others_are_fitted_in_one(model, folder):
     assert folder.last_fit.learner is None
 
 
-def test_the_state_of_another_learner(folder):
-    folder.last_fit.learner = comargin.LSG21Classifier().fit(X, Y)
-    with pytest.raises(ValueError, match=r"learner\.cmg holds the state of a LSG21Classifier, not M3LClassifier"):
+@pytest.mark.parametrize(
+    "other",
+    [
+        comargin.LSG21Classifier(warm_start=True).fit(X, Y),
+        comargin.M3LClassifier(warm_start=True).fit(X[:80], Y[:80]),
+        comargin.M3LClassifier(warm_start=True).fit(X, Y[:, :2]),
+        comargin.M3LClassifier().fit(X, Y),
+        comargin.M3LClassifier(),
+    ],
+)
+def test_the_state_of_another_fit(other, folder):
+    folder.last_fit.learner = other
+    with pytest.raises(ValueError, match=r"learner\.cmg holds no state of this fit; delete the folder"):
         fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit)
 
 

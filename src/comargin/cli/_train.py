@@ -138,6 +138,8 @@ def train(
     params = {name: _value(text) for name, text in _assignments(param, "--param")}
     values = {name: [_value(one) for one in text.split(",")] for name, text in _assignments(grid, "--grid")}
     target = _target(output, data)
+    if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
+        raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
     dataset, tested = _rows(data, split, test, holdout, seed, data_home, reading)
     remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
     _doubt_labels(dataset, silent)

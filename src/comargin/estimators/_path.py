@@ -131,6 +131,8 @@ def run_all(tasks: Sequence[Callable[[], None]], n_threads: int, stop: threading
             stop.set()
             raise
 
+    if not tasks:
+        return
     n_threads = min(n_threads, len(tasks))
     with worker_threads(n_threads) as pool:
         if n_threads == 1:  # in this thread Ctrl-C also ends fits that know nothing of `stop`

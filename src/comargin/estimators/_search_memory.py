@@ -15,6 +15,32 @@ class Cell(NamedTuple):
     position: int  # of the value
 
 
+class PathStart:
+    """Where fits along a parameter begin: after so many values, from such a state.
+
+    Attributes
+    ----------
+    n_done : int
+        How many values need no fit, as `SearchMemory.recall` knows them.
+    start : object or None
+        What the next fit starts from.
+    """
+
+    def __init__(self, n_done: int = 0, start: Any = None) -> None:
+        self.n_done, self.start = n_done, start
+
+    def solved(self, cell: Cell, solution: Any) -> None:
+        """Take the state that the next value starts from, when a cell is measured.
+
+        Parameters
+        ----------
+        cell : Cell
+            Which one.
+        solution : object
+            ``dual_coef`` of its result.
+        """
+
+
 class SearchMemory:
     """Remembers nothing: every cell is fitted, in one go.
 
@@ -71,21 +97,23 @@ class SearchMemory:
         return model.fit(X, y, **params)
 
     @contextlib.contextmanager
-    def path(self, name: str, fold: int, learner: Any) -> Iterator[Any]:
-        """Around the fits of one fold for all values that are not known, each started from the one before.
+    def path(self, cells: list[Cell], values: list[float], learner: Any, shape: tuple[int, ...]) -> Iterator[PathStart]:
+        """Around the fits of one fold for all values of a parameter, each started from the one before.
 
         Parameters
         ----------
-        name : str
-            The parameter.
-        fold : int
-            The fold.
+        cells : list of Cell
+            In the order of the fits.
+        values : list of float
+            Their values.
         learner : MultilabelClassifier
             It is fitted with one value after the other.
+        shape : (int, int)
+            Rows and labels it is fitted on.
 
         Yields
         ------
-        object or None
-            What the first fit starts from.
+        PathStart
+            Where to begin.
         """
-        yield None
+        yield PathStart()

@@ -261,12 +261,13 @@ def _search(
         memory.note(Cell(name, fold, k), float(measured[fold, k]), did_converge)
         tell(fold, k)
 
-    known = np.zeros(measured.shape, dtype=bool)
-    for fold, k in np.ndindex(known.shape):
+    def recall(fold: int, k: int) -> bool:
         recalled = memory.recall(Cell(name, fold, k))
-        if recalled is not None:
-            known[fold, k], (measured[fold, k], converged[fold, k]) = True, recalled
-            tell(fold, k, " (known)")
+        if recalled is None:
+            return False
+        measured[fold, k], converged[fold, k] = recalled
+        tell(fold, k, " (known)")
+        return True
 
     def run_one(fold: int, k: int) -> None:
         model = _silent(_with(base, {name: values[k]}), stop)
@@ -291,18 +292,29 @@ def _search(
         learner._validate_params()
         weight = rows.weights(fold)[0]
         data = validate_training(learner, X_train, y_train, weight, add_intercept=learner._appends_constant())
-        order = sorted(np.flatnonzero(~known[fold]), key=values.__getitem__, reverse=not learner._path_ascends)
+        order = sorted(range(len(values)), key=values.__getitem__, reverse=not learner._path_ascends)
+        cells, in_order = [Cell(name, fold, k) for k in order], [values[k] for k in order]
         seen = (whole, X_test) if criterion.sees_all else (learner, X_learner)
-        with memory.path(name, fold, learner) as start:
-            for k, result in zip(order, fit_path(learner, data, [values[k] for k in order], start), strict=True):
+        with memory.path(cells, in_order, learner, data.Y.shape) as path:
+            done = path.n_done
+            for k in order[:done]:
+                recall(fold, k)
+            for cell, result in zip(cells[done:], fit_path(learner, data, in_order[done:], path.start), strict=True):
                 if stop.is_set():
                     return
-                note(fold, int(k), *seen, y_test, result.status not in UNCONVERGED)
+                note(fold, cell.position, *seen, y_test, result.status not in UNCONVERGED)
+                path.solved(cell, result.dual_coef)
 
+    every = range(len(values))
     if _has_path(base, name, values, rows.weight):
-        tasks = [partial(run_path, fold) for fold in range(n_folds) if not known[fold].all()]
+        # A fold that was not finished begins again where its last solution is kept, not after its last measure.
+        unfinished = [f for f in range(n_folds) if any(memory.recall(Cell(name, f, k)) is None for k in every)]
+        for fold in set(range(n_folds)).difference(unfinished):
+            for k in every:
+                recall(fold, k)
+        tasks = [partial(run_path, fold) for fold in unfinished]
     else:
-        tasks = [partial(run_one, fold, k) for k in range(len(values)) for fold in range(n_folds) if not known[fold, k]]
+        tasks = [partial(run_one, fold, k) for k in every for fold in range(n_folds) if not recall(fold, k)]
     run_all(tasks, n_threads, stop)
     sign = 1.0 if criterion.greater_is_better else -1.0
     best, mean = best_of(sign * measured, f"criterion {criterion.name!r} of {name}")

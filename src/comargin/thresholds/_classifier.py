@@ -196,19 +196,19 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return first, fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
 
     def _learn_rule(
-        self, X: Any, y: Any, scores_of_fold: Callable[[int, Callable[..., tuple[Any, NDArray[np.float64]]]], Any]
+        self, X: Any, y: Any, scores_of_fold: Callable[[int, int, Callable[..., tuple[Any, NDArray[np.float64]]]], Any]
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
         """The rule alone, fitted, with the scores it learned from and their rows.
 
         For who fits the estimator on all rows by other means, and calls `_adopt`. ``scores_of_fold`` is given the
-        number of a fold and a function that fits and scores it, and returns the scores of the rows left out.
+        number of a fold, that of the rows left out and a function that fits and scores them, and returns the scores.
         """
         self._check_parameters()
         rule = _make_rule(self.rule)
         Y, y, _ = _read_target(y)
         splits = self._splits(X, y, None)
         parts = [
-            scores_of_fold(fold, partial(fit_and_score, self.estimator, X, y, Y, train, test, {}))
+            scores_of_fold(fold, len(test), partial(fit_and_score, self.estimator, X, y, Y, train, test, {}))
             for fold, (train, test) in enumerate(splits)
         ]
         scores, rows = fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])

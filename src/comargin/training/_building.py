@@ -96,7 +96,7 @@ def search(
     n_jobs: int | None = None,
     verbose: int = 0,
     known: dict[str, Any] | None = None,
-    found: Callable[[str, Any], None] | None = None,
+    found: Callable[[str, int], None] | None = None,
     memory: SearchMemory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Search the learner's parameters one after the other.
@@ -122,9 +122,9 @@ def search(
     verbose : int
         1 shows progress.
     known : dict or None
-        Parameters that were searched before, with their best values; they are not searched again.
+        Parameters that were searched before, with the places of their best values; they are not searched again.
     found : callable or None
-        Told every parameter and its best value as soon as it is known.
+        Told every parameter and the place of its best value as soon as it is known.
     memory : SearchMemory or None
         Knows what the search under way has measured before; parameters in it have the names of ``set_params``.
 
@@ -145,15 +145,17 @@ def search(
         coarse[f"{prefix}tol"] = _COARSER * learner.tol
     best: dict[str, Any] = {}
     for name, values in grid:
+        tried = list(values.of(features) if hasattr(values, "of") else values)
         if known is not None and name in known:
-            best[name] = known[name]
+            place = known[name]
+            if not isinstance(place, int) or not 0 <= place < len(tried):
+                raise ValueError(f"the checkpoint has value {place!r} of {name}, of {len(tried)}; delete its folder")
         else:
-            tried = [(prefix + name, values.of(features) if hasattr(values, "of") else values)]
             result = tune_with_memory(
                 clone(estimator).set_params(**coarse),
                 X,
                 Y,
-                tried,
+                [(prefix + name, tried)],
                 criterion=criterion,
                 cv=folds,
                 sample_weight=None,
@@ -163,8 +165,9 @@ def search(
                 refit=False,
                 memory=memory or SearchMemory(),
             )
-            best[name] = result.best_params[prefix + name]
+            place = result.steps[0].best_index
             if found is not None:
-                found(name, best[name])
+                found(name, place)
+        best[name] = tried[place]
         estimator = clone(estimator).set_params(**{prefix + name: best[name]})
     return estimator, best

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,11 @@ import numpy as np
 from ..data._source import AtomicFiles
 from ..estimators._search_memory import Cell
 from ..persistence import load, save
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 _FORMAT = 2
 _FACTS, _RULE, _LEARNER = "checkpoint.json", "rule.cmg", "learner.cmg"
@@ -46,8 +53,19 @@ class KeptFit:
     def learner(self, learner: Any) -> None:
         if learner is None:
             self.path.unlink(missing_ok=True)
-        else:
+            return
+        with _writing(self.path):
             save(learner, self.path)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say which file it was, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"{path} cannot be written: {reason}; make room and run the same training again") from error
 
 
 class CheckpointFolder:
@@ -99,14 +117,34 @@ class CheckpointFolder:
                     Cell(str(name), int(fold), int(position)): (float(value), bool(converged))
                     for name, fold, position, value, converged in known["measured"]
                 }
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, OSError) as error:
             raise ValueError(f"{facts} is no checkpoint of a training; name another folder") from error
         if not same:
             raise ValueError(
-                f"{self.path} is of another training run (other data or settings); name another folder or delete it"
+                f"{self.path} is of another training run (other data, settings or version); name another folder or "
+                "delete it"
             )
-        for part in _parts(self.path):
-            part.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep other trainings out of the folder, until the block or the process ends.
+
+        Windows has no such locks: there nobody is kept out.
+        """
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"{self.path} is in use by another training; wait for it, or name another") from None
+            for part in _parts(self.path):
+                part.unlink(missing_ok=True)
+            yield
+        finally:
+            os.close(handle)
 
     @property
     def found(self) -> dict[str, Any]:
@@ -206,13 +244,15 @@ class CheckpointFolder:
         """
         return KeptFit(self.path / f"cuts-{fold}.cmg")
 
-    def scores(self, fold: int) -> np.ndarray | None:
+    def scores(self, fold: int, shape: tuple[int, int]) -> np.ndarray | None:
         """Scores of the rows left out that were kept.
 
         Parameters
         ----------
         fold : int
             Of these rows.
+        shape : (int, int)
+            Their number, and that of the labels.
 
         Returns
         -------
@@ -223,10 +263,15 @@ class CheckpointFolder:
         if not path.exists():
             return None
         try:
-            scores: np.ndarray = np.load(path, allow_pickle=False)
+            kept = np.load(path, mmap_mode="r", allow_pickle=False)  # nothing is read before its size is known
+            fits = isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape
         except (ValueError, OSError, EOFError) as error:
             raise ValueError(f"{path} does not hold scores; delete the folder") from error
-        return scores
+        if not fits:
+            raise ValueError(
+                f"{path} does not hold the scores of {shape[0]} rows and {shape[1]} labels; delete the folder"
+            )
+        return np.array(kept)
 
     def keep_scores(self, fold: int, scores: np.ndarray) -> None:
         """Keep scores of rows left out; the fit they come from is no longer needed, and removed.
@@ -238,8 +283,9 @@ class CheckpointFolder:
         scores : ndarray of shape (n_rows, n_labels)
             What to keep.
         """
-        with AtomicFiles() as files, files.reserve(self.path / f"cuts-{fold}.npy").open("wb") as stream:
-            np.save(stream, scores, allow_pickle=False)
+        path = self.path / f"cuts-{fold}.npy"
+        with _writing(path), AtomicFiles() as files, files.reserve(path).open("wb") as stream:
+            np.save(stream, np.ascontiguousarray(scores, dtype=np.float64), allow_pickle=False)
             stream.flush()
             os.fsync(stream.fileno())
         self.fit_of_cuts(fold).learner = None
@@ -251,7 +297,7 @@ class CheckpointFolder:
             "found": {name: _plain(value, name) for name, value in found.items()},
             "measured": [[*cell, *kept] for cell, kept in measured.items()],
         }
-        with AtomicFiles() as files:
+        with _writing(self.path / _FACTS), AtomicFiles() as files:
             stream = files.open(self.path / _FACTS)
             json.dump(facts, stream)
             stream.flush()

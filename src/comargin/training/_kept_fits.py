@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ def fit_with_checkpoints(
     every: float = 60.0,
     should_stop: Callable[[], bool] | None = None,
     keep_end: bool = True,
+    has_ended: bool = False,
 ) -> Any:
     """Fit a learner, and keep its state in a file every so many seconds; go on from the state that is there.
 
@@ -59,6 +59,8 @@ def fit_with_checkpoints(
         Asked at every certificate; a true answer ends the fit with what is there.
     keep_end : bool, default=True
         Whether the fitted learner is kept too.
+    has_ended : bool, default=False
+        Whether the fit that is kept has come to its end: nothing is left to do then.
 
     Returns
     -------
@@ -82,10 +84,14 @@ def fit_with_checkpoints(
     if not isinstance(learner, MultilabelClassifier) or "warm_start" not in learner.get_params(deep=False):
         return learner.fit(X, Y)
     own = {name: getattr(learner, name) for name in ("callback", "warm_start", "max_iter")}
-    saved = _state_for(learner, kept)
+    saved = state_for(learner, kept, np.shape(Y) if not hasattr(Y, "shape") else Y.shape)
     if saved is not None:
         parameters = learner.get_params(deep=False)
         learner.__dict__.update({name: value for name, value in vars(saved).items() if name not in parameters})
+        if has_ended:
+            if not learner.warm_start:
+                del learner._dual_start
+            return learner
     try:
         if learner._shows_states:
             told = _fit_and_keep(learner, X, Y, kept, every, should_stop, own, keep_end=keep_end)
@@ -102,55 +108,79 @@ def fit_with_checkpoints(
     return learner
 
 
-@contextlib.contextmanager
-def kept_path(learner: Any, kept: KeptFit, every: float) -> Iterator[Any]:
-    """Around fits of a learner along a parameter, which keep their states.
+def state_for(learner: Any, kept: KeptFit, shape: tuple[int, ...]) -> Any:
+    """The learner that is kept, if there is one, and checked to be of the same fit.
 
     Parameters
     ----------
     learner : MultilabelClassifier
-        One that shows its states.
+        What is to be fitted.
     kept : KeptFit
-        Where these are kept.
-    every : float
-        Seconds between two states.
+        The file.
+    shape : (int, int)
+        Rows and labels it is fitted on.
 
-    Yields
-    ------
-    object or None
-        The state that is there, which the first fit starts from.
+    Returns
+    -------
+    MultilabelClassifier or None
+        With the state that the fit goes on from.
     """
-    saved = _state_for(learner, kept)
-    learner._keep = _Keeper(learner, kept, every)
-    try:
-        yield None if saved is None else saved._dual_start
-    finally:
-        del learner._keep
-
-
-def _state_for(learner: Any, kept: KeptFit) -> Any:
     saved = kept.learner
-    if saved is not None and type(saved) is not type(learner):
-        raise ValueError(f"{kept.path} holds the state of a {type(saved).__name__}, not {type(learner).__name__}")
+    if saved is None:
+        return None
+    start = getattr(saved, "_dual_start", None)
+    if type(saved) is not type(learner) or start is None or tuple(start.shape) != tuple(shape):
+        raise ValueError(f"{kept.path} holds no state of this fit; delete the folder, or name another one")
     return saved
 
 
-class _Keeper:
-    """Saves states that a running fit shows, as seldom as asked for, and seldom enough to be worth it."""
+class Keeper:
+    """Saves states that a running fit shows, as seldom as asked for, and seldom enough to be worth it.
 
-    def __init__(self, learner: Any, kept: KeptFit, every: float) -> None:
+    Parameters
+    ----------
+    learner : MultilabelClassifier
+        What is fitted.
+    kept : callable
+        Returns the KeptFit that a state goes to, as ``Keeper`` is called.
+    every : float
+        Seconds between two states.
+    """
+
+    def __init__(self, learner: Any, kept: Callable[[], KeptFit], every: float) -> None:
         self.learner, self.kept, self.every = learner, kept, every
         self.saved_at, self.cost = time.perf_counter(), 0.0
 
-    def __call__(self, state: Callable[[], Any]) -> None:
+    def is_due(self) -> bool:
+        """Whether it is time to save.
+
+        Returns
+        -------
+        bool
+            True when the last save was long ago.
+        """
+        return time.perf_counter() - self.saved_at >= max(self.every, _WORTHWHILE * self.cost)
+
+    def save(self, kept: KeptFit, state: Any) -> None:
+        """Save a state of the learner with the parameters it has now.
+
+        Parameters
+        ----------
+        kept : KeptFit
+            Where to.
+        state : object
+            What a warm start goes on from.
+        """
         began = time.perf_counter()
-        if began - self.saved_at < max(self.every, _WORTHWHILE * self.cost):
-            return
         unfitted = clone(self.learner).set_params(callback=None)
-        unfitted._dual_start = state()
-        self.kept.learner = unfitted
+        unfitted._dual_start = state
+        kept.learner = unfitted
         self.saved_at = time.perf_counter()
         self.cost = self.saved_at - began
+
+    def __call__(self, state: Callable[[], Any]) -> None:
+        if self.is_due():
+            self.save(self.kept(), state())
 
 
 def _fit_and_listen(learner: Any, X: Any, Y: Any) -> list[Warning]:
@@ -181,7 +211,7 @@ def _fit_and_keep(
         stopped = own["callback"] is not None and bool(own["callback"](point))
         return stopped or (should_stop is not None and should_stop())
 
-    learner._keep = _Keeper(learner, kept, every)
+    learner._keep = Keeper(learner, lambda: kept, every)
     learner.set_params(callback=callback, warm_start=True)
     told = _fit_and_listen(learner, X, Y)
     del learner._keep

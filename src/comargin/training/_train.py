@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from ..data import Dataset, fingerprint
 from ..estimators import MultilabelClassifier
 from ..estimators._path import Progress
 from ..metrics import evaluate
-from ..thresholds import ThresholdClassifierCV
+from ..thresholds import ThresholdClassifierCV, ThresholdRule
 from ..thresholds._classifier import RULES
 from ._building import build, learner_of, search
 from ._checkpoint import CheckpointFolder
@@ -30,7 +31,8 @@ from ._tagger import Tagger
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_RULE = "per-label"
-_MEASURES = "measures on held-out folds"
+# What a checkpoint folder has found beside parameters.
+_MEASURES, _ENDED = "measures on held-out folds", "the last fit has ended"
 
 
 def train(
@@ -134,35 +136,27 @@ def train(
         searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
         settings = [__version__, criterion, int(folds), rule_name, int(random_state), searches]
         folder = CheckpointFolder(checkpoint, identity_of(estimator, print_of_data, settings))
-    estimator, best = search(
-        estimator,
-        to_search,
-        X,
-        Y,
-        criterion=criterion,
-        folds=int(folds),
-        seed=int(random_state),
-        n_jobs=n_jobs,
-        verbose=verbose,
-        known=None if folder is None else folder.found,
-        found=None if folder is None else folder.add_found,
-        memory=None if folder is None else FolderMemory(folder),
-    )
-    tuned_seconds = time.perf_counter() - began
-    classifier = rule = measures = None
-    if rule_name is not None:
-        classifier = ThresholdClassifierCV(estimator, rule=rule_name, cv=int(folds), random_state=int(random_state))
-        rule, measures = (None, None) if folder is None else (folder.rule, folder.found.get(_MEASURES))
-        if rule is None or measures is None:
-            threaded = clone(classifier).set_params(estimator=_with_threads(estimator, n_jobs, verbose))
-            rule, scores, rows = threaded._learn_rule(X, Y, _FoldScores(folder, Progress(verbose, int(folds), "cuts")))
-            measures = {name: float(value) for name, value in evaluate(Y[rows], scores, rule.predict(scores)).items()}
-            if folder is not None:
-                folder.add_found(_MEASURES, measures)
-                folder.rule = rule
-    if should_stop is not None and isinstance(learner_of(estimator), MultilabelClassifier):
-        should_stop()  # from here on it is asked, and a fit stops at its first certificate at the earliest
-    last = _fit_last(estimator, X, Y, n_jobs, verbose, folder, should_stop)
+    with contextlib.nullcontext() if folder is None else folder.in_use():
+        estimator, best = search(
+            estimator,
+            to_search,
+            X,
+            Y,
+            criterion=criterion,
+            folds=int(folds),
+            seed=int(random_state),
+            n_jobs=n_jobs,
+            verbose=verbose,
+            known=None if folder is None else folder.found,
+            found=None if folder is None else folder.add_found,
+            memory=None if folder is None else FolderMemory(folder),
+        )
+        tuned_seconds = time.perf_counter() - began
+        classifier = rule = measures = None
+        if rule_name is not None:
+            classifier = ThresholdClassifierCV(estimator, rule=rule_name, cv=int(folds), random_state=int(random_state))
+            rule, measures = _learned_cuts(classifier, X, Y, n_jobs, verbose, folder)
+        last = _fit_last(estimator, X, Y, n_jobs, verbose, folder, should_stop)
     fitted = last if classifier is None else classifier._adopt(last, rule, np.arange(Y.shape[1]), Y)
     learner = learner_of(last)
     n_features = None if isinstance(X, list) else X.shape[1]
@@ -200,25 +194,41 @@ def _checked_rows(dataset: Any) -> tuple[Any, Any]:
     return dataset.X, Y if sp.issparse(dataset.Y) else Y.toarray()
 
 
-class _FoldScores:
-    """Scores of the rows left out: those that are kept, else of a fit, which are kept then."""
+def _learned_cuts(
+    classifier: ThresholdClassifierCV, X: Any, Y: Any, n_jobs: int | None, verbose: int, folder: CheckpointFolder | None
+) -> tuple[Any, dict[str, float]]:
+    """The rule, and the measures of the rows it was learned on when they were left out; what is kept is not learned."""
+    if folder is not None:
+        rule, measures = folder.rule, folder.found.get(_MEASURES)
+        if rule is not None and measures is not None:
+            is_rule = isinstance(rule, ThresholdRule) and getattr(rule, "n_labels_", 0) == Y.shape[1]
+            if not (is_rule and isinstance(measures, dict)):
+                raise ValueError(f"{folder.path} has cuts that are none of this training; delete the folder")
+            return rule, measures
+    threaded = clone(classifier).set_params(estimator=_with_threads(classifier.estimator, n_jobs, verbose))
+    show = Progress(verbose, int(classifier.cv), "cuts")
 
-    def __init__(self, folder: CheckpointFolder | None, show: Progress) -> None:
-        self.folder, self.show = folder, show
-
-    def __call__(self, fold: int, fit_and_score: Callable[..., tuple[Any, np.ndarray]]) -> np.ndarray:
-        scores = None if self.folder is None else self.folder.scores(fold)
-        if scores is not None:
-            self.show("fold scored before")
-            return scores
-        if self.folder is None:
+    def scores_of_fold(fold: int, n_rows: int, fit_and_score: Callable[..., tuple[Any, np.ndarray]]) -> np.ndarray:
+        if folder is None:
             _, scores = fit_and_score()
-        else:
-            kept = self.folder.fit_of_cuts(fold)
-            _, scores = fit_and_score(fit=lambda model, X, y, _: fit_kept(clone(model), X, y, kept, keep_end=False))
-            self.folder.keep_scores(fold, scores)
-        self.show("fold scored")
+            show("fold scored")
+            return scores
+        kept = folder.scores(fold, (n_rows, Y.shape[1]))
+        if kept is not None:
+            show("fold scored before")
+            return kept
+        under_way = folder.fit_of_cuts(fold)
+        _, scores = fit_and_score(fit=lambda model, X, y, _: fit_kept(clone(model), X, y, under_way))
+        folder.keep_scores(fold, scores)
+        show("fold scored")
         return scores
+
+    rule, scores, rows = threaded._learn_rule(X, Y, scores_of_fold)
+    measures = {name: float(value) for name, value in evaluate(Y[rows], scores, rule.predict(scores)).items()}
+    if folder is not None:
+        folder.add_found(_MEASURES, measures)
+        folder.rule = rule
+    return rule, measures
 
 
 def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
@@ -243,15 +253,26 @@ def _fit_last(
     own = learner_of(estimator).get_params(deep=False)
     estimator = _with_threads(estimator, n_jobs, verbose)
     learner = learner_of(estimator)
-    is_ours = isinstance(learner, MultilabelClassifier)
-    if is_ours and folder is not None:
-        fitted = fit_kept(estimator, X, Y, folder.last_fit, should_stop=should_stop, keep_end=True)
-    else:
-        if is_ours and should_stop is not None:
-            learner.set_params(callback=lambda point: should_stop())
+    if not isinstance(learner, MultilabelClassifier):
+        return estimator.fit(X, Y)
+    was_stopped = False
+
+    def asked() -> bool:
+        nonlocal was_stopped
+        was_stopped = was_stopped or (should_stop is not None and bool(should_stop()))
+        return was_stopped
+
+    if should_stop is not None:
+        should_stop()  # from here on it is asked, and a fit stops at its first certificate at the earliest
+    if folder is None:
+        learner.set_params(callback=lambda point: asked())
         fitted = estimator.fit(X, Y)
-    if is_ours:
-        learner_of(fitted).set_params(**{name: own[name] for name in ("verbose", "callback", "n_jobs")})
+    else:
+        has_ended = bool(folder.found.get(_ENDED, False))
+        fitted = fit_kept(estimator, X, Y, folder.last_fit, should_stop=asked, keep_end=True, has_ended=has_ended)
+        if not was_stopped and not has_ended:
+            folder.add_found(_ENDED, True)
+    learner_of(fitted).set_params(**{name: own[name] for name in ("verbose", "callback", "n_jobs")})
     return fitted
 
 
