@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comargin.data import DataFormatError, Dataset, convert, detect_format, read, stream, write
+from comargin.data import DataFormatError, Dataset, convert, detect_format, load, read, stream, write
 from comargin.data import _source as source_module
 
 
@@ -228,3 +228,10 @@ def test_a_one_named_sequence_of_labels_streams_too(tmp_path):
     assert chunk.tags == [["wine", "red"], [], ["red"]]
     with pytest.raises(ValueError, match="it must name the one column of label lists"):
         list(stream(tmp_path / "a.jsonl", text="body", labels=["tags", "n"]))
+
+
+def test_a_set_of_the_data_folder(tmp_path):
+    (tmp_path / "posts").mkdir()
+    make(tmp_path / "posts", [{"text": "a", "labels": ["x"]}], "posts.jsonl.gz")
+    data = load("posts", data_home=tmp_path)
+    assert (data.X, data.label_names) == (["a"], ("x",))
