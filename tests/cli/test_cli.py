@@ -114,7 +114,7 @@ def test_broken_file_names_file_and_line(tmp_path):
 
 
 def test_convert_and_back(small, tmp_path):
-    for target in ("s.csv", "s.svm", "s.txt", "s.parquet"):
+    for target in ("s.csv", "s.svm", "s.txt", "s.jsonl.gz", "s.parquet"):
         code, out, err = run("data", "convert", small, tmp_path / target)
         assert code == 0, err
         assert "2 rows, 3 features, 2 labels" in out
@@ -199,6 +199,9 @@ def test_a_set_of_the_data_folder_whose_name_has_a_dot(tmp_path, small):
         ("@relation 'r: -C 1'\n@attribute l {0,1}\n@attribute v {1,2,3}\n@data\n0,1\n", "a.arff", "--nominal onehot",
          "1 row, 3 features, 1 label"),
         ("body,tags\nhello,a|b\n", "a.csv", "--text body --labels tags --sep |", "1 row, texts, 2 labels"),
+        ('{"body": "hi", "tags": "a|b"}\n', "a.jsonl", "--text body --labels tags --sep |", "1 row, texts, 2 labels"),
+        ('{"body": "hi", "tags": ["a|b"]}\n', "a", "--format jsonl --text body --labels tags", "1 row, texts, 1 label"),
+        ('{"id": "i", "x": 1, "is": ["a"]}\n', "a.ndjson", "--labels is --drop id", "1 row, 1 feature, 1 label"),
     ],
 )  # fmt: skip
 def test_both_commands_take_the_options_of_read(tmp_path, monkeypatch, command, content, name, options, expected):
@@ -234,7 +237,16 @@ def test_convert_can_write_other_separators(tmp_path):
         ("x,label:a\n1,0\n", "--index-base 0", "--index-base means nothing to format 'csv'"),
         (",label:a\n1,0\n", "", "or leave it out with --drop ''"),
         ("x,label:a\n1,0\n", "--format excel", "--format 'excel' is unknown"),
-        ("x,label:a\n1,0\n", "--to excel", "--to 'excel' is unknown"),
+        (
+            "x,label:a\n1,0\n",
+            "--to excel",
+            "--to 'excel' is unknown, allowed are mulan, meka, libsvm, xmc, csv, text-csv, jsonl, ",
+        ),
+        (
+            "body,tags\nred wine,a\n",
+            "--labels tags",
+            "(is it a text? --text 'body' reads it as one; --drop leaves it out)",
+        ),
         ("x,label:a\n1,0\n", "--to text-csv", "--to 'text-csv': 'text-csv' takes texts"),
         ("text,labels\nhello,a;b\n", "--sep | --to-sep ;", "Choose another --to-sep or --to"),
         ("x,label:a\n1,0\n", "--to-delimiter 12", "--to-delimiter '12' must be one ASCII character"),

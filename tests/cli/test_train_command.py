@@ -210,6 +210,34 @@ def interrupted_training(arguments, tmp_path, word):
     return process.returncode, out, said + rest
 
 
+@pytest.mark.parametrize("field", ["body", "text"])
+def test_json_lines(posts, tmp_path, field):
+    with open(posts, newline="", encoding="utf-8") as file:
+        rows = [{field: row["body"], "tags": row["tags"].split("|")} for row in csv.DictReader(file)]
+    rows[0]["tags"] = "|".join(rows[0]["tags"])
+    source = tmp_path / "posts.jsonl"
+    source.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    # A field called text need not be named.
+    options = ["--text", field] if field == "body" else []
+    train(source, *options, "--labels", "tags", "--sep", "|", "--no-tune", "-o", tmp_path / "t.cmg")
+    tagger = Tagger.load(tmp_path / "t.cmg")
+    assert sorted(tagger.label_names) == sorted(TAGS)
+    assert tagger.reading["labels"] == "tags"
+    code, out, err = run("evaluate", tmp_path / "t.cmg", source)
+    assert code == 0, err
+    assert "80 rows, 3 labels" in out
+    code, out, err = run("train", source, *options, "--labels", "tag", "-o", tmp_path / "u.cmg")
+    assert (code, out) == (1, "")
+    assert f"posts.jsonl:1: has no field 'tag'; the nearest is 'tags'; it has {field}, tags; --labels says" in err
+
+
+def test_json_lines_of_numbers(table, tmp_path):
+    source = write(read(table), tmp_path / "table.jsonl")[0]
+    outs = [train(path, "--no-tune", "-o", tmp_path / "t.cmg", "--json")[0] for path in (table, source)]
+    measures = [json.loads(out)["fold_measures"] for out in outs]
+    assert measures[0] == measures[1]
+
+
 def test_ctrl_c_in_the_last_fit_keeps_what_is_there(tmp_path):
     write(make_correlated(3000, n_features=60, n_labels=30, seed=0), tmp_path / "large.csv")
     slow = ("-p", "C=1000", "-p", "tol=1e-12", "-p", "max_iter=100000000", "-p", "solver=dcd", "--no-tune")

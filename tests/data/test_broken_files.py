@@ -131,7 +131,7 @@ def test_huge_xml_is_not_read(tmp_path):
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize("name", ["a.arff", "a.csv", "a.svm", "a.txt", "a.parquet", "a.arff.gz", "a"])
+@pytest.mark.parametrize("name", ["a.arff", "a.csv", "a.svm", "a.txt", "a.jsonl", "a.parquet", "a.arff.gz", "a"])
 def test_no_file_a_folder_an_empty_file_and_garbage(tmp_path, name):
     path = tmp_path / name
     with pytest.raises(FileNotFoundError):
@@ -181,7 +181,7 @@ def test_gzip_bomb_and_broken_gzip(tmp_path, monkeypatch):
 
 def test_endless_line(tmp_path, monkeypatch):
     monkeypatch.setattr(source_module, "MAX_LINE_BYTES", 1 << 20)
-    for name, start in (("a.arff", HEADER), ("a.svm", ""), ("a.csv", "x,label:a\n")):
+    for name, start in (("a.arff", HEADER), ("a.svm", ""), ("a.csv", "x,label:a\n"), ("a.jsonl", '{"x": ')):
         path = make(tmp_path, start + "1" * (3 << 20), name=name)
         with pytest.raises(DataFormatError, match="longer than"):
             read(path)
@@ -250,6 +250,9 @@ MALFORMED = {  # a search that goes back over its input would not end in days
     "blanks": "1" + " " * 2_000_000 + "x\n",
     "counts.txt": "1 1" + " " * 2_000_000 + "x\n",
     "dashes.arff": "@relation '" + "-C " * 700_000 + "\n",
+    "open.jsonl": "[" * 2_000_000 + "\n",
+    "number.jsonl": '{"x": ' + "1" * 2_000_000 + ', "labels": ["a"]}\n',
+    "blanks.jsonl": '{"x": 1' + " " * 2_000_000 + "\n",
 }
 
 
@@ -361,6 +364,7 @@ def valid_files(tmp_path_factory):
         (numbers, "dense.arff", "mulan"), (sparse, "sparse.arff", "mulan"), (numbers, "m.arff", "meka"),
         (numbers, "c.csv", "csv"), (sparse, "s.svm", "libsvm"), (sparse, "x.txt", "xmc"), (texts, "t.csv", "text-csv"),
         (numbers, "p.parquet", "parquet"), (texts, "tp.parquet", "parquet"), (numbers, "z.csv.gz", "csv"),
+        (numbers, "j.jsonl", "jsonl"), (texts, "tj.jsonl", "jsonl"),
     ]  # fmt: skip
     files = [write(data, folder / name, format=format) for data, name, format in jobs]
     found = [

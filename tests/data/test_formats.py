@@ -22,12 +22,14 @@ FILES = [
     ("a.arff", "meka"),
     ("a.csv", "csv"),
     ("a.tsv", "csv"),
+    ("a.jsonl", "jsonl"),
     ("a.parquet", "parquet"),
     ("a.svm", "libsvm"),
     ("a.txt", "xmc"),
     ("a.arff.gz", "mulan"),
     ("a.csv.gz", "csv"),
     ("a.svm.gz", "libsvm"),
+    ("a.ndjson.gz", "jsonl"),
 ]
 NAMELESS = ("libsvm", "xmc")
 
@@ -92,7 +94,9 @@ def test_what_is_written_comes_back(tmp_path_factory, data, file, sparse):
 
 @settings(max_examples=80, deadline=None)
 @given(
-    st.lists(st.text(LETTERS), min_size=1, max_size=4), st.data(), st.sampled_from(["t.csv", "t.csv.gz", "t.parquet"])
+    st.lists(st.text(LETTERS), min_size=1, max_size=4),
+    st.data(),
+    st.sampled_from(["t.csv", "t.csv.gz", "t.parquet", "t.jsonl", "t.jsonl.gz"]),
 )
 def test_texts_come_back(tmp_path_factory, texts, draw, name):
     labels = draw.draw(
@@ -100,14 +104,14 @@ def test_texts_come_back(tmp_path_factory, texts, draw, name):
     )
     Y = draw.draw(arrays(np.int8, (len(texts), len(labels)), elements=st.integers(0, 1)))
     path = write(Dataset(texts, Y, (), tuple(labels), "t"), tmp_path_factory.mktemp("text") / name)[0]
-    assert detect_format(path) == ("parquet" if name.endswith("parquet") else "text-csv")
+    assert detect_format(path) == {"parquet": "parquet", "jsonl": "jsonl"}.get(name.split(".")[1], "text-csv")
     again = read(path)
     assert again.X == texts
     assert again.label_names == tuple(labels)
     assert again.Y.toarray().tolist() == Y.tolist()
 
 
-@pytest.mark.parametrize(("name", "format"), FILES[:5])
+@pytest.mark.parametrize(("name", "format"), FILES[:6])
 def test_nan_comes_back_where_it_can(tmp_path, name, format):
     data = Dataset(np.array([[np.nan, 1], [0, np.nan]]), np.array([[1], [0]]), ("a", "b"), ("c",), "n")
     path = write(data, tmp_path / name, format=format)[0]
@@ -360,6 +364,8 @@ def test_detect_looks_into_files_without_a_known_suffix(tmp_path):
         " 3:4\n": "libsvm",
         "3:4 5:1e-5\n": "libsvm",
         "# note\n1\n": "libsvm",
+        '\n {"text": "a", "labels": []}\n': "jsonl",
+        "[1, 2]\n": "jsonl",
     }
     for text, format in contents.items():
         path = tmp_path / "data"

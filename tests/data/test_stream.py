@@ -26,7 +26,19 @@ from comargin.data._chunks import tags_of
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
-FILES = ["a.arff", "meka.arff", "a.csv", "a.tsv", "a.parquet", "a.svm", "a.txt", "a.arff.gz", "a.csv.gz", "a.svm.gz"]
+FILES = [
+    "a.arff",
+    "meka.arff",
+    "a.csv",
+    "a.tsv",
+    "a.jsonl",
+    "a.parquet",
+    "a.svm",
+    "a.txt",
+    "a.arff.gz",
+    "a.csv.gz",
+    "a.svm.gz",
+]
 
 
 def stacked(parts):
@@ -93,7 +105,7 @@ def test_chunks_are_what_read_gives(tmp_path, monkeypatch, name, sparse, chunk_r
         assert_streams_as_read(path, chunk_rows)
 
 
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv.gz", "a.jsonl", "a.ndjson.gz", "a.parquet"])
 @pytest.mark.parametrize("chunk_rows", [1, 3, 100])
 def test_texts_are_what_read_gives(tmp_path, monkeypatch, name, chunk_rows):
     monkeypatch.setattr(source_module, "BLOCK_BYTES", 16)
@@ -625,7 +637,7 @@ def mutated(data, rng):
     return bytes(data) or b"x"
 
 
-@pytest.mark.parametrize("name", ["a.csv", "t.csv", "a.arff", "s.arff", "a.svm", "a.txt", "t.parquet"])
+@pytest.mark.parametrize("name", ["a.csv", "t.csv", "a.arff", "s.arff", "a.svm", "a.txt", "t.jsonl", "t.parquet"])
 def test_mutated_files_are_what_read_gives_or_one_error(tmp_path, monkeypatch, rng, name):
     monkeypatch.setattr(source_module, "BLOCK_BYTES", 97)
     data = some_data(sparse=name[0] == "s")

@@ -224,6 +224,35 @@ def test_parquet_of_others(tmp_path):
         read(path, labels=["x"], drop=["t"], missing="zero")
 
 
+def test_a_column_of_texts_may_be_meant_as_one(tmp_path):
+    text = r"\(is it a text\? text='body' reads it as one; drop= leaves it out\)$"
+    posts = "n,body,tags\n1,red wine,a;b\n2,tea,\n"
+    with pytest.raises(DataFormatError, match=rf"a.csv:2: 'red wine' in column 'body' is not a finite number {text}"):
+        read(make(tmp_path, posts), labels=["tags"])
+    assert read(make(tmp_path, posts), labels="tags", text="body").X == ["red wine", "tea"]
+    # A code or a word is no text, and neither columns of 0 and 1 nor several columns are lists of labels.
+    for content, labels in (
+        (posts.replace("red wine", "wine"), ["tags"]),
+        (posts.replace("red wine", "12 34"), ["tags"]),
+        (posts.replace("a;b", "1"), ["tags"]),
+        ("body,b,c\nred wine,a,d\n", ["b", "c"]),
+        ("body,label:c\nred wine,a\n", None),
+        ("body,c\nred wine,a\n", -1),
+    ):
+        with pytest.raises(DataFormatError, match=r"is not a finite number \(drop= leaves it out\)$"):
+            read(make(tmp_path, content), labels=labels)
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"n": [1], "body": ["red wine"], "tags": pa.array([["a", "b"]])}), path)
+    with pytest.raises(DataFormatError, match=rf"column 'body' is of type string, not a number {text}"):
+        read(path, labels=["tags"])
+    pq.write_table(pa.table({"body": ["red wine"], "tags": [1]}), path)
+    with pytest.raises(DataFormatError, match=r"column 'body' is of type string, not a number \(drop= leaves"):
+        read(path, labels=["tags"])
+    pq.write_table(pa.table({"n": [1], "tags": pa.array([["a", "b"]])}), path)
+    with pytest.raises(DataFormatError, match=r"column 'tags' is of type list.*not a number \(drop= leaves"):
+        read(path, labels=["tags"])
+
+
 def test_parquet_refuses_what_float64_cannot_hold(tmp_path):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"x": pa.array([2**60 + 1]), "label:a": pa.array([1])}), path)

@@ -58,6 +58,7 @@ def info(source: Source, *, split: Split = "all", data_home: DataHome = None, re
     \b
     comargin data info yeast
     comargin data info posts.csv --text body --labels tags --sep ";"
+    comargin data info posts.jsonl --text body --labels tags
     comargin data info genes.csv --labels -14      # the last 14 columns
     """
     dataset = obtain(source, split, data_home, reading)

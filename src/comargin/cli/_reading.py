@@ -14,17 +14,17 @@ import typer
 _OPTIONS: dict[str, tuple[Any, str]] = {
     "format": (
         str,
-        "Format of the file: mulan, meka, libsvm, xmc, csv, text-csv or parquet; found by itself if not given.",
+        "Format of the file: mulan, meka, libsvm, xmc, csv, text-csv, jsonl or parquet; found by itself if not given.",
     ),
     "labels": (
         str,
         "Which columns are labels: names separated by commas, a number of leading (> 0) or trailing (< 0) "
-        "columns, an XML list, or the column of label lists with --text.",
+        "columns, an XML list, or the column of label lists with --text and in JSON Lines.",
     ),
-    "drop": (str, "Columns to leave out: names separated by commas."),
+    "drop": (str, "Columns or fields to leave out: names separated by commas."),
     "missing": (str, "Missing values: error, nan, zero or mean (default: error)."),
     "nominal": (str, "Nominal ARFF attributes: auto or onehot (default: auto)."),
-    "text": (str, "Text column of a table with a column of label lists (default: text)."),
+    "text": (str, "Text column of a table with a column of label lists, or field of JSON Lines (default: text)."),
     "sep": (str, "Separator inside a label list (default: ;)."),
     "delimiter": (str, "Between the cells of a CSV file; \\t is a tab (default: a comma, a tab for .tsv)."),
     "encoding": (str, "Encoding of text formats (default: utf-8)."),
@@ -35,7 +35,7 @@ _OPTIONS: dict[str, tuple[Any, str]] = {
 }
 # Argument of `comargin.data.stream`, where the tagger says the rest: (type, help).
 _OF_NEW_ROWS: dict[str, tuple[Any, str]] = {
-    "format": (str, "Format of the file: as in comargin data info, or jsonl; found by itself if not given."),
+    "format": (str, "Format of the file: as in comargin data info; found by itself if not given."),
     "id": (str, "Column that names the rows (tables and JSON Lines); it is passed through."),
     "missing": (str, "Missing values: error or zero (default: error)."),
     "text": (str, "Text column (default: as in training)."),

@@ -322,7 +322,10 @@ def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
     """What new files with texts should be read by."""
     if not isinstance(dataset.X, list):
         return {}
-    return {name: reading[name] for name in ("text", "labels", "sep") if isinstance(reading.get(name), str)}
+    given = {name: reading.get(name) for name in ("text", "labels", "sep")}
+    if isinstance(given["labels"], list) and len(given["labels"]) == 1:  # without --text, names are a list
+        given["labels"] = given["labels"][0]
+    return {name: value for name, value in given.items() if isinstance(value, str)}
 
 
 def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float | None]:

@@ -40,6 +40,18 @@ def nearest(name: str, names: Iterable[str]) -> str:
     return f"; the nearest is {known[near[0]]!r}" if near else ""
 
 
+def looks_like_text(value: str) -> bool:
+    """Tell whether a value is words rather than a number or a code: it has letters and a blank."""
+    return any(map(str.isalpha, value)) and any(map(str.isspace, value))
+
+
+def not_a_number_advice(name: str, may_be_text: bool) -> str:
+    """What to add to a message about a column to learn from that holds no numbers."""
+    if may_be_text:
+        return f" (is it a text? text={name!r} reads it as one; drop= leaves it out)"
+    return " (drop= leaves it out)"
+
+
 @dataclass(frozen=True, repr=False)
 class Dataset:
     """A multi-label data set.

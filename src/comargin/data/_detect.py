@@ -13,7 +13,8 @@ from ._sparse_text import is_xmc_header
 from ._table import csv_records
 from ._text_table import is_text_header
 
-FORMATS = ("mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "parquet")
+FORMATS = ("mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "jsonl", "parquet")
+JSON_SUFFIXES = (".jsonl", ".ndjson")
 _LABELS = re.compile(r"[0-9]++(?:,[0-9]++)*+")
 _ARFF = re.compile(r"\s*@(?:relation|attribute|data)\b", re.IGNORECASE)
 _ENTRY = re.compile(r"[0-9]++:.++")
@@ -30,14 +31,14 @@ def detect_format(path: str | Path) -> str:
     Returns
     -------
     str
-        "mulan", "meka", "libsvm", "xmc", "csv", "text-csv" or "parquet".
+        "mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "jsonl" or "parquet".
 
     Notes
     -----
     ``.arff`` is "meka" when the relation name has ``-C n``, else "mulan". ``.csv`` and ``.tsv`` are
-    "text-csv" when the header has the columns ``text`` and ``labels``, else "csv". Other names are looked
-    into: ``n d L`` in the first line is "xmc", lines of ``labels index:value`` without such a header are
-    "libsvm".
+    "text-csv" when the header has the columns ``text`` and ``labels``, else "csv". ``.jsonl`` and ``.ndjson`` are
+    "jsonl". Other names are looked into: ``n d L`` in the first line is "xmc", lines of ``labels index:value``
+    without such a header are "libsvm", a first line that opens an object or a list of JSON is "jsonl".
 
     Examples
     --------
@@ -59,6 +60,8 @@ def detect(path: Path, delimiter: str | None) -> str:
     with path.open("rb") as file:
         if suffix in (".parquet", ".pq") or file.read(4) == MAGIC:
             return "parquet"
+    if suffix in JSON_SUFFIXES:
+        return "jsonl"
     if suffix in (".csv", ".tsv"):
         with TextSource(path, "latin-1") as source:
             header = next(csv_records(source, source.lines(), 1, delimiter_of(path, delimiter)), (1, []))[1]
@@ -74,11 +77,13 @@ def detect(path: Path, delimiter: str | None) -> str:
         return "xmc"
     if suffix in (".svm", ".libsvm") or (line is not None and _is_libsvm_line(line)):
         return "libsvm"
+    if line is not None and _is_json_line(line):
+        return "jsonl"
     raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
 
 
 def detect_by_line(line: bytes) -> str:
-    """Format of what starts with this line (after blank lines and comments): "jsonl", or as `detect_format` says.
+    """Format of what starts with this line (after blank lines and comments), as `detect_format` says it.
 
     Whatever is nothing else is taken for the header of a CSV file; one format stands for both kinds of ARFF
     files, and for both kinds of tables.
@@ -86,13 +91,17 @@ def detect_by_line(line: bytes) -> str:
     text = line.decode("latin-1")
     if text.startswith(MAGIC.decode()):
         return "parquet"
-    if text.lstrip().startswith(("{", "[")):
+    if _is_json_line(text):
         return "jsonl"
     if _ARFF.match(text):
         return "mulan"
     if is_xmc_header(text):
         return "xmc"
     return "libsvm" if _is_libsvm_line(text) else "csv"
+
+
+def _is_json_line(line: str) -> bool:
+    return line.lstrip().startswith(("{", "["))
 
 
 def _is_libsvm_line(line: str) -> bool:

@@ -13,7 +13,8 @@ from ._arff import labels_xml_beside, read_arff, write_arff
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
 from ._dataset import DataFormatError, Dataset
-from ._detect import FORMATS, delimiter_of, detect, detect_format
+from ._detect import FORMATS, JSON_SUFFIXES, delimiter_of, detect, detect_format
+from ._json_lines import read_json_lines, write_json_lines
 from ._parquet import read_parquet, write_parquet
 from ._source import AtomicFiles, plain_stem, plain_suffix
 from ._sparse_text import read_sparse_text, write_sparse_text
@@ -31,6 +32,7 @@ _SUFFIXES = {
     ".svm": "libsvm",
     ".libsvm": "libsvm",
     ".txt": "xmc",
+    **dict.fromkeys(JSON_SUFFIXES, "jsonl"),
 }
 # Arguments of `read` that mean something to a format, beside path, format and name.
 _OPTIONS = {
@@ -40,6 +42,7 @@ _OPTIONS = {
     "xmc": {"encoding"},
     "csv": {"labels", "missing", "drop", "delimiter", "encoding"},
     "text-csv": {"labels", "text", "sep", "delimiter", "encoding"},
+    "jsonl": {"labels", "missing", "drop", "text", "sep", "encoding"},
     "parquet": {"labels", "missing", "drop", "text"},
 }
 _DEFAULTS: dict[str, Any] = {
@@ -85,13 +88,14 @@ def read(
     path : str or Path
         The file; text formats may be gzipped (``.gz``).
     format : str or None
-        "mulan" (ARFF and XML), "meka" (ARFF with ``-C n``), "libsvm", "xmc", "csv", "text-csv" or
+        "mulan" (ARFF and XML), "meka" (ARFF with ``-C n``), "libsvm", "xmc", "csv", "text-csv", "jsonl" or
         "parquet"; None: found out by `detect_format`.
     labels : str, Path, int, sequence of str or None
         Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing
         (< 0) columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file
         (same stem, else without ``-train`` or ``-test``, else the only one of the folder), for "meka" the
-        relation name, for tables the prefix ``label:``. For texts the name of the column of label lists.
+        relation name, for tables the prefix ``label:``. For texts and "jsonl" the name of the column of label
+        lists; None: ``labels``.
     nominal : {"auto", "onehot"}
         Nominal ARFF attributes. "auto": values that are all numbers stay numbers; two values become 0/1, by
         meaning (no/yes, false/true, off/on, ...) or else the second declared one is 1; more become columns
@@ -102,15 +106,15 @@ def read(
     name : str or None
         Name of the data set; None: the stem of the file.
     drop : sequence of str
-        Attributes or columns to leave out.
+        Attributes, columns or fields to leave out.
     n_features, n_labels : int or None
         Shape of a "libsvm" file; None: as its indices say.
     index_base, label_base : {0, 1}
         What features and labels of a "libsvm" file count from.
     text : str or None
-        Text column of texts with tags ("text-csv", "parquet"); None: ``text``.
+        Text column of texts with tags ("text-csv", "jsonl", "parquet"); None: ``text``.
     sep : str
-        Between the labels of a "text-csv" cell.
+        Between the labels of a "text-csv" cell, or of a string of labels in "jsonl".
     delimiter : str or None
         Between the cells of a CSV file; None: a comma, a tab for ``.tsv``.
     encoding : str
@@ -120,7 +124,7 @@ def read(
     -------
     Dataset
         X is float64: dense as the file is dense, CSR as it is sparse (or a list of texts); Y is int32, dense
-        or CSR like X (CSR for texts).
+        or CSR like X (CSR for label lists).
 
     Raises
     ------
@@ -132,6 +136,10 @@ def read(
     In a sparse ARFF row an attribute left out has the value 0, which for a nominal one is, as in Weka, the
     FIRST declared value: in a sparse file ``{1,2}`` left out is 1, and ``{YES,NO}`` is YES. String and date
     attributes are errors unless dropped. Entries of a sparse row may come in any order, but not twice.
+
+    Features of "jsonl" are all fields but that of the labels, in the order of the first row. Later rows have the
+    same ones: what they lack is missing, and others are errors unless dropped. A field ``features`` that holds a
+    list or an object has all features of the row in it, and fields beside it do not count.
 
     Examples
     --------
@@ -161,8 +169,11 @@ def read(
             raise ValueError(
                 f"{key}= means nothing to format {format!r}; it takes {', '.join(sorted(_OPTIONS[format]))}"
             )
-    if (format == "text-csv" or text is not None) and not isinstance(labels, (str, type(None))):
-        raise ValueError(f"labels={labels!r}: for texts it must name the one column of label lists")
+    if format == "jsonl" and isinstance(labels, tuple) and len(labels) == 1:
+        options["labels"] = labels = labels[0]
+    if (format in ("text-csv", "jsonl") or text is not None) and not isinstance(labels, (str, type(None))):
+        of = "JSON Lines it must name the one field" if format == "jsonl" else "texts it must name the one column"
+        raise ValueError(f"labels={labels!r}: for {of} of label lists")
     chosen: dict[str, Any] = {key: options[key] for key in _OPTIONS[format]}
     if "delimiter" in chosen:
         chosen["delimiter"] = delimiter_of(path, delimiter)
@@ -175,6 +186,8 @@ def read(
             dataset = read_csv(path, **chosen)
         elif format == "text-csv":
             dataset = read_text_csv(path, **chosen)
+        elif format == "jsonl":
+            dataset = read_json_lines(path, **chosen)
         else:
             dataset = read_parquet(path, **chosen)
     except MemoryError as error:
@@ -254,7 +267,7 @@ def write(
         Where; text formats are gzipped when it ends in ``.gz``.
     format : str or None
         As in `read`; None: by the suffix (``.arff`` mulan, ``.csv`` and ``.tsv`` tables, ``.parquet``,
-        ``.svm`` and ``.libsvm``, ``.txt`` xmc).
+        ``.jsonl`` and ``.ndjson``, ``.svm`` and ``.libsvm``, ``.txt`` xmc).
     sep : str
         Between the labels of a "text-csv" cell.
     delimiter : str or None
@@ -269,7 +282,7 @@ def write(
     Notes
     -----
     "libsvm" and "xmc" hold no names, and no NaN; ARFF holds NaN as ``?`` and tables as empty cells or
-    nulls, which need ``missing="nan"`` in `read`. Tables and sparse formats do not keep whether X was
+    nulls, which need ``missing="nan"`` in `read`. Tables, "jsonl" and sparse formats do not keep whether X was
     sparse. What a format cannot hold without loss (infinite values, a label with the separator in its name,
     a feature and a label of one name in ARFF, ...) is a ValueError.
 
@@ -295,8 +308,9 @@ def write(
     format = _target_format(path, format)
     if by_suffix and format == "csv" and is_text:
         format = "text-csv"
-    if is_text != (format == "text-csv") and format != "parquet":
-        what = "texts go into 'text-csv' or 'parquet'" if is_text else "'text-csv' takes texts, X holds numbers"
+    if is_text != (format == "text-csv") and format not in ("jsonl", "parquet"):
+        into = "texts go into 'text-csv', 'jsonl' or 'parquet'"
+        what = into if is_text else "'text-csv' takes texts, X holds numbers"
         raise ValueError(f"format={format!r}: {what}")
     with AtomicFiles() as files:
         if format in ("mulan", "meka"):
@@ -307,6 +321,8 @@ def write(
             write_csv(dataset, files.open(path), delimiter_of(path, delimiter))
         elif format == "text-csv":
             write_text_csv(dataset, files.open(path), sep=sep, delimiter=delimiter_of(path, delimiter))
+        elif format == "jsonl":
+            write_json_lines(dataset, files.open(path))
         else:
             write_parquet(dataset, files.reserve(path))
     return files.paths

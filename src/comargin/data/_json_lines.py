@@ -2,6 +2,10 @@
 
 A row of texts is an object with a text field, or a bare string. A row of features is a list of numbers, an object
 with a number for every name, or an object whose field ``features`` holds either of them. Blank lines do not count.
+Labels are a list of strings in a field of the object, or one string of them.
+
+The labels of a file are those that occur, sorted, unless the first row has a field ``all_labels``: our writer puts
+all names there, in order, when they could not be told from the rows.
 """
 
 from __future__ import annotations
@@ -9,18 +13,80 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterator
-from typing import Any, NoReturn
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn
 
 import numpy as np
 
-from ._chunks import Chunk, Wanted
-from ._dataset import nearest
+from ._chunks import Chunk, Wanted, regroup, tags_of
+from ._dataset import Dataset, looks_like_text, nearest, not_a_number_advice
 from ._missing import fill_missing
 from ._source import TextSource
-from ._text_table import LABELS_COLUMN, TEXT_COLUMN, split_tags
+from ._sparse_text import generated_names
+from ._table import as_dense
+from ._text_table import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tagged_dataset
 
 FEATURES_FIELD = "features"
+ALL_LABELS_FIELD = "all_labels"
+_RESERVED = frozenset({TEXT_COLUMN, LABELS_COLUMN, FEATURES_FIELD, ALL_LABELS_FIELD})
+_ROWS_AT_ONCE = 4096  # joined into one array
+
+
+def read_json_lines(
+    path: Path, *, text: str | None, labels: str | None, sep: str, missing: str, drop: Sequence[str], encoding: str
+) -> Dataset:
+    """Read a JSON Lines file with labels.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    text : str or None
+        Text field; None: ``text`` if the first row has it and nothing is to be left out, else numbers are read.
+    labels : str or None
+        Field of the label lists; None: ``labels``.
+    sep : str
+        Between labels that are written as one string.
+    missing : str
+        What to do with nulls and with features that a row lacks.
+    drop : sequence of str
+        Fields that are no features.
+    encoding : str
+        Text encoding.
+
+    Returns
+    -------
+    Dataset
+        X is the list of texts or a dense array, Y a CSR indicator.
+    """
+    if text is not None and drop:
+        raise ValueError("drop= means nothing to texts: only the two fields are read")
+    if (labels or LABELS_COLUMN) in drop:
+        raise ValueError(f"drop= leaves no label of {path}")
+    is_text = True if text is not None else False if drop else None
+    # The mean of a column is known at the end.
+    wanted = Wanted(labels=True if labels is None else labels, missing="nan" if missing == "mean" else missing)
+    with TextSource(path, encoding) as source:
+        rows = _JsonRows(source, wanted, sep, drop)
+        parts: list[Any] = []
+        tags: list[list[str]] = []
+        for chunk in regroup(rows.chunks(text, is_text), _ROWS_AT_ONCE):
+            parts.append(chunk.X)
+            tags += chunk.tags or []
+            # A row need not name what it lacks.
+            what = f"{len(tags)} rows of {rows.n_features} features"
+            source.check_array_size(8 * len(tags) * (rows.n_features or 0), what)
+        if not parts:
+            raise source.fail("has no rows")
+    if rows.unseen:
+        raise ValueError(f"drop= names {sorted(rows.unseen)}, not fields of {path}")
+    all_labels = None if rows.all_labels is None else list(rows.all_labels)
+    if isinstance(parts[0], list):
+        return tagged_dataset(path, [text for part in parts for text in part], tags, all_labels)
+    X = fill_missing(np.concatenate(parts), missing)
+    feature_names = generated_names("x", X.shape[1]) if rows.names is None else rows.names
+    return tagged_dataset(path, X, tags, all_labels, feature_names)
 
 
 def stream_json_lines(
@@ -46,23 +112,40 @@ def stream_json_lines(
     Chunk
         One text, or one dense row.
     """
-    rows = _JsonRows(source, wanted, sep)
-    for content in source.lines():
-        if content.isspace():
-            continue
-        value = rows.parse(content)
-        if is_text is None:
-            is_text = isinstance(value, str) or (isinstance(value, dict) and TEXT_COLUMN in value)
-        X = [rows.text(value, text or TEXT_COLUMN)] if is_text else rows.features(value)
-        yield Chunk(X, 0, rows.ids(value), rows.tags(value))
+    yield from _JsonRows(source, wanted, sep).chunks(text, is_text)
 
 
 class _JsonRows:
-    """Takes the values of the lines of one file apart; faults name the line."""
+    """Takes the values of the lines of one file apart; faults name the line.
 
-    def __init__(self, source: TextSource, wanted: Wanted, sep: str) -> None:
+    With ``drop`` rows are to be learned from: all fields but labels and these are features, the first row says which
+    there are (``names``; None where they have none) and may list the labels (``all_labels``). Without, features are
+    those wanted.
+    """
+
+    def __init__(self, source: TextSource, wanted: Wanted, sep: str, drop: Sequence[str] | None = None) -> None:
         self.source, self.wanted, self.sep = source, wanted, sep
         self.n_features = len(wanted.feature_names) or wanted.n_features
+        self.names: tuple[str, ...] | None = wanted.feature_names or None
+        self.labels = LABELS_COLUMN if wanted.labels is True else wanted.labels
+        self.to_learn, self.drop, self.unseen = drop is not None, frozenset(drop or ()), set(drop or ())
+        self.all_labels: dict[str, None] | None = None  # in order, and quick to look into
+
+    def chunks(self, text: str | None, is_text: bool | None) -> Iterator[Chunk]:
+        """Yield the rows one by one; arguments as in `stream_json_lines`."""
+        is_first = True
+        for content in self.source.lines():
+            if content.isspace():
+                continue
+            value = self.parse(content)
+            if is_text is None:
+                is_text = isinstance(value, str) or (isinstance(value, dict) and TEXT_COLUMN in value)
+            if is_first and self.to_learn:
+                self.all_labels = self._listed(value)
+            is_first = False
+            tags = self.tags(value)  # first: without its labels all fields of a row look like features
+            X = [self.text(value, text or TEXT_COLUMN)] if is_text else self.features(value)
+            yield Chunk(X, 0, self.ids(value), tags)
 
     def _fail(self, reason: str) -> NoReturn:
         raise self.source.fail(reason, self.source.line)
@@ -72,15 +155,18 @@ class _JsonRows:
         try:
             return json.loads(content, object_pairs_hook=_object, parse_constant=_refuse)
         except json.JSONDecodeError as error:
-            self._fail(f"is not JSON ({error.msg}, character {error.pos + 1})")
+            self._fail(f"is not JSON ({error.msg}, character {error.pos + 1}): a line must hold one whole value")
         except (ValueError, RecursionError) as error:
             self._fail(f"is not JSON that can be read ({error})")
 
-    def _field(self, value: Any, name: str) -> Any:
+    def _field(self, value: Any, name: str, cure: str) -> Any:
         if not isinstance(value, dict):
-            self._fail(f"is not an object with the field {name!r}")
+            is_document = isinstance(value, list) and any(isinstance(item, dict) for item in value)
+            hint = "; it is a list of objects, which must stand on a line each" if is_document else ""
+            self._fail(f"is not an object with the field {name!r}{hint}")
         if name not in value:
-            self._fail(f"has no field {name!r}{nearest(name, value)}")
+            there = f"; it has {', '.join(value)[:200]}" if value else ""
+            self._fail(f"has no field {name!r}{nearest(name, value)}{there}; {cure}")
         return value[name]
 
     def _string(self, value: Any, what: str) -> str:
@@ -94,48 +180,98 @@ class _JsonRows:
         """Text of a row."""
         if isinstance(value, str):
             return self._string(value, "the text")
-        return self._string(self._field(value, name), f"field {name!r}")
+        return self._string(self._field(value, name, "text= says which is the text"), f"field {name!r}")
 
     def ids(self, value: Any) -> list[str] | None:
         """What the row is called, if that is asked for."""
         name = self.wanted.id
         if name is None:
             return None
-        found = self._field(value, name)
+        found = self._field(value, name, "id= says which names the rows")
         if isinstance(found, int) and not isinstance(found, bool):
             return [str(found)]
         return ["" if found is None else self._string(found, f"field {name!r}")]
 
     def tags(self, value: Any) -> list[list[str]] | None:
         """Labels of the row, if they are asked for: a list, or a string that is taken apart."""
-        if self.wanted.labels is None:
+        name = self.labels
+        if name is None:
             return None
-        name = LABELS_COLUMN if self.wanted.labels is True else self.wanted.labels
-        found = self._field(value, name)
+        found = self._field(value, name, "labels= says which holds the labels (a row without any has [])")
+        if found is None and self.wanted.missing == "zero":
+            return [[]]
         if isinstance(found, str):
-            return [list(dict.fromkeys(split_tags(self._string(found, f"field {name!r}"), self.sep)))]
-        if not isinstance(found, list):
-            self._fail(f"field {name!r} is {_kind(found)}, not a list of labels")
-        return [list(dict.fromkeys(self._string(tag, f"a label in {name!r}") for tag in found))]
+            tags = split_tags(self._string(found, f"field {name!r}"), self.sep)
+        elif isinstance(found, list):
+            tags = [self._string(tag, f"a label in {name!r}") for tag in found]
+        else:
+            self._fail(f"field {name!r} is {_kind(found)}, not a list of labels ([] if there are none)")
+        if "" in tags:
+            self._fail(f"a label in {name!r} is empty ([] if there are none)")
+        stray = [] if self.all_labels is None else [tag for tag in tags if tag not in self.all_labels]
+        if stray:
+            self._fail(f"label {stray[0]!r} is not one of those that {ALL_LABELS_FIELD!r} of the first row lists")
+        return [list(dict.fromkeys(tags))]
+
+    def _listed(self, value: Any) -> dict[str, None] | None:
+        """Label names that the first row lists, where our writer would."""
+        listed = value.get(ALL_LABELS_FIELD) if isinstance(value, dict) and self.labels == LABELS_COLUMN else None
+        if not isinstance(listed, list):
+            return None  # a feature of that name
+        names = dict.fromkeys(self._string(name, f"a label in {ALL_LABELS_FIELD!r}") for name in listed)
+        if not names or "" in names or len(names) < len(listed):
+            self._fail(f"{ALL_LABELS_FIELD!r} must list distinct names, none of them empty")
+        return names
 
     def features(self, value: Any) -> np.ndarray:
         """Features of a row, an array of shape (1, n_features)."""
-        names = self.wanted.feature_names
-        if isinstance(value, dict) and FEATURES_FIELD in value and FEATURES_FIELD not in names:
-            value = value[FEATURES_FIELD]
-        if isinstance(value, dict):
-            if not names:
+        fields = self._feature_fields(value)
+        if isinstance(fields, dict):
+            if self.unseen:
+                self.unseen.difference_update(fields, value)
+            if self.to_learn:
+                self._check_fields(fields, is_row=fields is value)
+            if self.names is None:
                 self._fail("has named features, and feature_names= does not say which are wanted")
-            row = [self._number(value[name], name) if name in value else self._absent(name, value) for name in names]
-        elif isinstance(value, list):
+            row = [self._number(fields[n], n) if n in fields else self._absent(n, fields) for n in self.names]
+        elif isinstance(fields, list):
             if self.n_features is None:
-                self.n_features = len(value)
-            if len(value) != self.n_features:
-                self._fail(f"has {len(value)} features, expected {self.n_features}")
-            row = [self._number(number, f"number {j}") for j, number in enumerate(value, 1)]
+                self.n_features = len(fields)
+            if len(fields) != self.n_features:
+                self._fail(f"has {len(fields)} features, expected {self.n_features}")
+            row = [self._number(number, f"number {j}") for j, number in enumerate(fields, 1)]
         else:
-            self._fail(f"is {_kind(value)}, neither a list nor an object of features")
+            self._fail(f"is {_kind(fields)}, neither a list nor an object of features")
         return np.asarray(fill_missing(np.array([row], dtype=np.float64).reshape(1, -1), self.wanted.missing))
+
+    def _feature_fields(self, value: Any) -> Any:
+        """Where the features of a row stand: in its field ``features``, or in the row itself."""
+        if not isinstance(value, dict) or FEATURES_FIELD not in value:
+            return value
+        held = value[FEATURES_FIELD]
+        # What is neither a list nor an object is a feature of that name, if there may be one.
+        is_feature = self.to_learn or FEATURES_FIELD in self.wanted.feature_names
+        return value if is_feature and not isinstance(held, (list, dict)) else held
+
+    def _check_fields(self, fields: dict[str, Any], is_row: bool) -> None:
+        """The first row says what the features are; others may lack some, and have no others."""
+        left_out = set(self.drop)
+        if is_row:
+            left_out |= {self.labels, ALL_LABELS_FIELD} if self.all_labels is not None else {self.labels}
+        found = [name for name in fields if name not in left_out]
+        if self.n_features is None:
+            if "" in found:
+                self._fail("has a field without a name; drop=[''] leaves it out")
+            self.names = tuple(self._string(name, "the name of a field") for name in found)
+            self.n_features = len(found)
+        if self.names is None:
+            self._fail("has named features, and the first row a list")
+        if len(found) > len(self.names) or not set(found) <= set(self.names):
+            stray = next(name for name in found if name not in self.names)
+            self._fail(
+                f"has a field {stray!r}, and the first row, which says what the features are, has none"
+                f"{nearest(stray, self.names)}; drop= leaves it out"
+            )
 
     def _absent(self, name: str, value: dict[str, Any]) -> float:
         if self.wanted.missing == "error":
@@ -148,7 +284,10 @@ class _JsonRows:
                 self._fail(f"the value of {name!r} is missing; missing= says what to do")
             return math.nan
         if not isinstance(value, (int, float)):
-            self._fail(f"the value of {name!r} is {_kind(value)}, not a number")
+            advice = ""
+            if self.to_learn and self.names is not None:
+                advice = not_a_number_advice(name, isinstance(value, str) and looks_like_text(value))
+            self._fail(f"the value of {name!r} is {_kind(value)}, not a number{advice}")
         try:
             number = float(value)
         except OverflowError:
@@ -174,3 +313,33 @@ def _kind(value: Any) -> str:
     return {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}.get(
         type(value), "a number"
     )
+
+
+def write_json_lines(dataset: Dataset, file: IO[str]) -> None:
+    """Write one object for every row; missing values (NaN) become nulls.
+
+    Parameters
+    ----------
+    dataset : Dataset
+        What to write, checked.
+    file : text file
+        Where to write.
+    """
+    tags = tags_of(dataset.Y, dataset.label_names)
+    listed = {} if names_follow_from(tags, dataset.label_names) else {ALL_LABELS_FIELD: dataset.label_names}
+    for row, labels in zip(_feature_objects(dataset), tags, strict=True):
+        value = {**row, LABELS_COLUMN: labels, **listed}
+        file.write(json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n")
+        listed = {}  # in the first row only
+
+
+def _feature_objects(dataset: Dataset) -> Iterator[dict[str, Any]]:
+    """Yield what every row has beside its labels."""
+    if isinstance(dataset.X, list):
+        yield from ({TEXT_COLUMN: text} for text in dataset.X)
+        return
+    is_apart = not _RESERVED.isdisjoint(dataset.feature_names)
+    for x in as_dense(dataset)[0]:
+        numbers = (None if number != number else number for number in x.tolist())
+        row = dict(zip(dataset.feature_names, numbers, strict=True))
+        yield {FEATURES_FIELD: row} if is_apart else row

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from ._chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest, not_a_number_advice
 from ._missing import fill_missing
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
 from ._table import Columns, as_dense, check_table_names, columns_to_learn, columns_to_predict, table_chunk
-from ._text_table import LABELS_COLUMN, TEXT_COLUMN, text_dataset
+from ._text_table import LABELS_COLUMN, TEXT_COLUMN, tagged_dataset
 
 _METADATA = b"comargin"
 MAGIC = b"PAR1"
@@ -145,8 +145,14 @@ def _ids(table: Any, wanted: Wanted) -> list[str] | None:
 def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[int]:
     """Columns of features and labels, looked at."""
     used = columns.features + columns.labels
+    # A column of numbers is no list of labels: then a text is one column too many.
+    with_tags = columns.tags is not None and not _is_number(schema.field(columns.tags).type)
     for j in used:
-        _check_is_number(path, schema.field(j), columns.advice)
+        field = schema.field(j)
+        if not _is_number(field.type):
+            may_be_text = with_tags and j != columns.tags and _is_text(field.type)
+            advice = not_a_number_advice(field.name, may_be_text) if columns.to_learn else ""
+            raise DataFormatError(path, f"column {field.name!r} is of type {field.type}, not a number{advice}")
     return used
 
 
@@ -187,11 +193,9 @@ def _check_size(path: Path, needed: int, what: str) -> None:
         raise DataFormatError(path, reason)
 
 
-def _check_is_number(path: Path, field: Any, advice: str) -> None:
+def _is_number(kind: Any) -> bool:
     pa, _ = pyarrow_modules()
-    kind = field.type
-    if not (pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        raise DataFormatError(path, f"column {field.name!r} is of type {kind}, not a number{advice}")
+    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np.ndarray:
@@ -225,7 +229,7 @@ def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Data
     names = _label_names(path, schema.metadata or {})
     if names is not None and not {tag for row in tags for tag in row} <= set(names):
         names = None  # edited after we wrote it: the rows are right
-    return text_dataset(path, rows, tags, names)
+    return tagged_dataset(path, rows, tags, names)
 
 
 def _stream_texts(path: Path, schema: Any, footer: Any, text: str, wanted: Wanted) -> Iterator[Chunk]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,14 +18,12 @@ from ._detect import FORMATS, delimiter_of, detect, detect_by_line
 from ._formats import check_options, checked_names
 from ._json_lines import stream_json_lines
 from ._parquet import stream_parquet
-from ._source import TextSource, check_is_file, plain_suffix
+from ._source import TextSource, check_is_file
 from ._sparse_text import stream_sparse_text
 from ._table import csv_header, stream_csv
 from ._text_table import TEXT_COLUMN, stream_text_csv
 
-STREAM_FORMATS = (*FORMATS, "jsonl")
 STANDARD = "-"
-_JSON_SUFFIXES = (".jsonl", ".ndjson")
 _TABLES = ("csv", "text-csv")
 _NAMELESS = ("libsvm", "xmc")
 # Arguments that mean something to some formats only, and their defaults.
@@ -76,8 +75,8 @@ def stream(
     chunk_rows : int
         Rows of a chunk; the last one has fewer, and so have chunks that would take more than about 64 MiB.
     format : str or None
-        As in `read`, or "jsonl"; None: by the name of the file as `detect_format`, ``.jsonl`` and ``.ndjson``
-        are "jsonl". A stream without a name is looked at: JSON Lines, ARFF, "xmc", "libsvm", or else CSV.
+        As in `read`; None: as `detect_format` finds it. A stream without a name is looked at: JSON Lines, ARFF,
+        "xmc", "libsvm", or else CSV.
     text : str or None
         Text column, when texts are wanted. None: ``text``, if there is such a column and neither
         ``feature_names`` nor ``n_features`` asks for numbers.
@@ -135,8 +134,8 @@ def stream(
     """
     if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, (int, np.integer)) or chunk_rows < 1:
         raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer >= 1")
-    if format is not None and format not in STREAM_FORMATS:
-        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(STREAM_FORMATS)}")
+    if format is not None and format not in FORMATS:
+        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
     feature_names = checked_names("feature_names", feature_names)
     labels = _checked_labels(labels)
     options = {key: value for key, value in locals().items() if key in _DEFAULTS}
@@ -175,7 +174,7 @@ def _chunks(
     with ExitStack() as stack:
         path, file = _opened(source, stack)
         if file is None and format is None:
-            format = _format_of(path, options["delimiter"])
+            format = detect(path, options["delimiter"])
         if file is None and format == "parquet":
             parts = _parquet_parts(path, wanted, options)
         else:
@@ -210,16 +209,6 @@ def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[
         raise ValueError(f"source={source!r} must be a path, '-' or a binary stream")
     name = getattr(source, "name", None)
     return Path(name if isinstance(name, str) and name else "<stream>"), source
-
-
-def _format_of(path: Path, delimiter: str | None) -> str:
-    if plain_suffix(path) in _JSON_SUFFIXES:
-        return "jsonl"
-    if plain_suffix(path) in ("", ".json", ".txt"):
-        with TextSource(path, "latin-1", whole=False) as lines:
-            if detect_by_line(lines.first_line()) == "jsonl":
-                return "jsonl"
-    return detect(path, delimiter)
 
 
 def _check_meaning(format: str, wanted: Wanted, options: dict[str, Any], is_text: bool | None) -> None:
@@ -261,6 +250,8 @@ def _text_parts(lines: TextSource, format: str, wanted: Wanted, options: dict[st
         if is_text:
             return stream_text_csv(lines, header, wanted, text=text, sep=sep, delimiter=delimiter)
         return stream_csv(lines, header, wanted, delimiter)
+    if format == "jsonl" and isinstance(wanted.labels, tuple) and len(wanted.labels) == 1:
+        wanted = replace(wanted, labels=wanted.labels[0])  # one field, as `read` takes it
     _check_meaning(format, wanted, options, is_text)
     if format == "jsonl":
         return stream_json_lines(lines, wanted, text=text, is_text=is_text, sep=sep)

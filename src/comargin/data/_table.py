@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS
 from ._chunks import CELLS_AT_ONCE, Chunk, Wanted, match_names, tags_of
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, looks_like_text, nearest, not_a_number_advice
 from ._missing import fill_missing
 from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
@@ -32,14 +32,16 @@ _MAX_CELL = 1 << 27
 class Columns:
     """Which columns of a table are features and labels, each in the order wanted, and which name the rows.
 
-    ``advice`` is added to messages about a column that holds no numbers.
+    ``to_learn`` says that other columns can be left out, or be a text if ``tags`` is the one column of labels that
+    was asked for.
     """
 
     def __init__(self, path: Path, names: Sequence[str], features: list[int], labels: list[int]) -> None:
         self.names, self.features, self.labels = list(names), features, labels
         self.label_names = tuple(names[j] for j in labels)
         self.id: int | None = None
-        self.advice = ""
+        self.to_learn = False
+        self.tags: int | None = None
         for j in self.features + self.labels:
             name = self.names[j]
             if _is_index(name):
@@ -78,7 +80,9 @@ def columns_to_learn(
     used = dropped.union(chosen)
     features = [j for j in range(len(names)) if j not in used]
     columns = Columns(path, names, features, chosen)
-    columns.advice = " (drop= leaves it out)"
+    columns.to_learn = True
+    if len(chosen) == 1 and isinstance(labels, (str, list, tuple)):
+        columns.tags = chosen[0]
     if labels is None:
         if LABEL_PREFIX in columns.label_names:
             j = where[LABEL_PREFIX]
@@ -207,21 +211,29 @@ class _CellReader:
         columns = self.columns
         if len(cells) != len(columns.names):
             raise self.source.fail(f"has {len(cells)} cells, the header {len(columns.names)}", line)
-        numbers = [self._feature(cells[j].strip(), j, line) for j in columns.features]
+        numbers = [self._feature(cells, j, line) for j in columns.features]
         return numbers + [self._label(cells[j].strip(), j, line) for j in columns.labels]
 
-    def _feature(self, cell: str, j: int, line: int) -> float:
+    def _feature(self, cells: list[str], j: int, line: int) -> float:
+        cell = cells[j].strip()
         value = parse_number(cell)
         if value is not None:
             return value
         name = self.columns.names[j]
         if cell.lower() not in _MISSING_WORDS:
-            raise self.source.fail(
-                f"{cell[:40]!r} in column {name!r} is not a finite number{self.columns.advice}", line
-            )
+            reason = f"{cell[:40]!r} in column {name!r} is not a finite number"
+            raise self.source.fail(reason + self._advice(cells, j), line)
         if self.missing == "error":
             raise self.source.fail(f"the value in column {name!r} is missing; missing= says what to do", line)
         return float("nan")
+
+    def _advice(self, cells: list[str], j: int) -> str:
+        if not self.columns.to_learn:
+            return ""
+        tags = self.columns.tags
+        # A cell of 0 or 1 is no list of labels: then the text is one column too many.
+        with_tags = tags is not None and parse_number(cells[tags].strip()) not in (0.0, 1.0)
+        return not_a_number_advice(self.columns.names[j], with_tags and looks_like_text(cells[j]))
 
     def _label(self, cell: str, j: int, line: int) -> float:
         word = cell.lower()

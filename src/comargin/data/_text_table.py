@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -88,7 +88,7 @@ def read_text_csv(
             tags.append(row.tags)
         if not texts:
             raise source.fail("has no rows")
-    return text_dataset(path, texts, tags, columns.listed)
+    return tagged_dataset(path, texts, tags, columns.listed)
 
 
 def stream_text_csv(
@@ -168,14 +168,16 @@ def _rows(
         yield _TextRow(cells, cells[columns.text], tags)
 
 
-def text_dataset(path: Path, texts: list[str], tags: list[list[str]], names: Sequence[str] | None) -> Dataset:
-    """Texts and tag lists as a data set; DataFormatError when there is no label at all."""
+def tagged_dataset(
+    path: Path, X: Any, tags: list[list[str]], names: Sequence[str] | None, feature_names: tuple[str, ...] = ()
+) -> Dataset:
+    """Texts (or features) and tag lists as a data set; DataFormatError when there is no label at all."""
     Y, order = indicator(tags, names)
     if not order:
         raise DataFormatError(path, "no row has a label")
     if len(set(order)) < len(order):
         raise DataFormatError(path, "the header lists a label twice", 1)
-    return Dataset(texts, Y, (), order, "")
+    return Dataset(X, Y, feature_names, order, "")
 
 
 def split_tags(cell: str, sep: str) -> list[str]:

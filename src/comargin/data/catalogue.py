@@ -14,6 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._detect import JSON_SUFFIXES
 from ._formats import read
 from ._openml import DatasetUnavailableError, fetch
 from ._source import plain_stem, plain_suffix
@@ -39,6 +40,7 @@ _SUFFIXES = (
     ".svm",
     ".libsvm",
     ".txt",
+    *JSON_SUFFIXES,
 )  # ARFF goes before anything else
 
 _NOT_DATA = re.compile(r"\.|readme|licen[cs]e|citation", re.IGNORECASE)
