@@ -15,7 +15,7 @@ import numpy as np
 
 from ..data._source import AtomicFiles
 from ..estimators._search_memory import Cell
-from ..persistence import load, save
+from ..persistence import load, load_meta, save
 
 try:
     import fcntl
@@ -28,6 +28,7 @@ _FACTS, _RULE, _LEARNER = "checkpoint.json", "rule.cmg", "learner.cmg"
 _FOLD_FILE = re.compile(r"search-\w+(-\d+){1,2}\.cmg|cuts-\d+\.(cmg|npy)")
 _PART = re.compile(r"\.[0-9a-f]{16}\.part")  # left by a process that was killed while it wrote
 _TUPLE = "__tuple__"
+_ENDED = "ended"
 # States are as large as the training data, and the file is our own.
 _MAX_SIZE = 1 << 40
 
@@ -54,8 +55,26 @@ class KeptFit:
         if learner is None:
             self.path.unlink(missing_ok=True)
             return
+        self._save(learner, None)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the learner was kept at the end of its fit."""
+        return self.path.exists() and (load_meta(self.path) or {}).get(_ENDED) is True
+
+    def keep_ended(self, learner: Any) -> None:
+        """Keep a learner whose fit has come to its end.
+
+        Parameters
+        ----------
+        learner : MultilabelClassifier
+            Fitted.
+        """
+        self._save(learner, {_ENDED: True})
+
+    def _save(self, learner: Any, meta: dict[str, Any] | None) -> None:
         with _writing(self.path):
-            save(learner, self.path)
+            save(learner, self.path, meta=meta)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,6 @@ def fit_kept(
     *,
     should_stop: Callable[[], bool] | None = None,
     keep_end: bool = False,
-    has_ended: bool = False,
 ) -> Any:
     """Fit an estimator whose learner keeps its state every minute, and goes on from the one that is there.
 
@@ -42,9 +41,7 @@ def fit_kept(
     should_stop : callable or None, default=None
         Asked at every certificate; a true answer ends the fit with what is there.
     keep_end : bool, default=False
-        Whether the fitted learner is kept too.
-    has_ended : bool, default=False
-        Whether the fit that is kept has come to its end: only what stands before the learner is fitted then.
+        Whether the fitted learner is kept too; when it is there, only what stands before it is fitted.
 
     Returns
     -------
@@ -54,7 +51,7 @@ def fit_kept(
     learner = learner_of(estimator)
     features = X if learner is estimator else estimator[:-1].fit_transform(X, Y)
     learner = fit_with_checkpoints(
-        learner, features, Y, kept=kept, every=EVERY, should_stop=should_stop, keep_end=keep_end, has_ended=has_ended
+        learner, features, Y, kept=kept, every=EVERY, should_stop=should_stop, keep_end=keep_end
     )
     if not isinstance(estimator, Pipeline):
         return learner

@@ -34,7 +34,6 @@ def fit_with_checkpoints(
     every: float = 60.0,
     should_stop: Callable[[], bool] | None = None,
     keep_end: bool = True,
-    has_ended: bool = False,
 ) -> Any:
     """Fit a learner, and keep its state in a file every so many seconds; go on from the state that is there.
 
@@ -58,9 +57,7 @@ def fit_with_checkpoints(
     should_stop : callable or None, default=None
         Asked at every certificate; a true answer ends the fit with what is there.
     keep_end : bool, default=True
-        Whether the fitted learner is kept too.
-    has_ended : bool, default=False
-        Whether the fit that is kept has come to its end: nothing is left to do then.
+        Whether the fitted learner is kept too; when it is there, nothing is left to do.
 
     Returns
     -------
@@ -88,16 +85,26 @@ def fit_with_checkpoints(
     if saved is not None:
         parameters = learner.get_params(deep=False)
         learner.__dict__.update({name: value for name, value in vars(saved).items() if name not in parameters})
-        if has_ended:
-            if not learner.warm_start:
-                del learner._dual_start
-            return learner
+    was_stopped = False
+
+    def asked() -> bool:
+        nonlocal was_stopped
+        was_stopped = was_stopped or (should_stop is not None and should_stop())
+        return was_stopped
+
     try:
-        if learner._shows_states:
-            told = _fit_and_keep(learner, X, Y, kept, every, should_stop, own, keep_end=keep_end)
+        if saved is not None and kept.has_ended:
+            told = _doubts(learner)
+        elif learner._shows_states:
+            told = _fit_and_keep(learner, X, Y, kept, every, asked, own)
         else:
-            goes_on = saved is not None
-            told = _fit_slices(learner, X, Y, kept, every, should_stop, own, goes_on=goes_on, keep_end=keep_end)
+            told = _fit_slices(learner, X, Y, kept, every, asked, own, goes_on=saved is not None)
+        if keep_end:
+            learner.set_params(**{**own, "callback": None})
+            if was_stopped:
+                kept.learner = learner
+            else:
+                kept.keep_ended(learner)
     finally:
         learner.set_params(**own)
         learner.__dict__.pop("_keep", None)
@@ -183,6 +190,13 @@ class Keeper:
             self.save(self.kept(), state())
 
 
+def _doubts(learner: Any) -> list[Warning]:
+    """The warning of a fit that has ended, if it did not converge."""
+    if learner.duality_gap_ <= tolerance(learner.tol, learner.objective_) or getattr(learner, "_resumes", False):
+        return []
+    return [ConvergenceWarning(_message(learner, learner.max_iter))]
+
+
 def _fit_and_listen(learner: Any, X: Any, Y: Any) -> list[Warning]:
     """Fit, and return the warnings instead of giving them."""
     told: list[Warning] = []
@@ -200,24 +214,19 @@ def _fit_and_keep(
     Y: Any,
     kept: KeptFit,
     every: float,
-    should_stop: Callable[[], bool] | None,
+    should_stop: Callable[[], bool],
     own: dict[str, Any],
-    *,
-    keep_end: bool,
 ) -> list[Warning]:
     """One fit, whose states are saved on the way; returns its warnings."""
 
     def callback(point: Checkpoint) -> bool:
         stopped = own["callback"] is not None and bool(own["callback"](point))
-        return stopped or (should_stop is not None and should_stop())
+        return stopped or should_stop()
 
     learner._keep = Keeper(learner, lambda: kept, every)
     learner.set_params(callback=callback, warm_start=True)
     told = _fit_and_listen(learner, X, Y)
     del learner._keep
-    learner.set_params(**{**own, "callback": None})
-    if keep_end:
-        kept.learner = learner
     return told
 
 
@@ -227,11 +236,10 @@ def _fit_slices(
     Y: Any,
     kept: KeptFit,
     every: float,
-    should_stop: Callable[[], bool] | None,
+    should_stop: Callable[[], bool],
     own: dict[str, Any],
     *,
     goes_on: bool,
-    keep_end: bool,
 ) -> list[Warning]:
     """Slices until the fit ends; returns the warnings of the last one."""
     resumes = getattr(learner, "_resumes", False)
@@ -250,7 +258,7 @@ def _fit_slices(
             learner.history_ = [*before[:-1], *(part.moved(point) for point in learner.history_)]
             learner.n_iter_ = learner.history_[-1].n_iter
         learner.set_params(**{**own, "callback": None})
-        if keep_end or part.is_due:
+        if part.is_due:
             kept.learner = learner
         cost = part.setup + time.perf_counter() - part.now
         goes_on = True
@@ -278,7 +286,7 @@ class _Slice:
         length: float,
         before: list[Checkpoint],
         callback: Callable[[Checkpoint], object] | None,
-        should_stop: Callable[[], bool] | None,
+        should_stop: Callable[[], bool],
     ) -> None:
         self.length, self.callback, self.should_stop = length, callback, should_stop
         self.last = before[-1] if before else None
@@ -292,7 +300,7 @@ class _Slice:
         if self.first is None:  # what came before is the price of a slice, and does not count
             self.first, self.setup, self.began = point, now - self.began, now
         stopped = self.callback is not None and bool(self.callback(self.moved(point)))
-        stopped = stopped or (self.should_stop is not None and self.should_stop())
+        stopped = stopped or self.should_stop()
         self.is_due = not stopped and now - self.began >= self.length and point.n_iter != self.first.n_iter
         return stopped or self.is_due
 

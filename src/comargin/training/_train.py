@@ -31,8 +31,7 @@ from ._tagger import Tagger
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_RULE = "per-label"
-# What a checkpoint folder has found beside parameters.
-_MEASURES, _ENDED = "measures on held-out folds", "the last fit has ended"
+_MEASURES = "measures on held-out folds"
 
 
 def train(
@@ -255,23 +254,14 @@ def _fit_last(
     learner = learner_of(estimator)
     if not isinstance(learner, MultilabelClassifier):
         return estimator.fit(X, Y)
-    was_stopped = False
-
-    def asked() -> bool:
-        nonlocal was_stopped
-        was_stopped = was_stopped or (should_stop is not None and bool(should_stop()))
-        return was_stopped
-
     if should_stop is not None:
         should_stop()  # from here on it is asked, and a fit stops at its first certificate at the earliest
-    if folder is None:
-        learner.set_params(callback=lambda point: asked())
-        fitted = estimator.fit(X, Y)
+    if folder is not None:
+        fitted = fit_kept(estimator, X, Y, folder.last_fit, should_stop=should_stop, keep_end=True)
     else:
-        has_ended = bool(folder.found.get(_ENDED, False))
-        fitted = fit_kept(estimator, X, Y, folder.last_fit, should_stop=asked, keep_end=True, has_ended=has_ended)
-        if not was_stopped and not has_ended:
-            folder.add_found(_ENDED, True)
+        if should_stop is not None:
+            learner.set_params(callback=lambda point: should_stop())
+        fitted = estimator.fit(X, Y)
     learner_of(fitted).set_params(**{name: own[name] for name in ("verbose", "callback", "n_jobs")})
     return fitted
 
