@@ -68,7 +68,7 @@ class Groups:
             return None
         squares = np.zeros(len(self.t))
         for each in self.parts:
-            squares += each.group_squares(V if each is part and V is not None else each.V, len(self.t))
+            squares += each.group_squares(V if each is part and V is not None else each.average, len(self.t))
         longest = float(squares.max())
         if longest <= 0.0 or 0.5 * (longest - self.t @ squares) / self.problem.alpha <= allowed:
             return None
@@ -264,9 +264,9 @@ def _loop(
                 part.certify()
         squares, dual_squares = np.zeros(problem.cliques.n_columns), np.zeros(problem.cliques.n_columns)
         for part, places in zip(parts, columns, strict=True):
-            weights = part.weights
+            weights, V = part.weights, part.average
             squares[places] = np.einsum("ij,ij->j", weights, weights)
-            dual_squares[places] = np.einsum("ij,ij->j", part.V, part.V)
+            dual_squares[places] = np.einsum("ij,ij->j", V, V)
         primal = base_primal + problem.regulariser(squares) + sum(part.loss for part in parts)
         return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares)
 
