@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import kernel
-from ._structured import moment_difference
+from ._structured import all_on
 
 
 class Planes(NamedTuple):
@@ -48,10 +48,11 @@ def plane_sizes(rows, truth, layout, known, start):
     plane = 0
     start[0] = 0
     for i in rows:
+        right = truth[i]
         for p in range(count[i]):
-            size = 0
+            size, met = 0, labels[i, p]
             for m in range(n_moments):
-                size += moment_difference(labels[i, p], truth[i], layout, m) != 0
+                size += all_on(met, layout, m) != all_on(right, layout, m)
             plane += 1
             start[plane] = size
 
@@ -76,16 +77,17 @@ def plane_fill(rows, truth, cost, layout, known, start, columns, values, delta):
     n_labels, n_moments = truth.shape[1], layout.subset_begin.shape[0] - 1
     plane = 0
     for i in rows:
+        right = truth[i]
         for p in range(count[i]):
-            q = start[plane]
+            q, met = start[plane], labels[i, p]
             loss = 0.0
             for k in range(n_labels):
-                if labels[i, p, k] != truth[i, k]:
-                    loss += cost[truth[i, k], k]
+                if met[k] != right[k]:
+                    loss += cost[right[k], k]
             for m in range(n_moments):
-                difference = moment_difference(labels[i, p], truth[i], layout, m)
-                if difference != 0:
-                    columns[q], values[q] = m, difference
+                on = all_on(met, layout, m)
+                if on != all_on(right, layout, m):
+                    columns[q], values[q] = m, 1.0 if on else -1.0
                     q += 1
             delta[plane] = loss
             plane += 1

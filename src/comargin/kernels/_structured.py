@@ -328,29 +328,33 @@ def structured_coefficients(rows, truth, cost, layout, known, out):
             a = mass[i, p]
             if a <= 0.0:
                 continue
+            right, met = truth[i], labels[i, p]
             for k in range(n_labels):
-                if labels[i, p, k] != truth[i, k]:
-                    linear += a * cost[truth[i, k], k]
-            for m in range(n_moments):
-                out[r, m] += a * moment_difference(truth[i], labels[i, p], layout, m)
+                if met[k] != right[k]:
+                    linear += a * cost[right[k], k]
+                    out[r, k] += a if right[k] != 0 else -a
+            for m in range(n_labels, n_moments):
+                if all_on(right, layout, m):
+                    out[r, m] += a
+                if all_on(met, layout, m):
+                    out[r, m] -= a
     return linear
 
 
 @kernel
-def moment_difference(first, second, layout, m):
-    """prod_S y of one labeling less that of another, S the set of moment ``m``; returns -1, 0 or 1.
+def all_on(labeling, layout, m):
+    """Whether all labels of the set of moment ``m`` are on in a labeling; returns True or False.
 
     Parameters
     ----------
-    first, second : uint8 ndarray (K,)
+    labeling : uint8 ndarray (K,)
     layout : Layout
     m : int
     """
-    in_first, in_second = 1, 1
     for t in range(layout.subset_begin[m], layout.subset_begin[m + 1]):
-        in_first &= first[layout.subset[t]]
-        in_second &= second[layout.subset[t]]
-    return int(in_first) - int(in_second)
+        if labeling[layout.subset[t]] == 0:
+            return False
+    return True
 
 
 @kernel

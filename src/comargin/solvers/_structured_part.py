@@ -42,8 +42,11 @@ _CHUNK = 1024
 _OLDEST = 10
 _LAST_CAPACITY = 64
 # Newton's method is tried after so many passes, when more than so many are expected, for at most so many products with
-# all rows; when these are too few, with more after some passes.
+# all rows; when these are too few, with more after some passes. A start that needed it with other cliques lets it come
+# earlier, but not first: without labelings of the new cliques, and weights of their groups that are nearly right, it
+# takes more products than all the passes that find both.
 _PASSES_FIRST, _TOO_MANY, _NEWTON_WORK, _MOST_NEWTON_WORK = 20, 200, 3000.0, 24000.0
+_TOO_MANY_AGAIN = 0.25  # times as many
 # The rate of passes is taken over at least so many.
 _RATE_PASSES = 10
 # First proximal parameter, times the mean mass of a row.
@@ -74,7 +77,8 @@ class Part:
         weights: np.ndarray | None,
         scale: np.ndarray,
         *,
-        newton_first: bool = False,
+        newton_before: bool = False,
+        new_cliques: bool = False,
         sigma: float = 0.0,
     ) -> None:
         self.problem, self.engine, self.products, self.tol = problem, engine, products, tol
@@ -89,6 +93,8 @@ class Part:
         self.moments, self.linear = products.zeros(n_moments), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.sigma = max(sigma, _FIRST_SIGMA) * float(np.mean(problem.mass))
+        newton_first = newton_before and not new_cliques
+        self.too_many = _TOO_MANY_AGAIN * _TOO_MANY if newton_before else _TOO_MANY
         self.n_passes, self.newton_from = 0, 0 if newton_first else _PASSES_FIRST
         self.newton_work = _NEWTON_WORK
         self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
@@ -117,7 +123,7 @@ class Part:
     @property
     def wants_newton(self) -> bool:
         """Whether Newton steps came last, or were to come next."""
-        return self.W is not None or (not self.done and self.passes_to_go > _TOO_MANY)
+        return self.W is not None or (not self.done and self.passes_to_go > self.too_many)
 
     @property
     def relative_sigma(self) -> float:
@@ -174,7 +180,7 @@ class Part:
         regroup : callable
             Given this part, a dual average and a tolerance: the scale of better weights of the groups, or None.
         """
-        if self.passes_to_go > _TOO_MANY and self.n_passes >= self.newton_from:
+        if self.passes_to_go > self.too_many and self.n_passes >= self.newton_from:
             self._newton(regroup)
             self.estimate = 0.0
         else:

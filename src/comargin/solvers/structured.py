@@ -117,7 +117,9 @@ def solve_structured(
         ``coef`` is W^T (n_columns, n_features), ``dual_coef`` a ``StructuredDual``.
     """
     control = control if control.started is not None else replace(control, started=time.perf_counter())
-    start = (start or StructuredDual.true(problem)).start_of(problem)
+    start = start or StructuredDual.true(problem)
+    new_cliques = start.cliques != problem.cliques
+    start = start.start_of(problem)
     cliques, known = problem.cliques, dict(zip(start.parts, start.known, strict=True))
     single: list[tuple[int, ...]] = [labels for labels in start.parts if len(labels) == 1]
     joined = [labels for labels in start.parts if len(labels) > 1]
@@ -153,7 +155,8 @@ def solve_structured(
                     known[labels],
                     begin,
                     scale,
-                    newton_first=start.by_newton,
+                    newton_before=start.by_newton,
+                    new_cliques=new_cliques,
                     sigma=start.sigma,
                 )
             )
