@@ -22,6 +22,9 @@ import numpy as np
 
 from ._jit import kernel
 
+# Steps of a row end when its labelings differ this much less than before: the rows after it move them again.
+_ENOUGH = 0.1
+
 
 class Layout(NamedTuple):
     """Where the columns of the cliques are, and the sets of labels that have a moment.
@@ -252,7 +255,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
             mean += mass[i, p] * score
         if total_mass <= 0.0:
             continue
-        moves = False
+        moves, enough = False, 0.0
         for step in range(2 * n_known):
             high, low = 0, -1
             for p in range(n_known):
@@ -263,7 +266,9 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
             if step == 0:
                 parts[0] += total_mass * scores[high] - mean
             violation = scores[high] - scores[low]
-            if violation <= 0.0:
+            if step == 0:
+                enough = _ENOUGH * violation
+            if violation <= enough:
                 break
             curvature = 0.0
             for k in range(n_labels):
