@@ -50,6 +50,25 @@ def one_hot_states(labelings, cliques):
     return np.hstack(blocks)
 
 
+def label_products(labelings, subsets):
+    """Whether all labels of a set are on, for every labeling and set: shape (n_labelings, n_subsets)."""
+    return np.column_stack([np.all(np.asarray(labelings)[:, list(subset)], axis=1) for subset in subsets]).astype(float)
+
+
+def state_signs(n_labels, cliques, subsets):
+    """E with psi(y) = E (label products of y) + constant, by inclusion and exclusion: (n_columns, n_subsets).
+
+    Columns: every label, then the states of every clique. [exactly the labels ``on`` of c are on] is the sum over sets
+    between ``on`` and c of (-1)^|set - on| times their product.
+    """
+    rows = [[float(subset == (k,)) for subset in subsets] for k in range(n_labels)]
+    for c in cliques:
+        for state in itertools.product((0, 1), repeat=len(c)):
+            on = {label for label, y in zip(c, state, strict=True) if y}
+            rows.append([(-1.0) ** len(set(s) - on) if on <= set(s) <= set(c) else 0.0 for s in subsets])
+    return np.array(rows)
+
+
 def problem_arrays(X, Y, cliques, groups, fit_intercept=True, sample_weight=None):
     """What the functions below have in common."""
     X, Y = np.asarray(X, dtype=float), np.asarray(Y).astype(int)

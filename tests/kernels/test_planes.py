@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
-from tests.reference_structured import all_labelings
+from tests.reference_structured import all_labelings, label_products, state_signs
 from tests.reference_structured import solve as solve_cvxpy
 
 from comargin.kernels._planes import (
@@ -19,8 +19,9 @@ from comargin.kernels._planes import (
     projection_derivative,
     smoothed_loss,
 )
-from comargin.kernels._structured import Known, Layout
+from comargin.kernels._structured import Known
 from comargin.problems.cliques import CliqueSet
+from comargin.solvers._labelings import layout_of
 
 GRAPHS = {
     "one label": CliqueSet(1),
@@ -41,7 +42,10 @@ def make(rng, graph, n=6):
     known = Known(labels, rng.random((n, 5)), np.zeros((n, 5), dtype=np.int32), count)
     cost = rng.random((2, cliques.n_labels))
     rows = np.array([2, 4, 0, 5])
-    B = [cliques.features(labels[i, : count[i]]) - cliques.features(truth[[i]]) for i in rows]
+    B = [
+        label_products(labels[i, : count[i]], cliques.subsets) - label_products(truth[[i]], cliques.subsets)
+        for i in rows
+    ]
     delta = [
         sum(cost[truth[i, k], k] for k in range(cliques.n_labels) if labels[i, p, k] != truth[i, k])
         for i in rows
@@ -52,7 +56,7 @@ def make(rng, graph, n=6):
 
 def build(cliques, truth, cost, known, rows, B):
     """Planes and Delta by the kernels."""
-    layout = Layout(cliques.members, cliques.begin, cliques.column)
+    layout = layout_of(cliques)
     begin = np.cumsum([0] + [len(block) for block in B])
     start = np.full(begin[-1] + 1, -1, dtype=np.int64)
     plane_sizes(rows, truth, layout, known, start)
@@ -68,12 +72,16 @@ def build(cliques, truth, cost, known, rows, B):
 def test_planes_are_differences_of_features(graph, rng):
     *given, B, expected = make(rng, graph)
     planes, delta = build(*given, B)
-    dense = np.zeros((len(delta), given[0].n_columns))
+    dense = np.zeros((len(delta), len(given[0].subsets)))
     for p in range(len(delta)):
         for q in range(planes.start[p], planes.start[p + 1]):
             dense[p, planes.columns[q]] += planes.values[q]
     assert np.abs(dense).max() == 1.0
     assert_array_equal(dense, np.vstack(B))
+    cliques, truth, _, known, rows = given
+    features = [cliques.features(known.labels[i, : known.count[i]]) - cliques.features(truth[[i]]) for i in rows]
+    signs = state_signs(cliques.n_labels, cliques.cliques, cliques.subsets)
+    assert_array_equal(dense @ signs.T, np.vstack(features))
     assert_allclose(delta, expected, rtol=1e-14)
 
 
@@ -81,13 +89,13 @@ def test_planes_are_differences_of_features(graph, rng):
 def test_scores_and_sums(graph, rng):
     *given, B, _ = make(rng, graph)
     planes, _ = build(*given, B)
-    n_planes, n_columns = planes.begin[-1], given[0].n_columns
-    theta = rng.normal(size=(4, n_columns))
+    n_planes, n_moments = planes.begin[-1], len(given[0].subsets)
+    theta = rng.normal(size=(4, n_moments))
     scores = np.full(n_planes, np.nan)
     plane_scores(planes, theta, scores)
     assert_allclose(scores, np.concatenate([block @ row for block, row in zip(B, theta, strict=True)]), atol=1e-14)
     a = rng.normal(size=n_planes) * (rng.random(n_planes) < 0.7)
-    sums = np.full((4, n_columns), np.nan)
+    sums = np.full((4, n_moments), np.nan)
     plane_sums(planes, a, sums)
     parts = np.split(a, planes.begin[1:-1])
     assert_allclose(sums, [part @ block for part, block in zip(parts, B, strict=True)], atol=1e-14)

@@ -6,17 +6,19 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.reference_structured import all_labelings
+from tests.reference_structured import all_labelings, label_products, state_signs
 from tests.reference_structured import solve as solve_cvxpy
 
 from comargin.kernels._structured import (
     Known,
-    Layout,
+    columns_of_moments,
     meet_labelings,
     structured_block,
     structured_coefficients,
+    weights_of_moments,
 )
 from comargin.problems.cliques import CliqueSet
+from comargin.solvers._labelings import layout_of
 
 OLDEST = 3
 GRAPHS = {
@@ -66,10 +68,6 @@ def make(rng, graph, n=7, d=4, capacity=6):
     return State(X, truth, 0.3 + rng.random((2, n_labels)), cliques, Known(labels, masses, age, count), scale, mass)
 
 
-def layout(cliques):
-    return Layout(cliques.members, cliques.begin, cliques.column)
-
-
 def copy(known):
     return Known(*(array.copy() for array in known))
 
@@ -102,27 +100,45 @@ def dual(state):
     return linear - 0.5 * np.sum(state.scale * np.sum(average(state) ** 2, axis=0))
 
 
+def signs(cliques):
+    return state_signs(cliques.n_labels, cliques.cliques, cliques.subsets)
+
+
+def coefficient_moments(state, i):
+    """q_i of sets of labels, from products of labels."""
+    used, subsets = slice(0, state.known.count[i]), state.cliques.subsets
+    true = label_products(state.truth[i : i + 1], subsets)
+    return state.known.mass[i, used] @ (true - label_products(state.known.labels[i, used], subsets))
+
+
+def potentials(state, rows):
+    """X_rows times the moments."""
+    moments = sum(np.outer(state.X[i], coefficient_moments(state, i)) for i in range(len(state.X)))
+    return np.ascontiguousarray(state.X[rows] @ moments)
+
+
 def run(state, rows, found, function=structured_block, oldest=OLDEST):
-    """One call; returns theta, delta and parts."""
+    """One call; returns theta, delta and parts, in columns."""
     rows = np.asarray(rows, dtype=np.int64)
-    theta = np.ascontiguousarray(state.X[rows] @ average(state) * state.scale)
+    given = potentials(state, rows)
     gram = np.ascontiguousarray(state.X[rows] @ state.X[rows].T)
-    delta, parts = np.full_like(theta, np.nan), np.zeros(3)
+    delta, parts = np.full_like(given, np.nan), np.zeros(3)
     function(
         rows,
         state.truth,
         state.cost,
-        layout(state.cliques),
+        layout_of(state.cliques),
         state.known,
         np.ascontiguousarray(found, dtype=np.uint8),
         oldest,
-        theta,
+        given,
         gram,
         state.scale,
         delta,
         parts,
     )
-    return theta, delta, parts
+    E = signs(state.cliques)
+    return given @ E.T * state.scale, delta @ E.T, parts
 
 
 def in_use(known, i):
@@ -283,7 +299,7 @@ def test_a_row_without_mass_meets_but_does_not_move(graph, rng):
     state = make(rng, graph)
     state.known.count[3] = 1
     other = 1 - state.truth[[3]]
-    theta = state.X[[3]] @ average(state) * state.scale
+    theta = potentials(state, [3]) @ signs(state.cliques).T * state.scale
     after, delta, parts = run(state, [3], other)
     assert_array_equal(state.known.mass[3], 0.0)
     assert_array_equal(delta, 0.0)
@@ -400,9 +416,24 @@ def test_coefficients_by_whole_features(graph, rng):
     for i in range(7):  # a slot that is not in use counts for nothing, whatever it holds
         state.known.mass[i, state.known.count[i] :] = 5.0
     rows = np.array([5, 1, 3, 2])
-    out = np.full((4, state.cliques.n_columns), np.nan)
-    linear = structured_coefficients(rows, state.truth, state.cost, layout(state.cliques), state.known, out)
+    out = np.full((4, len(state.cliques.subsets)), np.nan)
+    linear = structured_coefficients(rows, state.truth, state.cost, layout_of(state.cliques), state.known, out)
     assert np.abs(out).max() > 0.0
-    assert_allclose(out, [coefficients(state, i) for i in rows], atol=1e-14)
+    assert_allclose(out @ signs(state.cliques).T, [coefficients(state, i) for i in rows], atol=1e-14)
     expected = sum(state.known.mass[i, : state.known.count[i]] @ losses(state, i) for i in rows)
     assert_allclose(linear, expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+def test_columns_and_weights_of_moments(graph, rng):
+    cliques = GRAPHS[graph]
+    E, layout = signs(cliques), layout_of(cliques)
+    moments, W = rng.normal(size=(4, E.shape[1])), rng.normal(size=(5, E.shape[0]))
+    for function in (columns_of_moments, getattr(columns_of_moments, "py_func", columns_of_moments)):
+        V = np.full((4, E.shape[0]), np.nan)
+        function(moments, layout, V)
+        assert_allclose(V, moments @ E.T, atol=1e-14)
+    for function in (weights_of_moments, getattr(weights_of_moments, "py_func", weights_of_moments)):
+        out = np.full((5, E.shape[1]), np.nan)
+        function(W, layout, out)
+        assert_allclose(out, W @ E, atol=1e-14)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
-from tests.reference_structured import all_labelings
+from tests.reference_structured import all_labelings, label_products, state_signs
 
 from comargin.problems.cliques import MAX_ORDER, CliqueSet, check_cliques, prox_squared_l21, states
 
@@ -82,6 +82,24 @@ def test_columns_by_hand():
     assert {array.dtype for array in (MIXED.column, MIXED.begin, MIXED.members)} == {np.dtype(np.int32)}
 
 
+def test_moments_by_hand():
+    triple = CliqueSet(4, ((3, 1), (2, 0, 3)), (0, 0))
+    assert triple.subsets == ((0,), (1,), (2,), (3,), (1, 3), (0, 2), (0, 3), (2, 3), (0, 2, 3))
+    #                                 labels      3, 1          2, 0, 3: 000, 001, 010, 011, 100, 101, 110, 111
+    assert_array_equal(triple.moment, [0, 1, 2, 3, -1, 1, 3, 4, -1, 3, 0, 6, 2, 7, 5, 8])
+    assert triple.moment.dtype == np.int32
+
+
+@pytest.mark.parametrize("cliques", [CliqueSet(3), MIXED])
+def test_features_are_known_by_their_moments(cliques):
+    """psi(y) = E (products of y) + what is the same for all y; no set comes twice, none is missing."""
+    labelings = all_labelings(cliques.n_labels)
+    psi, products = cliques.features(labelings), label_products(labelings, cliques.subsets)
+    E = state_signs(cliques.n_labels, cliques.cliques, cliques.subsets)
+    assert_array_equal(psi - psi[0], (products - products[0]) @ E.T)
+    assert len(set(cliques.subsets)) == len(cliques.subsets) == np.linalg.matrix_rank(psi - psi[0])
+
+
 def test_nodes_alone():
     nodes = CliqueSet(3)
     assert (nodes.n_columns, nodes.n_groups) == (3, 0)
@@ -90,6 +108,7 @@ def test_nodes_alone():
     assert nodes.members.shape == (0,)
     assert nodes.members.dtype == np.int32
     assert_array_equal(nodes.group_of_column, [-1, -1, -1])
+    assert_array_equal(nodes.moment, [0, 1, 2])
     assert_array_equal(nodes.features(all_labelings(3)), all_labelings(3))
     assert nodes.group_lengths(np.ones(3)).shape == nodes.clique_lengths(np.ones(3)).shape == (0,)
 

@@ -10,10 +10,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.reference_structured import all_labelings
 from tests.reference_structured import solve as solve_cvxpy
 
-from comargin.kernels._structured import Known, Layout
+from comargin.kernels._structured import Known
 from comargin.problems.cliques import CliqueSet
 from comargin.problems.structured import StructuredProblem
 from comargin.solvers import _planes
+from comargin.solvers._labelings import layout_of
 from comargin.solvers._planes import PlaneProblem, newton_planes
 from comargin.solvers._row_products import RowProducts
 from comargin.solvers._threads import worker_threads
@@ -72,10 +73,6 @@ def make(seed, graph, alpha=0.02, storage="dense", n=14, d=3):
 def pool():
     with worker_threads(1) as threads:
         yield threads
-
-
-def layout(cliques):
-    return Layout(cliques.members, cliques.begin, cliques.column)
 
 
 def dense_rows(problem):
@@ -140,7 +137,7 @@ def never(V, allowed):
 
 
 def run(problem, known, scale, pool, goal, work=1e5, products=None, rescale=never, sigma=0.02):
-    planes = PlaneProblem(problem, layout(problem.cliques), known, products or RowProducts(problem.X, pool))
+    planes = PlaneProblem(problem, layout_of(problem.cliques), known, products or RowProducts(problem.X, pool))
     W = np.zeros((problem.X.shape[1], problem.cliques.n_columns), order="F")
     return planes, *newton_planes(planes, planes.masses(known), W, scale, sigma, goal, work, rescale)
 
@@ -209,7 +206,7 @@ def test_columns_of_scale_zero_have_no_weights(pool, seed):
     scale = problem.scale(np.array([0.7, 0.0, 0.3]))
     dropped = problem.cliques.group_of_column == 1
     optimum = restricted_optimum(problem, known, scale)
-    planes = PlaneProblem(problem, layout(problem.cliques), known, RowProducts(problem.X, pool))
+    planes = PlaneProblem(problem, layout_of(problem.cliques), known, RowProducts(problem.X, pool))
     W = np.random.default_rng(seed).normal(size=(4, problem.cliques.n_columns))  # dropped ones not zero at the start
     _, W, _ = newton_planes(planes, planes.masses(known), W, scale, 0.02, 1e-8 * optimum, 1e5, never)
     assert_array_equal(W[:, dropped], 0.0)
@@ -222,7 +219,7 @@ def test_starting_at_the_optimum_ends_at_once(pool, seed):
     scale = problem.scale(np.ones(1))
     planes, a, W, _ = run(problem, known, scale, pool, goal=1e-10)
     products = CountingProducts(problem.X, pool)
-    again = PlaneProblem(problem, layout(problem.cliques), known, products)
+    again = PlaneProblem(problem, layout_of(problem.cliques), known, products)
     products.visited[0] = 0
     b, U, _ = newton_planes(again, a, W, scale, 0.02, 1e-4, 1e5, never)
     assert products.visited[0] <= 3 * len(planes.rows)
@@ -260,7 +257,7 @@ def test_an_interrupted_call_does_not_lose_the_start(pool):
 @pytest.mark.parametrize("storage", ["dense", "csr"])
 def test_planes_of_all_rows_by_dense_features(storage, pool, seed):
     problem, known = make(seed, "triple", storage=storage)
-    planes = PlaneProblem(problem, layout(problem.cliques), known, RowProducts(problem.X, pool))
+    planes = PlaneProblem(problem, layout_of(problem.cliques), known, RowProducts(problem.X, pool))
     assert_array_equal(planes.rows, np.flatnonzero(problem.mass))
     X, W = dense_rows(problem), np.random.default_rng(seed).normal(size=(4, problem.cliques.n_columns))
     a = planes.masses(known)
@@ -286,7 +283,7 @@ def test_planes_of_all_rows_by_dense_features(storage, pool, seed):
 def test_rows_that_divide_their_mass(divided, storage, pool, seed):
     problem, known = make(seed, "triple", storage=storage)
     rng = np.random.default_rng(seed)
-    planes = PlaneProblem(problem, layout(problem.cliques), known, RowProducts(problem.X, pool))
+    planes = PlaneProblem(problem, layout_of(problem.cliques), known, RowProducts(problem.X, pool))
     begin = planes.planes.begin
     a = np.ones(begin[-1]) if divided == "all" else np.zeros(begin[-1])
     a[begin[:-1]] = 1.0

@@ -6,6 +6,7 @@ the masses a0 is
     h_i(s) = max_{a >= 0, sum a = m_i}  a . s - ||a - a0||^2 / (2 sigma),      its gradient a = P(a0 + sigma s),
 
 P the projection onto the simplex of size m_i. The derivative of P takes the mean over the positive entries away.
+B_p are differences of moments, and W their weights (``weights_of_moments``): the same s_p with fewer entries.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ._jit import kernel
+from ._structured import all_on
 
 
 class Planes(NamedTuple):
-    """Labelings of some rows, as differences of joint features.
+    """Labelings of some rows, as differences of their moments from those of the true one.
 
     begin int64 (R + 1,): first plane of each row.  start int64 (N + 1,), columns int32, values: B in compressed rows.
     """
@@ -41,21 +43,16 @@ def plane_sizes(rows, truth, layout, known, start):
     known : Known
     start : int64 ndarray (N + 1,), written: not yet summed up
     """
-    members, begin, _ = layout
     labels, count = known.labels, known.count
-    n_labels, n_cliques = truth.shape[1], begin.shape[0] - 1
+    n_moments = layout.subset_begin.shape[0] - 1
     plane = 0
     start[0] = 0
     for i in rows:
+        right = truth[i]
         for p in range(count[i]):
-            size = 0
-            for k in range(n_labels):
-                size += labels[i, p, k] != truth[i, k]
-            for c in range(n_cliques):
-                for t in range(begin[c], begin[c + 1]):
-                    if labels[i, p, members[t]] != truth[i, members[t]]:
-                        size += 2
-                        break
+            size, met = 0, labels[i, p]
+            for m in range(n_moments):
+                size += all_on(met, layout, m) != all_on(right, layout, m)
             plane += 1
             start[plane] = size
 
@@ -76,29 +73,22 @@ def plane_fill(rows, truth, cost, layout, known, start, columns, values, delta):
     values : ndarray, written
     delta : ndarray (N,), written
     """
-    members, begin, column = layout
     labels, count = known.labels, known.count
-    n_labels, n_cliques = truth.shape[1], begin.shape[0] - 1
+    n_labels, n_moments = truth.shape[1], layout.subset_begin.shape[0] - 1
     plane = 0
     for i in rows:
+        right = truth[i]
         for p in range(count[i]):
-            q = start[plane]
+            q, met = start[plane], labels[i, p]
             loss = 0.0
             for k in range(n_labels):
-                if labels[i, p, k] != truth[i, k]:
-                    loss += cost[truth[i, k], k]
-                    columns[q] = k
-                    values[q] = 1.0 if labels[i, p, k] != 0 else -1.0
+                if met[k] != right[k]:
+                    loss += cost[right[k], k]
+            for m in range(n_moments):
+                on = all_on(met, layout, m)
+                if on != all_on(right, layout, m):
+                    columns[q], values[q] = m, 1.0 if on else -1.0
                     q += 1
-            for c in range(n_cliques):
-                met, right = 0, 0
-                for t in range(begin[c], begin[c + 1]):
-                    met = 2 * met + int(labels[i, p, members[t]])
-                    right = 2 * right + int(truth[i, members[t]])
-                if met != right:
-                    columns[q], columns[q + 1] = column[c] + met, column[c] + right
-                    values[q], values[q + 1] = 1.0, -1.0
-                    q += 2
             delta[plane] = loss
             plane += 1
 
@@ -110,7 +100,7 @@ def plane_scores(planes, theta, out):
     Parameters
     ----------
     planes : Planes
-    theta : ndarray (R, M)
+    theta : ndarray (R, S)
     out : ndarray (N,), written
     """
     begin, start, columns, values = planes
@@ -124,13 +114,13 @@ def plane_scores(planes, theta, out):
 
 @kernel
 def plane_sums(planes, a, out):
-    """Write sum_p a_p B_p of every row into ``out`` (R, M).
+    """Write sum_p a_p B_p of every row into ``out`` (R, S).
 
     Parameters
     ----------
     planes : Planes
     a : ndarray (N,)
-    out : ndarray (R, M), written
+    out : ndarray (R, S), written
     """
     begin, start, columns, values = planes
     out[:] = 0.0

@@ -4,8 +4,9 @@
     V = sum_i x_i q_i^T,   q_i = sum_p a_ip (psi(y_i) - psi(y_ip))
 
 A block of rows is optimised without X: with theta = (X V) scale at its rows and the inner products of its rows, a step
-in row r changes theta_j by <x_j, x_r> scale q. The step moves mass g from the known labeling of the lowest score to
-that of the highest, s = Delta + theta . psi:
+in row r changes theta_j by <x_j, x_r> scale q. V and q are kept as moments (``problems/cliques.py``), of which there
+are fewer than columns; ``columns_of_moments`` leads from those to these. The step moves mass g from the known labeling
+of the lowest score to that of the highest, s = Delta + theta . psi:
 
     g = min(a_low, (s_high - s_low) / (<x_r, x_r> sum_col scale_col (psi_high - psi_low)_col^2)),
 
@@ -21,17 +22,25 @@ import numpy as np
 
 from ._jit import kernel
 
+# Steps of a row end when its labelings differ this much less than before: the rows after it move them again.
+_ENOUGH = 0.1
+
 
 class Layout(NamedTuple):
-    """Where the columns of the cliques are.
+    """Where the columns of the cliques are, and the sets of labels that have a moment.
 
     members int32: labels of the cliques, one clique after the other.  begin int32 (C + 1,): first place of each there.
-    column int32 (C + 1,): first column of each clique, and last their number.
+    column int32 (C + 1,): first column of each clique, and last their number.  moment int32 (M,): the set of labels
+    that are on in the state of a column, -1 if none is.  subset int32: labels of these sets, one set after the other;
+    first single labels.  subset_begin int32 (S + 1,): first place of each there.
     """
 
     members: np.ndarray
     begin: np.ndarray
     column: np.ndarray
+    moment: np.ndarray
+    subset: np.ndarray
+    subset_begin: np.ndarray
 
 
 class Known(NamedTuple):
@@ -45,6 +54,83 @@ class Known(NamedTuple):
     mass: np.ndarray
     age: np.ndarray
     count: np.ndarray
+
+
+@kernel
+def _columns(moments, layout, out):
+    """Write the columns of one row of moments."""
+    column, moment = layout.column, layout.moment
+    for col in range(moment.shape[0]):
+        m = moment[col]
+        out[col] = moments[m] if m >= 0 else 0.0
+    for c in range(column.shape[0] - 1):
+        first, last = column[c], column[c + 1]
+        # [exactly these labels are on] = [they are on] - [they and another one are on], one label after the other
+        bit = 1
+        while bit < last - first:
+            for col in range(first, last):
+                if (col - first) & bit == 0:
+                    out[col] -= out[col + bit]
+            bit *= 2
+
+
+@kernel
+def columns_of_moments(moments, layout, out):
+    """Write the columns V that have given moments: V = moments E^T.
+
+    Parameters
+    ----------
+    moments : ndarray (r, S)
+    layout : Layout
+    out : ndarray (r, M), written
+    """
+    for i in range(moments.shape[0]):
+        _columns(moments[i], layout, out[i])
+
+
+@kernel
+def weights_of_moments(weights, layout, out):
+    """Write what weights of the columns are as weights of the moments, W E: the scores of labelings differ by the same.
+
+    Parameters
+    ----------
+    weights : ndarray (r, M)
+    layout : Layout
+    out : ndarray (r, S), written
+    """
+    column, moment = layout.column, layout.moment
+    work = np.empty(moment.shape[0])
+    out[:] = 0.0
+    for i in range(weights.shape[0]):
+        work[:] = weights[i]
+        for c in range(column.shape[0] - 1):
+            first, last = column[c], column[c + 1]
+            bit = 1
+            while bit < last - first:  # the transpose of each step of _columns
+                for col in range(first, last):
+                    if (col - first) & bit == 0:
+                        work[col + bit] -= work[col]
+                bit *= 2
+        for col in range(moment.shape[0]):
+            if moment[col] >= 0:
+                out[i, moment[col]] += work[col]
+
+
+@kernel
+def _moments(columns, layout, out):
+    """Write the moments of one row of columns, which are changed."""
+    column, moment = layout.column, layout.moment
+    for c in range(column.shape[0] - 1):
+        first, last = column[c], column[c + 1]
+        bit = 1
+        while bit < last - first:  # undoes _columns
+            for col in range(first, last):
+                if (col - first) & bit == 0:
+                    columns[col] += columns[col + bit]
+            bit *= 2
+    for col in range(moment.shape[0] - 1, -1, -1):  # labels last: their columns are their moments
+        if moment[col] >= 0:
+            out[moment[col]] = columns[col]
 
 
 @kernel
@@ -110,7 +196,7 @@ def meet_labelings(rows, found, known, oldest):
 
 
 @kernel
-def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gram, scale, delta, parts):
+def structured_block(rows, truth, cost, layout, known, found, oldest, potentials, gram, scale, delta, parts):
     """Optimise the masses of a block of rows; updates ``known`` and writes what V changes by.
 
     Parameters
@@ -122,20 +208,20 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
     known : Known
     found : uint8 ndarray (b, K), labelings to meet
     oldest : int, passes after which a useless labeling is forgotten
-    theta : ndarray (b, M), potentials of the rows; those of a row follow the rows before it, and are of no use after
+    potentials : ndarray (b, S), X_rows times the moments; those of a row follow the rows before it
     gram : ndarray (b, b), inner products of the rows
     scale : ndarray (M,)
-    delta : ndarray (b, M), written: V changes by X_rows^T delta
+    delta : ndarray (b, S), written: the moments change by X_rows^T delta
     parts : ndarray (3,), added to: the gap on known labelings as met, the raise of the dual, labelings without room
     """
-    members, begin, column = layout
+    members, begin, column = layout.members, layout.begin, layout.column
     labels, mass, _, count = known
-    n_rows, n_columns = theta.shape
+    n_rows, n_moments = potentials.shape
     n_labels, n_cliques, capacity = truth.shape[1], begin.shape[0] - 1, labels.shape[1]
     scores = np.empty(capacity)
     state_column = np.empty((capacity, n_cliques), dtype=np.int64)
-    change = np.zeros(n_columns)
-    changed = np.empty(n_columns, dtype=np.int64)
+    theta, change = np.empty(scale.shape[0]), np.zeros(scale.shape[0])
+    changed_rows, n_changed = np.empty(n_rows, dtype=np.int64), 0
     delta[:] = 0.0
     for r in range(n_rows):
         i = rows[r]
@@ -143,13 +229,19 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
         n_known = count[i]
         if n_known == 1:
             continue
+        for c in range(n_changed):
+            j = changed_rows[c]
+            for m in range(n_moments):
+                potentials[r, m] += gram[r, j] * delta[j, m]
+        _columns(potentials[r], layout, theta)
+        theta *= scale
         total_mass, mean = 0.0, 0.0
         for p in range(n_known):
             score = 0.0
             for k in range(n_labels):
                 y = labels[i, p, k]
                 if y != 0:
-                    score += theta[r, k]
+                    score += theta[k]
                 if y != truth[i, k]:
                     score += cost[truth[i, k], k]
             for c in range(n_cliques):
@@ -157,13 +249,13 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
                 for t in range(begin[c], begin[c + 1]):
                     state = 2 * state + int(labels[i, p, members[t]])
                 state_column[p, c] = column[c] + state
-                score += theta[r, column[c] + state]
+                score += theta[column[c] + state]
             scores[p] = score
             total_mass += mass[i, p]
             mean += mass[i, p] * score
         if total_mass <= 0.0:
             continue
-        n_changed = 0
+        moves, enough = False, 0.0
         for step in range(2 * n_known):
             high, low = 0, -1
             for p in range(n_known):
@@ -174,7 +266,9 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
             if step == 0:
                 parts[0] += total_mass * scores[high] - mean
             violation = scores[high] - scores[low]
-            if violation <= 0.0:
+            if step == 0:
+                enough = _ENOUGH * violation
+            if violation <= enough:
                 break
             curvature = 0.0
             for k in range(n_labels):
@@ -185,7 +279,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
                 if a != b:
                     curvature += scale[a] + scale[b]
             curvature *= gram[r, r]
-            moved = mass[i, low]
+            moves, moved = True, mass[i, low]
             whole = curvature <= 0.0 or violation >= curvature * moved
             if not whole:
                 moved = violation / curvature
@@ -195,56 +289,30 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, theta, gra
             for k in range(n_labels):
                 if labels[i, high, k] != labels[i, low, k]:
                     q = moved if labels[i, low, k] != 0 else -moved
-                    if change[k] == 0.0:
-                        changed[n_changed] = k
-                        n_changed += 1
                     change[k] += q
                     q *= gram[r, r] * scale[k]
                     for p in range(n_known):
                         if labels[i, p, k] != 0:
                             scores[p] += q
-                    if change[k] == 0.0:  # back where it was: off the list, which must not name a column twice
-                        n_changed = _off(changed, n_changed, k)
             for c in range(n_cliques):
                 a, b = state_column[low, c], state_column[high, c]
                 if a != b:
                     for col, q in ((a, moved), (b, -moved)):
-                        if change[col] == 0.0:
-                            changed[n_changed] = col
-                            n_changed += 1
                         change[col] += q
                         q *= gram[r, r] * scale[col]
                         for p in range(n_known):
                             if state_column[p, c] == col:
                                 scores[p] += q
-                        if change[col] == 0.0:
-                            n_changed = _off(changed, n_changed, col)
-        if n_changed == 0:
-            continue
-        for m in range(n_changed):
-            delta[r, changed[m]] += change[changed[m]]
-            change[changed[m]] *= scale[changed[m]]
-        for j in range(r + 1, n_rows):
-            similarity = gram[r, j]
-            for m in range(n_changed):
-                theta[j, changed[m]] += similarity * change[changed[m]]
-        for m in range(n_changed):
-            change[changed[m]] = 0.0
-
-
-@kernel
-def _off(changed, n_changed, col):
-    """Take ``col`` off a list; returns its new length."""
-    for m in range(n_changed):
-        if changed[m] == col:
-            changed[m] = changed[n_changed - 1]
-            return n_changed - 1
-    return n_changed
+        if moves:
+            _moments(change, layout, delta[r])
+            change[:] = 0.0
+            changed_rows[n_changed] = r
+            n_changed += 1
 
 
 @kernel
 def structured_coefficients(rows, truth, cost, layout, known, out):
-    """Write q_i of the given rows into ``out`` (b, M); returns their part of sum Delta a.
+    """Write the moments of q_i of the given rows into ``out`` (b, S); returns their part of sum Delta a.
 
     Parameters
     ----------
@@ -253,11 +321,10 @@ def structured_coefficients(rows, truth, cost, layout, known, out):
     cost : ndarray (2, K)
     layout : Layout
     known : Known
-    out : ndarray (b, M), written
+    out : ndarray (b, S), written
     """
-    members, begin, column = layout
     labels, mass, _, count = known
-    n_labels, n_cliques = truth.shape[1], begin.shape[0] - 1
+    n_labels, n_moments = truth.shape[1], layout.subset_begin.shape[0] - 1
     out[:] = 0.0
     linear = 0.0
     for r in range(rows.shape[0]):
@@ -266,19 +333,33 @@ def structured_coefficients(rows, truth, cost, layout, known, out):
             a = mass[i, p]
             if a <= 0.0:
                 continue
+            right, met = truth[i], labels[i, p]
             for k in range(n_labels):
-                if labels[i, p, k] != truth[i, k]:
-                    linear += a * cost[truth[i, k], k]
-                    out[r, k] += a if truth[i, k] != 0 else -a
-            for c in range(n_cliques):
-                met, right = 0, 0
-                for t in range(begin[c], begin[c + 1]):
-                    met = 2 * met + int(labels[i, p, members[t]])
-                    right = 2 * right + int(truth[i, members[t]])
-                if met != right:
-                    out[r, column[c] + right] += a
-                    out[r, column[c] + met] -= a
+                if met[k] != right[k]:
+                    linear += a * cost[right[k], k]
+                    out[r, k] += a if right[k] != 0 else -a
+            for m in range(n_labels, n_moments):
+                if all_on(right, layout, m):
+                    out[r, m] += a
+                if all_on(met, layout, m):
+                    out[r, m] -= a
     return linear
+
+
+@kernel
+def all_on(labeling, layout, m):
+    """Whether all labels of the set of moment ``m`` are on in a labeling; returns True or False.
+
+    Parameters
+    ----------
+    labeling : uint8 ndarray (K,)
+    layout : Layout
+    m : int
+    """
+    for t in range(layout.subset_begin[m], layout.subset_begin[m + 1]):
+        if labeling[layout.subset[t]] == 0:
+            return False
+    return True
 
 
 @kernel

@@ -7,10 +7,19 @@ column per node and one per state of a clique of order two and more:
                           have opposite signs there, so u_on = -u_off at every dual point, and one column
                           g_k = u_on - u_off = 2 u_on says both:  ||u_k||^2 = ||g_k||^2 / 2.
     then 2^|c| a clique   its states in C order of a table (2,)*|c|: state = sum_t y_{c[t]} 2^(|c|-1-t).
+
+Columns of a dual average V = sum_i x_i q_i^T depend on each other: q_i is a difference of joint features with the same
+total mass, so that the states of a clique follow from its moments m_S = sum_i x_i q_iS, q_iS that of prod_{k in S} y_k,
+over the sets S of its labels. For a pair (j, k) the four states are
+
+    11: m_jk      10: m_j - m_jk      01: m_k - m_jk      00: -(m_j + m_k - m_jk),
+
+K + C moments say what K + 4 C columns do, and products with X need as many columns only.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,6 +84,28 @@ class CliqueSet:
     def group_of_column(self) -> np.ndarray:
         """Group of every column, -1 for nodes; (n_columns,)."""
         return np.repeat(np.array((-1, *self.groups)), np.diff(self.column, prepend=0))
+
+    @cached_property
+    def subsets(self) -> tuple[tuple[int, ...], ...]:
+        """Sets of labels that have a moment: every label, then all larger subsets of the cliques."""
+        larger = {
+            subset: None
+            for clique in self.cliques
+            for size in range(2, len(clique) + 1)
+            for subset in itertools.combinations(sorted(clique), size)
+        }
+        return (*((label,) for label in range(self.n_labels)), *larger)
+
+    @cached_property
+    def moment(self) -> np.ndarray:
+        """Place in ``subsets`` of the labels that are on in the state of every column, -1 for none; int32."""
+        place = {subset: m for m, subset in enumerate(self.subsets)}
+        out = list(range(self.n_labels))
+        for clique in self.cliques:
+            for state in itertools.product((0, 1), repeat=len(clique)):
+                on = tuple(sorted(itertools.compress(clique, state)))
+                out.append(place.get(on, -1))
+        return np.array(out, dtype=np.int32)
 
     def features(self, labelings: np.ndarray) -> np.ndarray:
         """psi(y): which columns a labeling adds up.

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..kernels._structured import Known, couple_labelings
+from ..kernels._structured import Known, Layout, couple_labelings
 from ..problems.cliques import CliqueSet
 from ..problems.structured import StructuredProblem
 
@@ -147,6 +147,30 @@ class StructuredDual:
 
 def _equal_weights(cliques: CliqueSet) -> np.ndarray:
     return np.full(cliques.n_groups, 1.0 / max(cliques.n_groups, 1))
+
+
+def layout_of(cliques: CliqueSet) -> Layout:
+    """Columns and moments of some cliques, as the kernels take them.
+
+    Parameters
+    ----------
+    cliques : CliqueSet
+        The graph.
+
+    Returns
+    -------
+    Layout
+        Of arrays.
+    """
+    sizes = [len(subset) for subset in cliques.subsets]
+    return Layout(
+        cliques.members,
+        cliques.begin,
+        cliques.column,
+        cliques.moment,
+        np.array([label for subset in cliques.subsets for label in subset], dtype=np.int32),
+        np.cumsum([0, *sizes], dtype=np.int32),
+    )
 
 
 def no_labelings(shape: tuple[int, ...], capacity: int) -> Known:

@@ -24,7 +24,7 @@ from ..kernels._planes import (
     projection_derivative,
     smoothed_loss,
 )
-from ..kernels._structured import Known, Layout
+from ..kernels._structured import Known, Layout, columns_of_moments, weights_of_moments
 from ..problems.structured import StructuredProblem
 from ._row_products import RowProducts
 
@@ -54,7 +54,7 @@ class PlaneProblem:
         self.planes = Planes(begin, start, columns, values)
         self.row_of_plane = np.repeat(np.arange(len(self.rows)), n_planes)
         self.slot_of_plane = np.arange(begin[-1]) - begin[self.row_of_plane]
-        self.n_columns = problem.cliques.n_columns
+        self.layout = layout
 
     def masses(self, known: Known) -> np.ndarray:
         """Dual variables of the planes."""
@@ -79,20 +79,29 @@ class PlaneProblem:
             np.concatenate([[0], np.cumsum(per_row[rows])]), new_start, columns[places], values[places]
         )
         part.products = self.products.take(rows)
-        part.n_columns = self.n_columns
+        part.layout = self.layout
         return part
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """B_p . (x_i^T W) of every plane."""
+        weights = np.empty((W.shape[0], self._n_moments))
+        weights_of_moments(np.ascontiguousarray(W), self.layout, weights)
         out = np.empty(len(self.planes.start) - 1)
-        plane_scores(self.planes, self.products.forward(W), out)
+        plane_scores(self.planes, self.products.forward(weights), out)
         return out
 
     def average(self, a: np.ndarray) -> np.ndarray:
         """sum_p a_p x_i B_p^T, shape (n_features, n_columns)."""
-        out = np.empty((len(self.planes.begin) - 1, self.n_columns))
-        plane_sums(self.planes, a, out)
-        return self.products.backward(out)
+        sums = np.empty((len(self.planes.begin) - 1, self._n_moments))
+        plane_sums(self.planes, a, sums)
+        moments = np.ascontiguousarray(self.products.backward(sums))
+        out = np.empty((len(moments), len(self.layout.moment)))
+        columns_of_moments(moments, self.layout, out)
+        return self.products.arranged(out)
+
+    @property
+    def _n_moments(self) -> int:
+        return len(self.layout.subset_begin) - 1
 
 
 def newton_planes(

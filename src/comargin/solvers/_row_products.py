@@ -51,7 +51,22 @@ class RowProducts:
         ndarray of shape (n_features, n_columns)
             In the order that products are fastest with.
         """
-        return np.zeros((self.X.shape[1], n_columns), order="F" if isinstance(self.X, np.ndarray) else "C")
+        return self.arranged(np.zeros((self.X.shape[1], n_columns)))
+
+    def arranged(self, W: np.ndarray) -> np.ndarray:
+        """Weights in the order that products are fastest with: rounding depends on it, so that it is always the same.
+
+        Parameters
+        ----------
+        W : ndarray of shape (n_features, n_columns)
+            Weights.
+
+        Returns
+        -------
+        ndarray of shape (n_features, n_columns)
+            A copy if they were in another order.
+        """
+        return np.asfortranarray(W) if isinstance(self.X, np.ndarray) else np.ascontiguousarray(W)
 
     def take(self, rows: np.ndarray) -> RowProducts:
         """The same for some rows.

@@ -16,10 +16,16 @@ from typing import Protocol
 
 import numpy as np
 
-from ..kernels._structured import Known, Layout, meet_labelings, structured_block, structured_coefficients
+from ..kernels._structured import (
+    Known,
+    columns_of_moments,
+    meet_labelings,
+    structured_block,
+    structured_coefficients,
+)
 from ..problems.rows import row_blocks
 from ..problems.structured import StructuredProblem
-from ._labelings import with_room
+from ._labelings import layout_of, with_room
 from ._loop import tolerance
 from ._planes import PlaneProblem, newton_planes
 from ._row_products import RowProducts
@@ -36,8 +42,11 @@ _CHUNK = 1024
 _OLDEST = 10
 _LAST_CAPACITY = 64
 # Newton's method is tried after so many passes, when more than so many are expected, for at most so many products with
-# all rows; when these are too few, with more after some passes.
+# all rows; when these are too few, with more after some passes. A start that needed it with other cliques lets it come
+# earlier, but not first: without labelings of the new cliques, and weights of their groups that are nearly right, it
+# takes more products than all the passes that find both.
 _PASSES_FIRST, _TOO_MANY, _NEWTON_WORK, _MOST_NEWTON_WORK = 20, 200, 3000.0, 24000.0
+_TOO_MANY_AGAIN = 0.25  # times as many
 # The rate of passes is taken over at least so many.
 _RATE_PASSES = 10
 # First proximal parameter, times the mean mass of a row.
@@ -51,7 +60,7 @@ class MapEngine(Protocol):
 
 
 class Part:
-    """State of one part: masses, their average V and the weights W.
+    """State of one part: masses, their average V (as moments, see ``problems/cliques.py``) and the weights W.
 
     ``primal`` and ``dual`` are its share of F and D with the norm sum_col ||w_col||^2 / (2 scale_col), that is for
     given t.
@@ -68,21 +77,24 @@ class Part:
         weights: np.ndarray | None,
         scale: np.ndarray,
         *,
-        newton_first: bool = False,
+        newton_before: bool = False,
+        new_cliques: bool = False,
         sigma: float = 0.0,
     ) -> None:
         self.problem, self.engine, self.products, self.tol = problem, engine, products, tol
         self.known, self.scale = known, scale
         cliques = problem.cliques
-        self.layout = Layout(cliques.members, cliques.begin, cliques.column)
+        self.layout, n_moments = layout_of(cliques), len(cliques.subsets)
         self.rng = np.random.default_rng(seed)
-        near = 8 * problem.X.shape[1] * cliques.n_columns <= _NEAR_BYTES
+        near = 8 * problem.X.shape[1] * n_moments <= _NEAR_BYTES
         self.block = _BLOCK if near else _LARGE_BLOCK
         shared = not near and products.keeps_gram(_TOGETHER) and problem.X.size >= 2 * _TOGETHER * len(problem.Y)
         self.super_blocks = row_blocks(len(problem.Y), _TOGETHER if shared else self.block)
-        self.V, self.linear = products.zeros(cliques.n_columns), 0.0
+        self.moments, self.linear = products.zeros(n_moments), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.sigma = max(sigma, _FIRST_SIGMA) * float(np.mean(problem.mass))
+        newton_first = newton_before and not new_cliques
+        self.too_many = _TOO_MANY_AGAIN * _TOO_MANY if newton_before else _TOO_MANY
         self.n_passes, self.newton_from = 0, 0 if newton_first else _PASSES_FIRST
         self.newton_work = _NEWTON_WORK
         self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
@@ -93,14 +105,25 @@ class Part:
         self._refresh()
 
     @property
+    def average(self) -> np.ndarray:
+        """The dual average V, a copy."""
+        return self.products.arranged(self._columns(np.ascontiguousarray(self.moments)))
+
+    def _columns(self, moments: np.ndarray) -> np.ndarray:
+        """Columns of some moments."""
+        out = np.empty((len(moments), len(self.layout.moment)))
+        columns_of_moments(moments, self.layout, out)
+        return out
+
+    @property
     def weights(self) -> np.ndarray:
         """W, the primal solution."""
-        return self.V * self.scale if self.W is None else self.W
+        return self.average * self.scale if self.W is None else self.W
 
     @property
     def wants_newton(self) -> bool:
         """Whether Newton steps came last, or were to come next."""
-        return self.W is not None or (not self.done and self.passes_to_go > _TOO_MANY)
+        return self.W is not None or (not self.done and self.passes_to_go > self.too_many)
 
     @property
     def relative_sigma(self) -> float:
@@ -157,7 +180,7 @@ class Part:
         regroup : callable
             Given this part, a dual average and a tolerance: the scale of better weights of the groups, or None.
         """
-        if self.passes_to_go > _TOO_MANY and self.n_passes >= self.newton_from:
+        if self.passes_to_go > self.too_many and self.n_passes >= self.newton_from:
             self._newton(regroup)
             self.estimate = 0.0
         else:
@@ -174,22 +197,22 @@ class Part:
         parts = np.zeros(3)
         for k in self.rng.permutation(len(self.super_blocks)):
             rows = self.super_blocks[k]
-            all_theta = self.products.forward(self.V, rows)
-            all_theta *= self.scale
-            gram, all_delta = self.products.gram(rows), np.empty_like(all_theta)
+            all_potentials = self.products.forward(self.moments, rows)
+            gram, all_delta = self.products.gram(rows), np.empty_like(all_potentials)
             for block in row_blocks(rows.stop - rows.start, self.block):
                 done, indices = slice(0, block.start), np.arange(rows.start + block.start, rows.start + block.stop)
-                theta, delta = all_theta[block], all_delta[block]
+                potentials, delta = all_potentials[block], all_delta[block]
                 if block.start:  # what the blocks before have changed
-                    theta += (gram[block, done] @ all_delta[done]) * self.scale
-                augmented = theta.copy()
-                problem.augment(augmented, slice(indices[0], indices[-1] + 1))
-                found = self.engine.map(augmented)[0]
+                    potentials += gram[block, done] @ all_delta[done]
+                theta = self._columns(potentials)
+                theta *= self.scale
+                problem.augment(theta, slice(indices[0], indices[-1] + 1))
+                found = self.engine.map(theta)[0]
                 structured_block(
-                    indices, problem.Y, problem.cost, self.layout, self.known, found, _OLDEST, theta,
+                    indices, problem.Y, problem.cost, self.layout, self.known, found, _OLDEST, potentials,
                     np.ascontiguousarray(gram[block, block]), self.scale, delta, parts,
                 )  # fmt: skip
-            self.products.add(rows, all_delta, self.V)
+            self.products.add(rows, all_delta, self.moments)
         self._make_room(parts[2])
         return float(parts[0])
 
@@ -220,26 +243,27 @@ class Part:
         planes.store(self.known, masses)
 
     def _refresh(self) -> None:
-        """Compute V and sum Delta a anew from the masses, so that rounding of the updates does not add up.
+        """Compute the moments and sum Delta a anew from the masses, so that rounding of the updates does not add up.
 
         Masses are brought back to the simplex first: a certificate is one only for a feasible dual point.
         """
         problem = self.problem
         total = self.known.mass.sum(axis=1)
         self.known.mass[:] *= np.divide(problem.mass, total, out=np.zeros_like(total), where=total > 0.0)[:, None]
-        self.V[:], self.linear = 0.0, 0.0
+        self.moments[:], self.linear = 0.0, 0.0
         for rows in row_blocks(len(problem.Y), _CHUNK):
-            coefficients = np.empty((rows.stop - rows.start, problem.cliques.n_columns))
+            coefficients = np.empty((rows.stop - rows.start, self.moments.shape[1]))
             self.linear += structured_coefficients(
                 np.arange(rows.start, rows.stop), problem.Y, problem.cost, self.layout, self.known, coefficients
             )
-            self.products.add(rows, coefficients, self.V)
+            self.products.add(rows, coefficients, self.moments)
 
     def certify(self) -> None:
         """Exact objectives; the loss is taken from the bounds of inference, and the rows meet what it found."""
         problem = self.problem
         self._refresh()
-        weights = self.weights
+        V = self.average
+        weights = V * self.scale if self.W is None else self.W
 
         def worst(rows: slice) -> tuple[float, np.ndarray, int]:
             potentials = np.ascontiguousarray(self.products.part(rows) @ weights)
@@ -259,7 +283,7 @@ class Part:
         norm = 0.5 * float(np.sum(np.divide(squares, self.scale, out=np.zeros_like(squares), where=squares > 0.0)))
         before, self.certified = self.gap, True
         self.primal = norm + self.loss
-        self.dual = self.linear - 0.5 * float(self.scale @ np.einsum("ij,ij->j", self.V, self.V))
+        self.dual = self.linear - 0.5 * float(self.scale @ np.einsum("ij,ij->j", V, V))
         self._plan(before)
 
     def _plan(self, before: float) -> None:

@@ -68,7 +68,7 @@ class Groups:
             return None
         squares = np.zeros(len(self.t))
         for each in self.parts:
-            squares += each.group_squares(V if each is part and V is not None else each.V, len(self.t))
+            squares += each.group_squares(V if each is part and V is not None else each.average, len(self.t))
         longest = float(squares.max())
         if longest <= 0.0 or 0.5 * (longest - self.t @ squares) / self.problem.alpha <= allowed:
             return None
@@ -117,7 +117,9 @@ def solve_structured(
         ``coef`` is W^T (n_columns, n_features), ``dual_coef`` a ``StructuredDual``.
     """
     control = control if control.started is not None else replace(control, started=time.perf_counter())
-    start = (start or StructuredDual.true(problem)).start_of(problem)
+    start = start or StructuredDual.true(problem)
+    new_cliques = start.cliques != problem.cliques
+    start = start.start_of(problem)
     cliques, known = problem.cliques, dict(zip(start.parts, start.known, strict=True))
     single: list[tuple[int, ...]] = [labels for labels in start.parts if len(labels) == 1]
     joined = [labels for labels in start.parts if len(labels) > 1]
@@ -153,7 +155,8 @@ def solve_structured(
                     known[labels],
                     begin,
                     scale,
-                    newton_first=start.by_newton,
+                    newton_before=start.by_newton,
+                    new_cliques=new_cliques,
                     sigma=start.sigma,
                 )
             )
@@ -264,9 +267,9 @@ def _loop(
                 part.certify()
         squares, dual_squares = np.zeros(problem.cliques.n_columns), np.zeros(problem.cliques.n_columns)
         for part, places in zip(parts, columns, strict=True):
-            weights = part.weights
+            weights, V = part.weights, part.average
             squares[places] = np.einsum("ij,ij->j", weights, weights)
-            dual_squares[places] = np.einsum("ij,ij->j", part.V, part.V)
+            dual_squares[places] = np.einsum("ij,ij->j", V, V)
         primal = base_primal + problem.regulariser(squares) + sum(part.loss for part in parts)
         return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares)
 
