@@ -1,9 +1,9 @@
 """BR, PrBR and PrML on random halves, beside the measures that You et al. (2017) print in Table 2.
 
 Every row of a table is the mean over the first ten random halves. C and gamma2 are those of a grid in the paper's
-ranges (C from 0.001 to 20, gamma2 0.1 and 2) with the best average precision on a fifth of the first training half; for PrML on the larger sets the grid is
-that of ``LARGE``. gamma1 = 1, k = 0.9 L. BR is a linear SVM per label (M3L without correlation). Features are as
-published. Coverage is divided by the number of labels, as in the paper.
+ranges (C from 0.001 to 20, gamma2 0.1 and 2) with the best average precision on a fifth of the first training half; for
+PrML on the larger sets the grid is that of ``LARGE``. gamma1 = 1, k = 0.9 L. BR is a linear SVM per label (M3L without
+correlation). Features are as published. Coverage is divided by the number of labels, as in the paper.
 Run: python benchmarks/bench_prml_tables.py [name ...]
 """
 
