@@ -82,7 +82,7 @@ def test_unsolved_update_that_gains_is_kept(rng, monkeypatch):
     block.advance()
     assert block.best_dual > dual
     assert block.A is not A
-    assert_allclose(block.sigma, 0.2)
+    assert_allclose(block.sigma, 0.1)
 
 
 @pytest.mark.compiled

@@ -156,7 +156,7 @@ class LabelRun:
             block.sets.sum_by_set(block.A)[:, 0] + block.B[:, 0],
             block.set_cost[:, 0],
         )
-        self.state = random_state_array(shared.seed + self.label)
+        self.state = random_state_array(shared.seed)  # the same for all: equal labels get equal weights
         self.n_passes, self.promising = 0, True
 
     def advance(self) -> None:
