@@ -287,7 +287,8 @@ def test_tune_takes_the_path_and_equals_separate_fits(data, monkeypatch, scaled)
     paths = []
     original = _path.fit_path
 
-    def spy(learner, rows, values):
+    def spy(learner, rows, values, start):
+        assert start is None
         values = list(values)
         paths.append(values)
         return original(learner, rows, values)
