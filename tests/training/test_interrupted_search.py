@@ -334,6 +334,20 @@ def test_a_path_refuses_states_of_other_rows(model, tmp_path, monkeypatch):
         train(DATA, **arguments, checkpoint=tmp_path)
 
 
+def test_a_solution_without_its_measure(tmp_path, monkeypatch):
+    arguments = {"grid": GRIDS["m3l"], "folds": 2}
+    monkeypatch.setattr(_folder_memory, "EVERY", 1e-9)
+    monkeypatch.setattr("comargin.training._kept_fits._WORTHWHILE", 0.0)
+    with monkeypatch.context() as patched:
+        interrupt_after(patched, 2)
+        with pytest.raises(KilledError):
+            train(DATA, **arguments, checkpoint=tmp_path)
+    facts = tmp_path / "checkpoint.json"
+    facts.write_text(json.dumps({**json.loads(facts.read_text()), "measured": []}))
+    with pytest.raises(ValueError, match="has a solution of a value that was not measured; delete the folder"):
+        train(DATA, **arguments, checkpoint=tmp_path)
+
+
 def test_one_training_at_a_time(tmp_path):
     folder = CheckpointFolder(tmp_path, "a1b2")
     with (

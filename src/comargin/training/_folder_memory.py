@@ -91,6 +91,8 @@ class FolderMemory(SearchMemory):
         kept = [_in_folder(cell) for cell in cells]
         self._paths.add((kept[0].name, kept[0].fold))
         path = _KeptPath(self._folder, kept, values, learner, shape)
+        if any(cell not in self._measured for cell in kept[: path.n_done]):  # they are kept before the solution is
+            raise ValueError(f"{self._folder.path} has a solution of a value that was not measured; delete the folder")
         learner._keep = path.keeper
         try:
             yield path

@@ -92,14 +92,15 @@ def fit_with_checkpoints(
         was_stopped = was_stopped or (should_stop is not None and should_stop())
         return was_stopped
 
+    has_ended = saved is not None and kept.has_ended
     try:
-        if saved is not None and kept.has_ended:
+        if has_ended:
             told = _doubts(learner)
         elif learner._shows_states:
             told = _fit_and_keep(learner, X, Y, kept, every, asked, own)
         else:
             told = _fit_slices(learner, X, Y, kept, every, asked, own, goes_on=saved is not None)
-        if keep_end:
+        if keep_end and not has_ended:
             learner.set_params(**{**own, "callback": None})
             if was_stopped:
                 kept.learner = learner
