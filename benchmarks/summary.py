@@ -58,6 +58,7 @@ def update_pages() -> None:
     for page, name, text in (
         ("README.md", "speed", speed(everything=False)),
         ("docs/speed.md", "speed", speed(everything=True)),
+        ("docs/m3l.md", "m3l_search", table("bench_m3l_search")),
         ("docs/thresholds.md", "thresholds", table("bench_thresholds")),
         ("docs/structured.md", "scene", table("bench_scene")),
         ("docs/structured.md", "passes", table("bench_cgm_passes")),

@@ -21,6 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
 from comargin import M3LClassifier, M3LClassifierCV
+from comargin._validation import validate_training
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 
@@ -162,6 +163,22 @@ def test_each_fold_continues_from_the_value_before(data, monkeypatch):
         assert starts[k][1] is None  # a fold, or the last fit: nothing to start from
     for k in (1, 2, 4, 5):
         assert starts[k][1] == starts[k - 1][2] > 0.0
+
+
+@pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}], ids=["linear", "rbf"])
+@pytest.mark.parametrize("Cs", [(0.1, 0.3, 1.0), (1.0, 0.3, 0.1)], ids=["up", "down"])
+def test_a_path_is_what_starts_from_copies_give(data, options, Cs):
+    X, Y = data
+    model = M3LClassifier(random_state=0, tol=1e-2, **options)
+    training = validate_training(model, X, Y, None, add_intercept=model._appends_constant())
+    along, alone = model._prepare(training), model._prepare(training)
+    start = copied = None
+    for C in Cs:
+        result, _ = along(C, start)
+        expected, _ = alone(C, copied)
+        assert_array_equal(result.dual_coef, expected.dual_coef)
+        assert_array_equal(result.coef, expected.coef)
+        start, copied = result.dual_coef, expected.dual_coef.copy()
 
 
 @pytest.mark.parametrize("options", [{}, {"kernel": "rbf"}], ids=["linear", "rbf"])

@@ -40,6 +40,7 @@ class PathSearch(MultilabelClassifier):
         "path_tol": [None, Interval(Real, 0, None, closed="left")],
     }
     _search_only: ClassVar[tuple[str, ...]] = ()  # more parameters that the learner does not have
+    _path_looseness: ClassVar[float] = 10.0  # how many times ``tol`` the fits in the folds have by default
     warm_start = False  # no parameter here: the path itself is what would be continued
 
     @abstractmethod
@@ -114,7 +115,7 @@ class PathSearch(MultilabelClassifier):
         return values if self._path_ascends else values[::-1].copy()
 
     def _path_tol(self) -> float:
-        return 10.0 * self.tol if self.path_tol is None else self.path_tol
+        return self._path_looseness * self.tol if self.path_tol is None else self.path_tol
 
     def _model_at(self, value: float, **changes: Any) -> Any:
         """The plain learner with the parameters of this one."""

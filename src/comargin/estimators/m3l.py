@@ -203,18 +203,32 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         S = 2 * data.Y - 1
         prior = self._prior(data)
         targets = self._targets_of(S, prior)
+        before: tuple[float, Result] | None = None  # the solution before this one, and its C
+
+        def known(C: float, start: np.ndarray | None) -> tuple[float, Any]:
+            """How many times larger C is than before, and the products of ``start`` if it is the solution before."""
+            if before is None or start is not before[1].dual_coef or before[0] > C:
+                return 1.0, None
+            return C / before[0], before[1].products
+
         if self._in_feature_space():
             linear = M3LProblem(data.X, S, row_weight, label_weight, prior, targets)
             view = kernel_view(data.X)
             seeds = self._seeds(1 if self.solver == "dcd" else len(label_blocks(prior)))
 
             def solve_linear(C: float, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
-                problem = replace(linear, row_upper=C * row_weight)
+                nonlocal before
+                problem, control = replace(linear, row_upper=C * row_weight), self._control()
                 if self.solver == "dcd":
-                    result = solve_m3l_dcd(problem, view, self._control(), seed=seeds[0], start=start)
+                    result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
+                    ratio, products = known(C, start)
+                    products = None if products is None else products.at(ratio)
                     n_threads = self._n_threads()
-                    result = solve_m3l(problem, view, self._control(), seeds=seeds, n_threads=n_threads, start=start)
+                    result = solve_m3l(
+                        problem, view, control, seeds=seeds, n_threads=n_threads, start=start, products=products
+                    )
+                before = C, result
                 return result, self._linear_attributes(result.coef)
 
             return solve_linear
@@ -225,11 +239,18 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets)
 
         def solve_kernel(C: float, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+            nonlocal before
             problem = replace(dual, row_upper=C * row_weight)
-            scheme = "smo" if self.solver == "smo" else "pairs"
             result = solve_m3l_kernel(
-                problem, cache, self._control(), n_threads=self._n_threads(), start=start, scheme=scheme
+                problem,
+                cache,
+                self._control(),
+                n_threads=self._n_threads(),
+                start=start,
+                scheme="smo" if self.solver == "smo" else "pairs",
+                products=known(C, start)[1],
             )
+            before = C, result
             intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
             return result, self._kernel_attributes(function, data.X, result.coef, intercept)
 

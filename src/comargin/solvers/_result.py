@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -58,6 +58,9 @@ class Result:
         The scaled tolerance the last gap was compared with.
     status : Status
         How the solver ended.
+    products : object
+        What was computed from ``dual_coef`` and the features for the last certificate, whatever C is: a solver that
+        starts from ``dual_coef`` with a larger C may be spared it. None if the solver keeps nothing of that kind.
     """
 
     coef: np.ndarray
@@ -65,6 +68,7 @@ class Result:
     history: tuple[Checkpoint, ...]
     tol_abs: float
     status: Status
+    products: Any = field(default=None, kw_only=True)
 
     @property
     def primal(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -66,6 +67,30 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
     return blocks
 
 
+@dataclass(frozen=True)
+class Products:
+    """What a certificate has computed from A and X.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_labels, n_features)
+        Z^T = 2 (V R)^T.
+    sums : ndarray of shape (3, n_labels)
+        The diagonal of V^T Z, the losses sum_i U_il max(0, t_il - S_il z_l^T x_i), and sum_i t_il A_il.
+    """
+
+    coef: np.ndarray
+    sums: np.ndarray
+
+    def of(self, labels: np.ndarray) -> Products:
+        """Those of some labels."""
+        return Products(self.coef[labels], self.sums[:, labels])
+
+    def at(self, ratio: float) -> Products:
+        """The same where C is ``ratio`` times larger: the losses alone are proportional to it."""
+        return Products(self.coef, self.sums * np.array([[1.0], [ratio], [1.0]]))
+
+
 class Block:
     """State of the labels of one part of R; ``epoch`` and ``certify`` release the GIL in their heavy parts.
 
@@ -81,6 +106,7 @@ class Block:
         seed: int,
         tol: float,
         start: np.ndarray | None,
+        products: Products | None = None,
     ) -> None:
         labels = part.labels
         n_samples, n_labels = problem.S.shape[0], len(labels)
@@ -97,6 +123,7 @@ class Block:
             fixed = (sqnorm[rows] <= 0.0)[:, None] | (part.diagonal <= 0.0)
             if fixed.any():
                 A[rows][fixed] = self.upper(rows)[fixed]
+                products = None
         self.active = Active(
             np.arange(n_samples, dtype=np.int32),
             np.tile(np.arange(n_labels, dtype=np.int32), (n_samples, 1)),
@@ -120,6 +147,8 @@ class Block:
         self.allowed, self.label_gaps = 0.0, np.full(n_labels, np.inf)
         self.met = 0.0  # parts of the gap met in the pass before
         self.optimism = 1.0  # how many times larger the gap was than its estimate then
+        self.products = None if products is None or part.form == "factor" else products.of(labels)
+        self.sums = np.zeros((3, n_labels))
         self.activate_all()
 
     def _fits_single(self, sqnorm: np.ndarray) -> bool:
@@ -153,7 +182,7 @@ class Block:
             m3l_coupled_epoch(self.view, self.matrix, self.part.diagonal, dual, active, self.Z, self.parts)
         gap, raised = self.parts.sum(axis=1)
         # Met on the way, that is half a pass ago on average: the gap goes on shrinking as it did.
-        shrinkage = min(float(gap) / self.met, 1.0) if self.met > 0.0 else 1.0
+        shrinkage = min(float(gap) / self.met, 1.0) ** 0.5 if self.met > 0.0 else 1.0
         self.met = float(gap)
         self.estimate = self.optimism * shrinkage * self.met
         self.dual += float(raised)
@@ -187,20 +216,25 @@ class Block:
     def _evaluate(self) -> None:
         """Objectives of A, whether they meet the tolerance, and what is to be expected if not."""
         dual = self.dual_state
-        if dual.A.any():
+        n_labels = dual.A.shape[1]
+        if self.products is not None:  # A is where they were computed
+            self.certified_Z, sums = np.ascontiguousarray(self.products.coef.T), self.products.sums
+            self.Z[:, :n_labels] = self.certified_Z
+            self.products = None
+        elif dual.A.any():
             self.certified_Z, quadratic = self._refresh()
-            sums = np.empty((2, dual.A.shape[1]))
-            m3l_sums(self.view, dual, self.certified_Z, sums)
-            self.primal = float(np.sum(quadratic + 2.0 * sums[0]))
-            self.dual = float(np.sum(2.0 * sums[1] - quadratic))
-            self.label_gaps = 2.0 * (quadratic + sums[0] - sums[1])
+            sums = np.empty((3, n_labels))
+            sums[0] = quadratic
+            m3l_sums(self.view, dual, self.certified_Z, sums[1:])
         else:  # no product with X needed
-            blocks = row_blocks(dual.A.shape[0])
-            targets = [dual.targets[rows] if dual.targets.size else 1.0 for rows in blocks]
-            losses = [np.sum(self.upper(rows) * t) for rows, t in zip(blocks, targets, strict=True)]
-            self.primal = 2.0 * float(np.sum(losses))
-            self.dual = 0.0
-            self.certified_Z = np.zeros((self.Z.shape[0], dual.A.shape[1]))
+            self.certified_Z, sums = np.zeros((self.Z.shape[0], n_labels)), np.zeros((3, n_labels))
+            for rows in row_blocks(dual.A.shape[0]):
+                sums[1] += np.sum(self.upper(rows) * (dual.targets[rows] if dual.targets.size else 1.0), axis=0)
+        self.sums = sums
+        quadratic, losses, targets = sums
+        self.primal = float(np.sum(quadratic + 2.0 * losses))
+        self.dual = float(np.sum(2.0 * targets - quadratic))
+        self.label_gaps = 2.0 * (quadratic + losses - targets)
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
         allowed = self.allowed = 0.9 * tolerance(self.tol, self.primal)
         gap = self.primal - self.dual
@@ -261,6 +295,7 @@ def solve_m3l(
     seeds: Iterable[int],
     n_threads: int = 1,
     start: np.ndarray | None = None,
+    products: Products | None = None,
 ) -> Result:
     """Solve linear M3L to a certified gap.
 
@@ -278,16 +313,18 @@ def solve_m3l(
         Threads; the result is the same for any number.
     start : ndarray of shape (n_samples, n_labels) or None
         Dual start, clipped to the bounds; zero if None.
+    products : Products or None
+        Those of ``start``, when they are known and no bound lies below it.
 
     Returns
     -------
     Result
-        ``coef`` is Z^T, ``dual_coef`` is A.
+        ``coef`` is Z^T, ``dual_coef`` is A, ``products`` are `Products`.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
     blocks = [
-        Block(problem, part, view, sqnorm, seed, control.tol, start)
+        Block(problem, part, view, sqnorm, seed, control.tol, start, products)
         for part, seed in zip(label_blocks(problem.prior), seeds, strict=True)
     ]
     with worker_threads(min(n_threads, len(blocks))) as pool:
@@ -307,7 +344,7 @@ def solve_m3l(
             return A
 
         status, history, tol_abs = run_loop(step, certify, control, state=dual_variables)
-    coef = np.empty((problem.S.shape[1], X.shape[1]))
+    coef, sums = np.empty((problem.S.shape[1], X.shape[1])), np.empty((3, problem.S.shape[1]))
     for block in blocks:
-        coef[block.part.labels] = block.certified_Z.T
-    return Result(coef, dual_variables(), history, tol_abs, status)
+        coef[block.part.labels], sums[:, block.part.labels] = block.certified_Z.T, block.sums
+    return Result(coef, dual_variables(), history, tol_abs, status, products=Products(coef, sums))

@@ -97,6 +97,11 @@ class Component:
         )
         self.measure()
 
+    def take_gradients(self, h: np.ndarray) -> None:
+        """Go on from exact gradients."""
+        self.state.h[:] = h
+        self.measure()
+
     def measure(self) -> None:
         """Objectives at the current gradients, and how much of the gap every label may keep."""
         beta, edge, h, allowed = self.state.beta, self.state.edge, self.state.h, self.state.allowed
@@ -173,6 +178,7 @@ def solve_m3l_kernel(
     n_threads: int = 1,
     start: np.ndarray | None = None,
     scheme: str = "pairs",
+    products: list[np.ndarray] | None = None,
 ) -> Result:
     """Solve kernel M3L to a certified gap.
 
@@ -190,14 +196,17 @@ def solve_m3l_kernel(
         Dual start, clipped to the bounds; zero if None.
     scheme : {"pairs", "smo"}
         "pairs" visits the labels in turn; "smo" is the paper's choice of the worst one, L steps along it.
+    products : list of ndarray, or None
+        The gradients h of ``start``, one array per part of R, when they are known and no bound lies below it.
 
     Returns
     -------
     Result
-        ``coef`` is (2 B R)^T, ``dual_coef`` is A.
+        ``coef`` is (2 B R)^T, ``dual_coef`` is A, ``products`` are the gradients.
     """
     priors = [_whole(problem.prior)] if scheme == "smo" else components(problem.prior)
     parts = [Component(problem, part, control.tol, start) for part in priors]
+    known = products
     with worker_threads(n_threads) as pool:
         if cache.holds_all:
             cache.fetch([np.arange(cache.capacity)], pool)
@@ -223,7 +232,13 @@ def solve_m3l_kernel(
             return sum(p.primal - p.dual for p in parts) if all(p.done for p in parts) else np.inf
 
         def certify() -> tuple[float, float]:
-            _exact_gradients(problem, parts, cache, pool)
+            nonlocal known
+            if known is None:
+                _exact_gradients(problem, parts, cache, pool)
+            else:
+                for part, h in zip(parts, known, strict=True):
+                    part.take_gradients(h)
+                known = None
             late = [p for p in parts if not p.done and p.state.steps[0] >= _FINISH_AFTER * p.state.h.size]
             if sum(p.finish(problem.gram) for p in late):
                 _exact_gradients(problem, parts, cache, pool)
@@ -231,7 +246,7 @@ def solve_m3l_kernel(
 
         status, history, tol_abs = run_loop(step, certify, control, state=lambda: _dual_variables(problem, parts))
     A = _dual_variables(problem, parts)
-    return Result(problem.coefficients(A).T, A, history, tol_abs, status)
+    return Result(problem.coefficients(A).T, A, history, tol_abs, status, products=[part.state.h for part in parts])
 
 
 def _whole(prior: tuple[PriorPart, ...]) -> PriorPart:
@@ -265,5 +280,4 @@ def _exact_gradients(
     if support.size:
         list(pool.map(block_scores, gram_blocks(problem.gram.n_samples, support.size)))
     for part in parts:
-        part.state.h[:] = F[:, part.part.labels].T - part.signed_target
-        part.measure()
+        part.take_gradients(F[:, part.part.labels].T - part.signed_target)
