@@ -19,7 +19,7 @@ from comargin.data import load
 
 TITLE = "M3L, tolerance of the search"
 SETS = ("bibtex", "digits", "emotions", "enron", "flags", "scene", "yeast")
-FINE, COARSE = 1e-3, (1e-2, 3e-2, 1e-1)
+FINE, COARSE = 1e-3, (1e-2, 5e-2, 1e-1)
 
 
 def search(name: str, path_tol: float) -> tuple[M3LClassifierCV, float]:

@@ -179,7 +179,7 @@ def test_known_products_change_no_bit_but_spare_the_first_certificate(rng, tol, 
     plain = solve(larger, tol=tol, start=first.dual_coef)
     kept, refreshed = Block._refresh, []
     monkeypatch.setattr(Block, "_refresh", lambda self: refreshed.append(self.n_epochs) or kept(self))
-    known = solve(larger, tol=tol, start=first.dual_coef, products=first.products.at(1.7))
+    known = solve(larger, tol=tol, start=first.dual_coef, products=[block.at(1.7) for block in first.products])
     parts = label_blocks(problem.prior)
     spared = [part for part in parts if part.form != "factor" and (part.diagonal > 0.0).all() and not empty_row]
     assert refreshed.count(0) == len(parts) - len(spared)

@@ -223,7 +223,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
                     result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
                     ratio, products = known(C, start)
-                    products = None if products is None else products.at(ratio)
+                    products = None if products is None else [block.at(ratio) for block in products]
                     n_threads = self._n_threads()
                     result = solve_m3l(
                         problem, view, control, seeds=seeds, n_threads=n_threads, start=start, products=products

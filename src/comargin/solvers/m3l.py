@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,26 +69,22 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
 
 @dataclass(frozen=True)
 class Products:
-    """What a certificate has computed from A and X.
+    """What a certificate has computed from A and X for the labels of one block.
 
     Attributes
     ----------
-    coef : ndarray of shape (n_labels, n_features)
-        Z^T = 2 (V R)^T.
+    Z : ndarray of shape (n_features, n_labels)
+        2 V R.
     sums : ndarray of shape (3, n_labels)
         The diagonal of V^T Z, the losses sum_i U_il max(0, t_il - S_il z_l^T x_i), and sum_i t_il A_il.
     """
 
-    coef: np.ndarray
+    Z: np.ndarray
     sums: np.ndarray
-
-    def of(self, labels: np.ndarray) -> Products:
-        """Those of some labels."""
-        return Products(self.coef[labels], self.sums[:, labels])
 
     def at(self, ratio: float) -> Products:
         """The same where C is ``ratio`` times larger: the losses alone are proportional to it."""
-        return Products(self.coef, self.sums * np.array([[1.0], [ratio], [1.0]]))
+        return Products(self.Z, self.sums * np.array([[1.0], [ratio], [1.0]]))
 
 
 class Block:
@@ -147,7 +143,7 @@ class Block:
         self.allowed, self.label_gaps = 0.0, np.full(n_labels, np.inf)
         self.met = 0.0  # parts of the gap met in the pass before
         self.optimism = 1.0  # how many times larger the gap was than its estimate then
-        self.products = None if products is None or part.form == "factor" else products.of(labels)
+        self.products = None if part.form == "factor" else products
         self.sums = np.zeros((3, n_labels))
         self.activate_all()
 
@@ -218,7 +214,7 @@ class Block:
         dual = self.dual_state
         n_labels = dual.A.shape[1]
         if self.products is not None:  # A is where they were computed
-            self.certified_Z, sums = np.ascontiguousarray(self.products.coef.T), self.products.sums
+            self.certified_Z, sums = self.products.Z, self.products.sums
             self.Z[:, :n_labels] = self.certified_Z
             self.products = None
         elif dual.A.any():
@@ -295,7 +291,7 @@ def solve_m3l(
     seeds: Iterable[int],
     n_threads: int = 1,
     start: np.ndarray | None = None,
-    products: Products | None = None,
+    products: Sequence[Products] | None = None,
 ) -> Result:
     """Solve linear M3L to a certified gap.
 
@@ -313,19 +309,21 @@ def solve_m3l(
         Threads; the result is the same for any number.
     start : ndarray of shape (n_samples, n_labels) or None
         Dual start, clipped to the bounds; zero if None.
-    products : Products or None
-        Those of ``start``, when they are known and no bound lies below it.
+    products : sequence of Products, or None
+        Those of ``start``, block by block, when they are known and no bound lies below it.
 
     Returns
     -------
     Result
-        ``coef`` is Z^T, ``dual_coef`` is A, ``products`` are `Products`.
+        ``coef`` is Z^T, ``dual_coef`` is A, ``products`` are those of its blocks.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
+    parts = label_blocks(problem.prior)
+    known: Sequence[Products | None] = products or [None] * len(parts)
     blocks = [
-        Block(problem, part, view, sqnorm, seed, control.tol, start, products)
-        for part, seed in zip(label_blocks(problem.prior), seeds, strict=True)
+        Block(problem, part, view, sqnorm, seed, control.tol, start, of_block)
+        for part, seed, of_block in zip(parts, seeds, known, strict=True)
     ]
     with worker_threads(min(n_threads, len(blocks))) as pool:
 
@@ -344,7 +342,8 @@ def solve_m3l(
             return A
 
         status, history, tol_abs = run_loop(step, certify, control, state=dual_variables)
-    coef, sums = np.empty((problem.S.shape[1], X.shape[1])), np.empty((3, problem.S.shape[1]))
+    coef = np.empty((problem.S.shape[1], X.shape[1]))
     for block in blocks:
-        coef[block.part.labels], sums[:, block.part.labels] = block.certified_Z.T, block.sums
-    return Result(coef, dual_variables(), history, tol_abs, status, products=Products(coef, sums))
+        coef[block.part.labels] = block.certified_Z.T
+    products = [Products(block.certified_Z, block.sums) for block in blocks]
+    return Result(coef, dual_variables(), history, tol_abs, status, products=products)
