@@ -35,7 +35,7 @@ from ._prml_system import Features, LabelSystem, RowGram, privileged_gram
 # First penalty, in units of cost over the squared length of a constraint; how it grows with every update; and the
 # largest, in units of one over that length: beyond, Newton systems are rounding. Conjugate gradients need smaller ones.
 _FIRST_PENALTY, _FIRST_COUPLED = 10000.0, 100.0
-_GROWTH, _GROWTH_COUPLED = 4.0, 2.0
+_GROWTH, _GROWTH_COUPLED = 2.0, 2.0
 _LARGEST_PENALTY = 1e10
 _SHRINK = 16.0
 _MOST_NEWTON = 50
@@ -64,7 +64,7 @@ class StepBlock:
     """State of some labels of a step; they are independent of all others.
 
     With ``needed`` there are no margins, but slacks with lower bounds of their own (n_sets, n_labels): T alone is
-    sought. ``allowance`` is added to the gap that ``tol`` allows.
+    sought. ``start`` has the columns of these labels. ``allowance`` is added to the gap that ``tol`` allows.
 
     Invariants: Z = V R; ``margins`` = S o (X Z); ``xi`` is the slack of every set at T.
     """
@@ -104,8 +104,8 @@ class StepBlock:
         if start is None:  # all of the cost in B: T = 0
             self.A, self.B = np.zeros(self.S.shape), self.set_cost.copy()
         else:
-            self.A = np.where(self.there, start.A[:, labels], 0.0)
-            self.B = np.where(self.set_there, start.B[:, labels], 0.0)
+            self.A = np.where(self.there, start.A, 0.0)
+            self.B = np.where(self.set_there, start.B, 0.0)
         slack_length = (np.count_nonzero(self.sets.used[:, labels], axis=0) + 1.0) / self.gamma2
         length = mean_sqnorm * self.r + slack_length
         self.stiffer = length / slack_length
@@ -161,7 +161,7 @@ class StepBlock:
             self.gram = RowGram(self.features)
         gap = self.best_primal - self.best_dual
         if np.isfinite(gap):
-            enough = _INNER * max(self._allowed(), _INNER_GAP * gap)
+            enough = _INNER * max(self.allowed(), _INNER_GAP * gap)
         else:
             enough = _INNER * _INNER_GAP * abs(self.best_dual)
         for newton in range(_MOST_NEWTON):
@@ -321,9 +321,10 @@ class StepBlock:
     def check(self) -> None:
         """Whether the gap is small enough."""
         gap = self.best_primal - self.best_dual
-        self.done = bool(np.isfinite(gap)) and gap <= self._allowed()
+        self.done = bool(np.isfinite(gap)) and gap <= self.allowed()
 
-    def _allowed(self) -> float:
+    def allowed(self) -> float:
+        """What the gap may be."""
         return self.share * tolerance(self.tol, self.best_primal) + self.allowance
 
     def objective(self, V: np.ndarray, T: np.ndarray) -> float:
