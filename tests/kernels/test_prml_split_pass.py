@@ -122,7 +122,7 @@ def make_label(rng):
 def literal_iterations(X, one, sets, U, state, count):
     """All variables are visited in every pass, each minimised by a root finder; T by least squares."""
     A, T, slack, beta = one.A.copy(), one.T.copy(), one.slack.copy(), one.beta.copy()
-    rows, rho = np.arange(N_ROWS), sets.rho
+    rows, rho = np.arange(N_ROWS, dtype=np.int32), sets.rho
     H = GAMMA2 * np.eye(N_LABELS) + U.T @ np.diag(rho) @ U
     for _ in range(count):
         offset = slack - beta / rho

@@ -166,7 +166,7 @@ def prml_split_label(X, r, label, one, sets, inverse, state, count, visit_all, k
     A, signs, z, T, slack, beta, cost = one
     sqnorm, row_set, rho, indptr, indices = sets
     n_samples, n_sets, n_labels = A.shape[0], rho.shape[0], T.shape[0]
-    rows = np.arange(n_samples)
+    rows = np.arange(n_samples).astype(np.int32)
     totals, offset, right = np.zeros(n_sets), np.empty(n_sets), np.empty((1, n_labels))
     inverse_rho = 1.0 / rho
     for i in range(n_samples):
