@@ -218,8 +218,12 @@ class _Split:
         self.most = _MOST_IF_DIRECT if self.direct else _MOST_PASSES
 
     def advance(self, run: Callable[..., Iterable[Any]]) -> None:
-        """Some passes and a certificate; in the end the block stands where they got."""
-        block, before = self.block, self.block.best_dual
+        """Some passes and a certificate; in the end the block stands at its best dual variables.
+
+        Passes that gain nothing are the last: from a start more precise than theirs they would only come back to it,
+        and a fit that was not given to Newton steps yet would count as stalled.
+        """
+        block, before, gap_before = self.block, self.block.best_dual, self.block.best_primal - self.block.best_dual
         self.phase.passes(self.count)
         self.phase.to_block()
         self.count = int(_SPLIT_GROWTH * self.count)
@@ -230,7 +234,7 @@ class _Split:
         if not block.done and near and not (last and self.direct) and self.phase.n_passes >= 2 * self.repaired:
             self.phase.repair(run)
             self.repaired = self.phase.n_passes
-        if last:
+        if last or block.best_primal - block.best_dual >= gap_before:
             self.exhausted = True
             block.A, block.B = block.best_A, block.best_B
             block.link()
