@@ -27,6 +27,7 @@ from ..kernels._random import random_state_array
 from ..problems.label_prior import PriorPart
 from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem
 from ..problems.rows import squared_lengths
+from ._loop import ROUNDING
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, privileged_gram, signs_gram
 
@@ -103,7 +104,7 @@ class SplitPhase:
         """Give the block these dual variables, with its certificate."""
         block = self.block
         block.A = self.dual.A.copy()
-        block.B = np.maximum(self.beta - self.dual.totals, 0.0)
+        block.B = _bounds_dual(self.beta, self.dual.totals)
         block.link()
         block.T, block.xi = self.T, self.slack
         block.certify()
@@ -170,7 +171,7 @@ class LabelRun:
         )
         self.n_passes += count
         block.A = one.A[:, None].copy()
-        block.B = np.maximum(one.beta[:, None] - block.sets.sum_by_set(block.A), 0.0)
+        block.B = _bounds_dual(one.beta[:, None], block.sets.sum_by_set(block.A))
         block.link()
         block.certify()
         # The T of the passes is feasible with other lifts than that of the dual variables: the better one counts.
@@ -186,6 +187,12 @@ class LabelRun:
 def _penalties(sets: PrivilegedSets) -> np.ndarray:
     """rho: by the rows of each set."""
     return _PENALTY * np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
+
+
+def _bounds_dual(beta: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """B of multipliers beta = sum A + B: zero, not the rounding of the sums, for slacks above their bound."""
+    B = beta - totals
+    return np.where(B > ROUNDING * np.abs(beta), B, 0.0)
 
 
 class _Regression:

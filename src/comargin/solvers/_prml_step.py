@@ -121,6 +121,7 @@ class StepBlock:
         self.done, self.best_primal, self.best_dual = False, np.inf, -np.inf
         self.link()
         self.certify()
+        self._offer_scaled(1.0, 0.0)  # a T whose sums A + B are far from the cost is worse than none
 
     # ---- the step's linear maps
 
@@ -303,14 +304,19 @@ class StepBlock:
         if dual > self.best_dual:
             self.best_dual, self.best_A, self.best_B = dual, self.A, self.B
         for scale in self._scales():
-            T = scale * self.T + self._lacking(scale) * self.lift
-            if not self.bases or self._feasible(scale, T):
-                self.offer(scale * self.V, T)
+            self._offer_scaled(scale, scale)
         self.check()
 
     def offer(self, V: np.ndarray, T: np.ndarray) -> None:
         """Keep a feasible point if it is the best so far."""
         self.keep(self.objective(V, T), V, T)
+
+    def _offer_scaled(self, of_V: float, of_T: float) -> None:
+        """Offer V and T times these factors, with the slacks of each label raised as far as they lack."""
+        lacking = np.maximum(np.max(self.needed(of_V) - of_T * self.xi, axis=0), 0.0)
+        T = of_T * self.T + lacking * self.lift
+        if not self.bases or self._feasible(of_V, T):
+            self.offer(of_V * self.V, T)
 
     def keep(self, primal: float, V: np.ndarray, T: np.ndarray) -> None:
         """The same, with its objective."""
@@ -336,10 +342,6 @@ class StepBlock:
         """Slack that every set needs when the margins are scaled."""
         hinge = self.sets.largest_by_set(np.where(self.there, 1.0 - scale * self.margins, -np.inf))
         return np.maximum(hinge, np.where(self.set_there, self.least, -np.inf))
-
-    def _lacking(self, scale: float) -> np.ndarray:
-        """How far each label has to raise its slacks, when V and T are scaled."""
-        return np.maximum(np.max(self.needed(scale) - scale * self.xi, axis=0), 0.0)
 
     def _scales(self) -> list[float]:
         """Factors of V and T that can make them feasible cheaply: 1, and those that cure the margins of some labels."""
