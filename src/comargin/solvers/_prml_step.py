@@ -370,7 +370,7 @@ def _zero_of(derivative: Callable[[float], float]) -> float:
         value = derivative(t)
         high, high_value = t, value
     for _ in range(30):
-        if abs(value) <= -_LINE_SEARCH * first:
+        if abs(value) <= -_LINE_SEARCH * first or high_value <= low_value:  # or nothing but rounding is left
             break
         share = min(max(-low_value / (high_value - low_value), 0.1), 0.9)
         t = low + share * (high - low)
