@@ -35,16 +35,13 @@ def test_scores_and_average(storage, n, d, m, rng):
     assert_allclose(V, expected, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_gram_grows_by_new_rows(storage, rng):
-    X = make_rows(rng, 12, 7)
-    view = X if storage == "dense" else csr(X)
-    rows = np.array([3, 6, 0, 11, 5])  # 6 is empty
+def test_gram_grows_by_new_rows(rng):
+    X = make_rows(rng, 12, 7)[[3, 6, 0, 11, 5]]  # 6 is empty
     gram = np.full((7, 7), np.nan)
-    prml_gram(view, 7, rows[:2], 0, 2, gram)
+    prml_gram(csr(X[:2]), csr(X[:2].T), 0, 2, gram)
     before = gram[:2, :2].copy()
-    prml_gram(view, 7, rows, 2, len(rows), gram)
-    assert_allclose(gram[:5, :5], X[rows] @ X[rows].T, rtol=1e-12, atol=1e-14)
+    prml_gram(csr(X), csr(X.T), 2, 5, gram)
+    assert_allclose(gram[:5, :5], X @ X.T, rtol=1e-12, atol=1e-14)
     assert_array_equal(gram[:2, :2], before)
     assert np.isnan(gram[5:]).all()
     assert np.isnan(gram[:, 5:]).all()
@@ -81,4 +78,5 @@ def test_signed_gram(places, rng):
     out = np.full((len(places), len(places)), np.nan)
     prml_signed_gram(gram, places, signs, 0.7, 0.2, out)
     rows = signs[:, None] * half[places]
-    assert_allclose(out, 0.7 * rows @ rows.T + 0.2 * np.eye(len(places)), rtol=1e-12, atol=1e-14)
+    expected = 0.7 * rows @ rows.T + 0.2 * np.eye(len(places))
+    assert_allclose(np.tril(out), np.tril(expected), rtol=1e-12, atol=1e-14)

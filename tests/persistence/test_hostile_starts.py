@@ -26,7 +26,7 @@ STARTED = {
     "lsg21": (LEARNERS["lsg21"], None),
     "prbr": (LEARNERS["prbr"], None),
     "prml": (comargin.PrMLClassifier(C=1.0, rank=2, random_state=0, tol=0.01), None),
-    "prml, stopped": (comargin.PrMLClassifier(C=1.0, rank=2, random_state=0, n_init=3, max_iter=4, tol=0.01), 2),
+    "prml, stopped": (comargin.PrMLClassifier(C=1.0, rank=2, random_state=0, n_init=3, max_iter=4, tol=1e-3), 2),
     "structured": (LEARNERS["structured"], None),
     "structured, a clique": (LEARNERS["structured, a clique"], None),
     "cgm": (LEARNERS["cgm"], None),

@@ -304,6 +304,29 @@ def test_optimum_by_kkt_and_as_a_start(rng):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("form", FORMS)
+def test_passes_that_gain_nothing_are_no_stall(rng, form, monkeypatch):
+    """As from a start that is more precise than passes are: Newton steps go on from there."""
+    problem = make_problem(rng, n=60, n_labels=4, C=0.05, prior=prior_of(rng.normal(size=(2, 4)), form))
+    monkeypatch.setattr("comargin.solvers._prml_split.SplitPhase.passes", lambda phase, count: None)
+    assert_certified(problem, solve(problem, tol=1e-7), 1e-7)
+
+
+@pytest.mark.compiled
+def test_start_is_no_worse_than_without_its_privileged_part(rng):
+    """Dual variables in the middle of a fit have a T that can be far from feasible."""
+    problem = make_problem(rng, n=60, C=1.0)
+    A = m3l_start(problem, problem.X, seeds=range(n_seeds(problem))).A
+    hinge = (1.0 - problem.S * (problem.X @ problem.weights(problem.X.T @ (problem.S * A)))).max(axis=0).clip(min=0.0)
+    T = np.diag(hinge)
+    primal = problem.primal(problem.X.T @ (problem.S * A), T)
+    B = problem.privileged.sum_by_set(rng.random(A.shape))
+    result = solve(problem, tol=1.0, max_iter=0, start=SlackDual(A, B))
+    assert result.history[0].primal <= primal * (1.0 + 1e-12)
+    assert_allclose(problem.violation(result.V, result.privileged.T), 0.0, atol=1e-10)
+
+
+@pytest.mark.compiled
 def test_known_point_is_returned_when_nothing_is_better(rng):
     problem = make_problem(rng, prior=prior_of(rng.normal(size=(2, 3)), "dense"))
     best = solve(problem, tol=1e-9)

@@ -40,7 +40,7 @@ def test_penalty_grows_while_updates_are_solved(rng):
         block.advance()
         if block.done:
             break
-        assert_allclose(block.sigma, 4.0 * before)
+        assert_allclose(block.sigma, 2.0 * before)
         assert block.A is not A
     assert block.done
     assert_allclose(block.best_primal, best_of(problem), rtol=1e-6)
@@ -82,7 +82,7 @@ def test_unsolved_update_that_gains_is_kept(rng, monkeypatch):
     block.advance()
     assert block.best_dual > dual
     assert block.A is not A
-    assert_allclose(block.sigma, 0.2)
+    assert_allclose(block.sigma, 0.1)
 
 
 @pytest.mark.compiled

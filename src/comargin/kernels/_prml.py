@@ -5,10 +5,8 @@ Labels are contiguous in memory, so that every non-zero of a row meets one run o
 
 from __future__ import annotations
 
-import numpy as np
-
 from ._jit import kernel
-from ._rows import row_axpy, row_dot_label, row_gemv, row_ger
+from ._rows import row_gemv, row_ger
 
 
 @kernel
@@ -46,25 +44,30 @@ def prml_average(X, signed, V):
 
 
 @kernel
-def prml_gram(X, n_features, rows, first, last, gram):
-    """Write the products of ``rows[first:last]`` with all rows up to themselves into rows and columns of ``gram``.
+def prml_gram(X, columns, first, last, gram):
+    """Write the products of rows ``first`` to ``last`` of X with all rows up to themselves into ``gram``.
+
+    Row by row, over the columns of its non-zeros: pairs of rows without a common feature cost nothing.
 
     Parameters
     ----------
-    X : ndarray (n, d) or CSR
-    n_features : int, d
-    rows : int ndarray (p,)
-    first, last : int, which of them; parts that do not overlap can be done at the same time
-    gram : ndarray (at least p, at least p), written
+    X : CSR (p, d)
+    columns : CSR (d, p), X^T
+    first, last : int; parts that do not overlap can be done at the same time
+    gram : ndarray (at least p, at least p), rows and columns written
     """
-    spread = np.zeros((n_features, 1))  # one row of X, dense
     for a in range(first, last):
-        row_axpy(1.0, X, rows[a], spread[:, 0])
-        for b in range(a + 1):
-            product = row_dot_label(X, rows[b], spread, 0)
-            gram[a, b] = product
-            gram[b, a] = product
-        row_axpy(-1.0, X, rows[a], spread[:, 0])  # back to exact zeros
+        row = gram[a]
+        row[: a + 1] = 0.0
+        for k in range(X.indptr[a], X.indptr[a + 1]):
+            value, j = X.data[k], X.indices[k]
+            for m in range(columns.indptr[j], columns.indptr[j + 1]):
+                b = columns.indices[m]
+                if b > a:
+                    break
+                row[b] += value * columns.data[m]
+        for b in range(a):
+            gram[b, a] = row[b]
 
 
 @kernel
@@ -98,7 +101,7 @@ def prml_signs_gram(indptr, indices, weight, gram, sums):
 
 @kernel
 def prml_signed_gram(gram, places, signs, scale, ridge, out):
-    """Write ``scale`` (s s^T) o ``gram`` + ``ridge`` I at the given places.
+    """Write the lower triangle of ``scale`` (s s^T) o ``gram`` + ``ridge`` I at the given places.
 
     Parameters
     ----------
@@ -106,10 +109,10 @@ def prml_signed_gram(gram, places, signs, scale, ridge, out):
     places : int ndarray (p,)
     signs : ndarray (p,)
     scale, ridge : float
-    out : ndarray (p, p), written
+    out : ndarray (p, p), what is above its diagonal is left alone
     """
     for a in range(places.shape[0]):
         row, sign = gram[places[a]], scale * signs[a]
-        for b in range(places.shape[0]):
+        for b in range(a + 1):
             out[a, b] = sign * signs[b] * row[places[b]]
         out[a, a] += ridge

@@ -17,16 +17,17 @@ features (``best_privileged``).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..kernels._cholesky import cholesky, solve_factored
-from ..kernels._prml_split import SplitActive, SplitDual, prml_split_pass
+from ..kernels._prml_split import LabelSplit, SplitActive, SplitDual, SplitSets, prml_split_label, prml_split_pass
 from ..kernels._random import random_state_array
 from ..problems.label_prior import PriorPart
 from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem
 from ..problems.rows import squared_lengths
+from ._loop import ROUNDING
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, privileged_gram, signs_gram
 
@@ -37,99 +38,62 @@ _RELAX = 1.5
 # and in other passes those below the second.
 _VISIT_ALL = 10
 _KEEP = (0.3, 1.0)
-# Labels that are not coupled are passed over in at most so many parts, of at least so many labels.
-_MOST_PARTS, _LEAST_WIDTH = 8, 8
+# Labels that are not coupled: passes of the first round, and most of all rounds; up to how many they go on if the gap
+# only falls by this factor in a round.
+_FIRST_ROUND, _MOST_ALONE = 20, 160
+_MOST_IN_HOPE, _FALL = 80, 2.0
 # The exact T: precision as a share of that of the step, and most updates of the multipliers.
 _PRECISION = 0.2
 _MOST_UPDATES = 30
 
 
-class _Part(NamedTuple):
-    """Labels that are passed over together: their columns, variables, active set and N = X^T (S o A) F."""
-
-    columns: slice
-    diagonal: np.ndarray
-    dual: SplitDual
-    active: SplitActive
-    N: np.ndarray
-
-
 class SplitPhase:
-    """Passes over all labels of a block; labels that R does not couple in parts, which threads may share.
+    """Passes over all labels of a block that R couples.
 
     Invariants: N = X^T (S o A) F; ``totals`` are the sums of A over sets; ``slack`` = U T.
 
     Parameters
     ----------
     block : StepBlock
-        All labels, coupled by R = F F^T or not; its dual variables are the start.
+        All labels, with R = F F^T; its dual variables are the start.
     seed : int
         Of the order of rows and labels.
     """
 
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, sets = block, block.sets
-        n_labels = block.S.shape[1]
-        self.F = np.ascontiguousarray(block.problem.prior.factor()) if block.coupled else np.empty((n_labels, 0))
-        diagonal = np.vecdot(self.F, self.F) if block.coupled else block.r
-        n_rows = np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
-        self.rho = (_PENALTY * n_rows)[:, None]
-        self.regression = _Regression(sets, block.gamma2, self.rho[:, 0])
-        self.totals = sets.sum_by_set(block.A)
-        self.beta = self.totals + block.B
+        n_samples, n_labels = block.S.shape
+        self.F = np.ascontiguousarray(block.problem.prior.factor())
+        self.diagonal = np.vecdot(self.F, self.F)
+        rho = _penalties(sets)
+        self.rho = rho[:, None]
+        self.regression = _Regression(sets, block.gamma2, rho)
+        totals = sets.sum_by_set(block.A)
+        self.beta = totals + block.B
         self.T, self.slack = block.T, block.xi
-        V = block.features.average(block.S * block.A)
+        self.N = np.ascontiguousarray(block.features.average(block.S * block.A) @ self.F)
         sqnorm = squared_lengths(block.features.X)
-        # Not by the number of threads: the order within a part is part of the result.
-        width = n_labels if block.coupled else max(_LEAST_WIDTH, -(-n_labels // _MOST_PARTS))
-        self.parts = [
-            self._part(slice(first, min(first + width, n_labels)), diagonal, sqnorm, V, seed + first)
-            for first in range(0, n_labels, width)
-        ]
-        self.n_passes = 0
-
-    def _part(self, columns: slice, diagonal: np.ndarray, sqnorm: np.ndarray, V: np.ndarray, seed: int) -> _Part:
-        block = self.block
-        A = np.ascontiguousarray(block.A[:, columns])
-        if A is block.A:
-            A = A.copy()
-        n_samples, width = A.shape
-        dual = SplitDual(
-            A,
-            np.ascontiguousarray(block.S[:, columns]),
-            sqnorm,
-            block.sets.row_set,
-            np.empty((len(self.rho), width)),
-            1.0 / self.rho[:, 0],
-            np.ascontiguousarray(self.totals[:, columns]).copy(),
-        )
-        active = SplitActive(
+        self.dual = SplitDual(block.A.copy(), block.S, sqnorm, sets.row_set, np.empty(totals.shape), 1.0 / rho, totals)
+        self.active = SplitActive(
             np.arange(n_samples, dtype=np.int32),
-            np.tile(np.arange(width, dtype=np.int32), (n_samples, 1)),
+            np.tile(np.arange(n_labels, dtype=np.int32), (n_samples, 1)),
             np.empty(n_samples, dtype=np.int32),
             random_state_array(seed),
         )
-        N = V @ self.F if block.coupled else V[:, columns] * diagonal[columns]
-        return _Part(columns, np.ascontiguousarray(diagonal[columns]), dual, active, np.ascontiguousarray(N))
+        self.n_passes = 0
 
-    def passes(self, count: int, run: Callable[..., Iterable[Any]] = map) -> None:
-        """Some iterations of V, T and multipliers; ``run`` maps a function over parts."""
-        block = self.block
+    def passes(self, count: int) -> None:
+        """Some iterations of V, T and multipliers."""
+        block, dual, active = self.block, self.dual, self.active
         for _ in range(count):
-            offset = self.slack - self.beta / self.rho
+            dual.offset[:] = self.slack - self.beta / self.rho
             visit_all = self.n_passes % _VISIT_ALL == 0
+            if visit_all:
+                active.count[:] = dual.A.shape[1]
             keep = _KEEP[0 if visit_all else 1]
-
-            def one(part: _Part, offset: np.ndarray = offset, visit_all: bool = visit_all, keep: float = keep) -> None:
-                part.dual.offset[:] = offset[:, part.columns]
-                if visit_all:
-                    part.active.count[:] = part.dual.A.shape[1]
-                prml_split_pass(block.features.view, self.F, part.diagonal, part.dual, part.active, part.N, keep)
-
-            list(run(one, self.parts))
+            prml_split_pass(block.features.view, self.F, self.diagonal, dual, active, self.N, keep)
             self.n_passes += 1
-            self.totals = np.concatenate([part.dual.totals for part in self.parts], axis=1)
-            xi = np.maximum(offset + self.totals / self.rho, 0.0)
+            xi = np.maximum(dual.offset + dual.totals / self.rho, 0.0)
             xi = _RELAX * xi + (1.0 - _RELAX) * self.slack
             right = block.sets.adjoint(self.beta - block.set_cost + self.rho * xi, block.labels)
             self.T = self.regression.solve(right)
@@ -139,8 +103,8 @@ class SplitPhase:
     def to_block(self) -> None:
         """Give the block these dual variables, with its certificate."""
         block = self.block
-        block.A = np.concatenate([part.dual.A for part in self.parts], axis=1)
-        block.B = np.maximum(self.beta - self.totals, 0.0)
+        block.A = self.dual.A.copy()
+        block.B = _bounds_dual(self.beta, self.dual.totals)
         block.link()
         block.T, block.xi = self.T, self.slack
         block.certify()
@@ -149,8 +113,86 @@ class SplitPhase:
         """Offer the block the margins of V with the T that is best for them."""
         block = self.block
         allowed = _PRECISION * block.tol * abs(block.best_primal)
-        T = best_privileged(block.problem, block.needed(1.0), self.totals + block.B, allowed, run)
+        T = best_privileged(block.problem, block.needed(1.0), self.dual.totals + block.B, allowed, run)
         block.offer(block.V, T)
+
+
+class LabelPasses:
+    """What the passes over single labels share, where R couples none.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+        All labels.
+    seed : int
+        Of the order of rows.
+    """
+
+    def __init__(self, problem: SVMPlusProblem, seed: int) -> None:
+        sets, self.seed = problem.privileged, seed
+        rho = _penalties(sets)
+        self.regression = _Regression(sets, problem.gamma2, rho)
+        self.sets = SplitSets(squared_lengths(problem.X), sets.row_set, rho, sets.on.indptr, sets.on.indices)
+
+
+class LabelRun:
+    """Passes over one label, in rounds, as long as they promise to meet the tolerance.
+
+    Parameters
+    ----------
+    shared : LabelPasses
+        Of all labels.
+    block : StepBlock
+        Of this label; its dual variables are the start, and it stands where each round ended.
+    """
+
+    def __init__(self, shared: LabelPasses, block: StepBlock) -> None:
+        self.block, self.shared, self.label = block, shared, int(block.labels[0])
+        self.one = LabelSplit(
+            block.A[:, 0].copy(),
+            block.S[:, 0],
+            block.V * block.r,
+            block.T[:, 0].copy(),
+            block.xi[:, 0].copy(),
+            block.sets.sum_by_set(block.A)[:, 0] + block.B[:, 0],
+            block.set_cost[:, 0],
+        )
+        self.state = random_state_array(shared.seed)  # the same for all: equal labels get equal weights
+        self.n_passes, self.promising = 0, True
+
+    def advance(self) -> None:
+        """A round of as many passes as there were, and the certificate."""
+        block, one, sets = self.block, self.one, self.shared.sets
+        count, r = max(self.n_passes, _FIRST_ROUND), float(block.r[0])
+        inverse = self.shared.regression.inverse_of(self.label)
+        before = block.best_primal - block.best_dual
+        prml_split_label(
+            block.features.view, r, self.label, one, sets, inverse, self.state, count, _VISIT_ALL, _KEEP[0], _RELAX
+        )
+        self.n_passes += count
+        block.A = one.A[:, None].copy()
+        block.B = _bounds_dual(one.beta[:, None], block.sets.sum_by_set(block.A))
+        block.link()
+        block.certify()
+        # The T of the passes is feasible with other lifts than that of the dual variables: the better one counts.
+        block.T, block.xi = one.T[:, None].copy(), one.slack[:, None].copy()
+        block.certify()
+        gap = block.best_primal - block.best_dual
+        fall = before / gap if gap > 0.0 else np.inf
+        # The next round has twice the passes of this one.
+        hopeful = self.n_passes < _MOST_IN_HOPE and fall >= _FALL
+        self.promising = self.n_passes < _MOST_ALONE and (hopeful or gap <= fall**2 * block.allowed())
+
+
+def _penalties(sets: PrivilegedSets) -> np.ndarray:
+    """rho: by the rows of each set."""
+    return _PENALTY * np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
+
+
+def _bounds_dual(beta: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """B of multipliers beta = sum A + B: zero, not the rounding of the sums, for slacks above their bound."""
+    B = beta - totals
+    return np.where(B > ROUNDING * np.abs(beta), B, 0.0)
 
 
 class _Regression:
@@ -198,6 +240,16 @@ class _Regression:
         small[:, 0, 1] = small[:, 1, 0] = 1.0 + self.inverse_a.diagonal()
         small[:, 1, 1] = np.vecdot(a.T, self.inverse_a.T) - b
         self.small = np.linalg.inv(small)
+
+    def inverse_of(self, label: int) -> np.ndarray:
+        """The inverse of one system, (n_labels, n_labels), zero in places that the label does not use."""
+        if self.shared:
+            outer = np.stack([self.inverse[:, label], self.inverse_a[:, label]], axis=1)
+            return np.asarray(self.inverse - outer @ self.small[label] @ outer.T)
+        columns, factor = self.sets.columns(label), self.factors[label]
+        inverse = np.zeros((self.sets.sets.shape[1],) * 2)
+        inverse[np.ix_(columns, columns)] = solve_factored(factor, np.eye(len(factor)))
+        return inverse
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """All t_i, (n_labels, n_labels), from all r_i."""
@@ -249,9 +301,10 @@ def best_privileged(
     nothing = np.zeros((n_sets, 1))
     sub = SVMPlusProblem(nothing, sets.sets, row_cost, problem.label_cost, prior, problem.gamma2, by_set)
     features, ways = Features(nothing, nothing), Ways(np.eye(n_labels), {})
-    dual, share = SlackDual(np.zeros(start.shape), start), allowed / n_labels
+    share = allowed / n_labels
 
     def solve(label: int) -> np.ndarray:
+        dual = SlackDual(np.zeros((n_sets, 1)), start[:, label : label + 1])
         block = StepBlock(sub, np.array([label]), features, 0.0, 0.0, dual, ways, needed=needed, allowance=share)
         for _ in range(_MOST_UPDATES):
             if block.done:

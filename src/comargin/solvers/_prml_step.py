@@ -35,7 +35,7 @@ from ._prml_system import Features, LabelSystem, RowGram, privileged_gram
 # First penalty, in units of cost over the squared length of a constraint; how it grows with every update; and the
 # largest, in units of one over that length: beyond, Newton systems are rounding. Conjugate gradients need smaller ones.
 _FIRST_PENALTY, _FIRST_COUPLED = 10000.0, 100.0
-_GROWTH, _GROWTH_COUPLED = 4.0, 2.0
+_GROWTH, _GROWTH_COUPLED = 2.0, 2.0
 _LARGEST_PENALTY = 1e10
 _SHRINK = 16.0
 _MOST_NEWTON = 50
@@ -64,7 +64,7 @@ class StepBlock:
     """State of some labels of a step; they are independent of all others.
 
     With ``needed`` there are no margins, but slacks with lower bounds of their own (n_sets, n_labels): T alone is
-    sought. ``allowance`` is added to the gap that ``tol`` allows.
+    sought. ``start`` has the columns of these labels. ``allowance`` is added to the gap that ``tol`` allows.
 
     Invariants: Z = V R; ``margins`` = S o (X Z); ``xi`` is the slack of every set at T.
     """
@@ -104,8 +104,8 @@ class StepBlock:
         if start is None:  # all of the cost in B: T = 0
             self.A, self.B = np.zeros(self.S.shape), self.set_cost.copy()
         else:
-            self.A = np.where(self.there, start.A[:, labels], 0.0)
-            self.B = np.where(self.set_there, start.B[:, labels], 0.0)
+            self.A = np.where(self.there, start.A, 0.0)
+            self.B = np.where(self.set_there, start.B, 0.0)
         slack_length = (np.count_nonzero(self.sets.used[:, labels], axis=0) + 1.0) / self.gamma2
         length = mean_sqnorm * self.r + slack_length
         self.stiffer = length / slack_length
@@ -121,6 +121,7 @@ class StepBlock:
         self.done, self.best_primal, self.best_dual = False, np.inf, -np.inf
         self.link()
         self.certify()
+        self._offer_scaled(1.0, 0.0)  # a T whose sums A + B are far from the cost is worse than none
 
     # ---- the step's linear maps
 
@@ -161,7 +162,7 @@ class StepBlock:
             self.gram = RowGram(self.features)
         gap = self.best_primal - self.best_dual
         if np.isfinite(gap):
-            enough = _INNER * max(self._allowed(), _INNER_GAP * gap)
+            enough = _INNER * max(self.allowed(), _INNER_GAP * gap)
         else:
             enough = _INNER * _INNER_GAP * abs(self.best_dual)
         for newton in range(_MOST_NEWTON):
@@ -303,14 +304,19 @@ class StepBlock:
         if dual > self.best_dual:
             self.best_dual, self.best_A, self.best_B = dual, self.A, self.B
         for scale in self._scales():
-            T = scale * self.T + self._lacking(scale) * self.lift
-            if not self.bases or self._feasible(scale, T):
-                self.offer(scale * self.V, T)
+            self._offer_scaled(scale, scale)
         self.check()
 
     def offer(self, V: np.ndarray, T: np.ndarray) -> None:
         """Keep a feasible point if it is the best so far."""
         self.keep(self.objective(V, T), V, T)
+
+    def _offer_scaled(self, of_V: float, of_T: float) -> None:
+        """Offer V and T times these factors, with the slacks of each label raised as far as they lack."""
+        lacking = np.maximum(np.max(self.needed(of_V) - of_T * self.xi, axis=0), 0.0)
+        T = of_T * self.T + lacking * self.lift
+        if not self.bases or self._feasible(of_V, T):
+            self.offer(of_V * self.V, T)
 
     def keep(self, primal: float, V: np.ndarray, T: np.ndarray) -> None:
         """The same, with its objective."""
@@ -321,9 +327,10 @@ class StepBlock:
     def check(self) -> None:
         """Whether the gap is small enough."""
         gap = self.best_primal - self.best_dual
-        self.done = bool(np.isfinite(gap)) and gap <= self._allowed()
+        self.done = bool(np.isfinite(gap)) and gap <= self.allowed()
 
-    def _allowed(self) -> float:
+    def allowed(self) -> float:
+        """What the gap may be."""
         return self.share * tolerance(self.tol, self.best_primal) + self.allowance
 
     def objective(self, V: np.ndarray, T: np.ndarray) -> float:
@@ -335,10 +342,6 @@ class StepBlock:
         """Slack that every set needs when the margins are scaled."""
         hinge = self.sets.largest_by_set(np.where(self.there, 1.0 - scale * self.margins, -np.inf))
         return np.maximum(hinge, np.where(self.set_there, self.least, -np.inf))
-
-    def _lacking(self, scale: float) -> np.ndarray:
-        """How far each label has to raise its slacks, when V and T are scaled."""
-        return np.maximum(np.max(self.needed(scale) - scale * self.xi, axis=0), 0.0)
 
     def _scales(self) -> list[float]:
         """Factors of V and T that can make them feasible cheaply: 1, and those that cure the margins of some labels."""
@@ -367,7 +370,7 @@ def _zero_of(derivative: Callable[[float], float]) -> float:
         value = derivative(t)
         high, high_value = t, value
     for _ in range(30):
-        if abs(value) <= -_LINE_SEARCH * first:
+        if abs(value) <= -_LINE_SEARCH * first or high_value <= low_value:  # or nothing but rounding is left
             break
         share = min(max(-low_value / (high_value - low_value), 0.1), 0.9)
         t = low + share * (high - low)

@@ -104,6 +104,11 @@ def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np
     return gram, sums
 
 
+def _as_csr(M: sp.csr_array) -> CSR:
+    """As kernels take it."""
+    return CSR(M.data, M.indices.astype(np.int32, copy=False), M.indptr.astype(np.int32, copy=False))
+
+
 class RowGram:
     """Products between rows of X, kept for the rows that were asked for so far.
 
@@ -120,7 +125,7 @@ class RowGram:
         self.matrix = np.empty((0, 0))
 
     def signed(self, rows: np.ndarray, signs: np.ndarray, scale: float, ridge: float) -> np.ndarray:
-        """``scale`` (s s^T) o K + ``ridge`` I of the given rows."""
+        """``scale`` (s s^T) o K + ``ridge`` I of the given rows; its lower triangle."""
         if isinstance(self.features.X, np.ndarray):
             chosen = signs[:, None] * self.features.X[rows]
             gram = scale * (chosen @ chosen.T)
@@ -149,8 +154,11 @@ class RowGram:
         ends = np.sqrt(np.linspace(float(n_known) ** 2, float(n_all) ** 2, n_parts + 1)).astype(np.int64)
         ends[0], ends[-1] = n_known, n_all
 
+        known = sp.csr_array(self.features.X[self.rows])
+        view, columns = _as_csr(known), _as_csr(sp.csr_array(known.T))
+
         def part(first: int, last: int) -> None:
-            prml_gram(self.features.view, self.features.n_features, self.rows, first, last, self.matrix)
+            prml_gram(view, columns, first, last, self.matrix)
 
         list(run(part, ends[:-1], ends[1:]))
 

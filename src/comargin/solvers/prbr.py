@@ -22,7 +22,7 @@ from ..problems.rows import squared_lengths
 from ._loop import Control, run_loop
 from ._prml_coupled import solves_directly
 from ._prml_feasible import privileged_ways
-from ._prml_split import SplitPhase
+from ._prml_split import LabelPasses, LabelRun, SplitPhase
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, RowGram
 from ._result import Result
@@ -121,37 +121,55 @@ def solve_svm_plus(
         gram = RowGram(features) if gram is None else gram
 
     def block_of(some: np.ndarray) -> StepBlock:
-        return StepBlock(problem, some, features, mean_sqnorm, control.tol, start, ways, penalty)
+        own = SlackDual(start.A[:, some], start.B[:, some])
+        return StepBlock(problem, some, features, mean_sqnorm, control.tol, own, ways, penalty)
 
     with worker_threads(min(n_threads, len(labels))) as pool:
         can_split = _can_split(problem, ways)
-        if coupled or can_split:
+        together = coupled or (can_split and known is not None)
+        passes, runs = None, dict[int, LabelRun]()
+
+        def single_labels() -> list[StepBlock]:
+            singles = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
+            if can_split:
+                common = LabelPasses(problem, seed)
+                runs.update((i, LabelRun(common, singles[i])) for i in labels)
+            return singles
+
+        if together:
             blocks = [block_of(labels)]
             if known is not None:
                 blocks[0].keep(*known)
+            passes = _Split(blocks[0], seed) if coupled and can_split else None
         else:
-            blocks = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
-        passes = _Split(blocks[0], seed) if can_split else None
+            blocks = single_labels()
 
         def advance(block: StepBlock) -> None:
+            label = int(block.labels[0])
+            if label in runs:
+                runs[label].advance()
+                if not runs[label].promising:
+                    del runs[label]
+                return
             block.gram = gram if shared else RowGram(features)
             block.advance()
             block.gram = None  # of the rows of this label only: the next label needs the room
 
         def step() -> float:
-            nonlocal blocks
+            nonlocal blocks, together
             if passes is not None and not passes.exhausted:
                 passes.advance(pool.map)
-                if not coupled:
-                    blocks = passes.single_labels(block_of)
                 return 0.0
-            if shared and gram is not None:
+            if together and not coupled:  # what was known is not good enough
+                blocks, together = single_labels(), False
+            left = [block for block in blocks if not block.done]
+            if shared and gram is not None and any(int(block.labels[0]) not in runs for block in left):
                 gram.require(np.arange(features.n_samples), pool.map)
             if coupled:
                 blocks[0].gram = gram
                 blocks[0].advance(pool.map)
             else:
-                list(pool.map(advance, [block for block in blocks if not block.done]))
+                list(pool.map(advance, left))
             return 0.0
 
         def certify() -> tuple[float, float]:
@@ -191,7 +209,7 @@ def solve_svm_plus(
 
 
 class _Split:
-    """Passes before the first Newton step: for coupled labels as long as they pay."""
+    """Passes over coupled labels before the first Newton step, as long as they pay."""
 
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, self.phase, self.exhausted, self.count = block, SplitPhase(block, seed), False, _SPLIT_PASSES
@@ -200,13 +218,14 @@ class _Split:
         self.most = _MOST_IF_DIRECT if self.direct else _MOST_PASSES
 
     def advance(self, run: Callable[..., Iterable[Any]]) -> None:
-        """Some passes and a certificate; in the end the block stands where they got."""
-        block, before = self.block, self.block.best_dual
-        self.phase.passes(self.count, run)
+        """Some passes and a certificate; in the end the block stands at its best dual variables.
+
+        Passes that gain nothing are the last: from a start more precise than theirs they would only come back to it,
+        and a fit that was not given to Newton steps yet would count as stalled.
+        """
+        block, before, gap_before = self.block, self.block.best_dual, self.block.best_primal - self.block.best_dual
+        self.phase.passes(self.count)
         self.phase.to_block()
-        if not block.coupled:  # the labels go on alone
-            self.exhausted = True
-            return
         self.count = int(_SPLIT_GROWTH * self.count)
         raised, gap = block.best_dual - before, block.best_primal - block.best_dual
         near = raised <= _STILL_RISING * max(block.tol * abs(block.best_dual), gap)
@@ -215,24 +234,10 @@ class _Split:
         if not block.done and near and not (last and self.direct) and self.phase.n_passes >= 2 * self.repaired:
             self.phase.repair(run)
             self.repaired = self.phase.n_passes
-        if last:
+        if last or block.best_primal - block.best_dual >= gap_before:
             self.exhausted = True
             block.A, block.B = block.best_A, block.best_B
             block.link()
-
-    def single_labels(self, block_of: Callable[[np.ndarray], StepBlock]) -> list[StepBlock]:
-        """Blocks of one label each that begin here."""
-        blocks = []
-        for k, label in enumerate(self.block.labels):
-            block = block_of(np.array([label]))
-            block.A, block.B = self.block.A[:, k : k + 1].copy(), self.block.B[:, k : k + 1].copy()
-            block.link()
-            block.certify()
-            # The T of the passes is feasible with other lifts than that of the dual variables: the better one counts.
-            block.T, block.xi = self.block.T[:, k : k + 1].copy(), self.block.xi[:, k : k + 1].copy()
-            block.certify()
-            blocks.append(block)
-        return blocks
 
 
 def _can_split(problem: SVMPlusProblem, ways: Ways) -> bool:
