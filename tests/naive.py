@@ -36,10 +36,11 @@ class Xoshiro:
             values[i], values[j] = values[j], values[i]
 
 
-def m3l_epochs(X, S, U, R, T, n_epochs, words, shuffle_labels):
+def m3l_epochs(X, S, U, R, T, n_epochs, words, shuffle_labels, relaxation):
     """Dual coordinate descent on M3L, all variables, rows and labels in the order the kernel would take them.
 
-    Minimises over one A_il at a time, others fixed: no shrinking, no shared products.
+    Steps towards the minimum over one A_il at a time, others fixed, ``relaxation`` times as far as it lies: no
+    shrinking, no shared products.
     """
     n, d = X.shape
     n_labels = S.shape[1]
@@ -65,7 +66,7 @@ def m3l_epochs(X, S, U, R, T, n_epochs, words, shuffle_labels):
                 if q == 0.0:
                     A[i, label] = U[i, label]
                 else:
-                    A[i, label] = min(max(A[i, label] - gradient / (2.0 * q), 0.0), U[i, label])
+                    A[i, label] = min(max(A[i, label] - relaxation * gradient / (2.0 * q), 0.0), U[i, label])
     return A
 
 

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose
 from tests import naive
 
 from comargin.kernels._m3l import (
+    RELAXATION,
     Active,
     Dual,
     m3l_coupled_epoch,
@@ -80,7 +81,7 @@ def test_epochs_equal_literal_loops(storage, form, n, d, n_labels, targets, rng)
         else:
             m3l_coupled_epoch(view, R if form == "dense" else csr(R), diagonal, dual, active, state, parts)
     words = random_state_array(3)
-    expected = naive.m3l_epochs(X, dual.S, upper(dual), R, dual.targets, 4, words, form != "diagonal")
+    expected = naive.m3l_epochs(X, dual.S, upper(dual), R, dual.targets, 4, words, form != "diagonal", RELAXATION)
     assert np.linalg.norm(expected) > 1e-3
     assert_allclose(dual.A, expected, rtol=1e-8, atol=1e-11)
     V = X.T @ (dual.S * dual.A)
