@@ -12,8 +12,9 @@ from tests import reference_lsg21 as reference
 
 from comargin.problems.lsg21 import EdgePenalty, LSG21Problem
 from comargin.solvers import Status, lsg21
+from comargin.solvers._label_split import least_norm, split_labels
 from comargin.solvers._loop import Control
-from comargin.solvers.lsg21 import alpha_max, full_gram, least_norm, solve_lsg21, split_labels
+from comargin.solvers.lsg21 import alpha_max, full_gram, solve_lsg21
 from comargin.solvers.lsg21_irls import solve_lsg21_irls
 
 TIGHT = Control(1e-9, 1000)

@@ -246,7 +246,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
 
 def _unit(X: np.ndarray | sp.csr_array) -> float:
     """A power of two that brings extreme features to numbers whose cubes are numbers: X W = (X / unit) (unit W)."""
-    largest = float(abs(X).max()) if X.size else 0.0
+    largest = max(float(X.max()), -float(X.min())) if X.size else 0.0
     return 1.0 if largest == 0.0 or _USUAL[0] < largest < _USUAL[1] else float(2.0 ** np.floor(np.log2(largest)))
 
 
