@@ -19,7 +19,7 @@ from ..kernels._edges import (
 )
 
 # Conjugate gradients end when the residual, in the norm of the preconditioner, has fallen to this.
-_CG_TOL = 0.05
+_CG_TOL = 0.1
 _CG_MAX = 30
 # Numbers in the systems of all labels together; beyond it, memory, the preconditioner is the diagonal.
 _SYSTEMS_UP_TO = 60_000_000

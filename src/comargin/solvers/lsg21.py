@@ -21,7 +21,8 @@ from ._result import Result
 _ALL_FEATURES_UP_TO = 2e10
 _FIRST_FEATURES = 256
 _MOST_FEATURES = 4096
-# Passes over the features in use, after a pass over all, as long as each gains this fraction of the first.
+# Passes over the features in use, after a pass over all, as long as each gains this fraction of the first; only with
+# no more edges than labels: else the step of one row costs more than its share of a step for all weights together.
 _MORE_PASSES = 5
 _WORTH_A_PASS = 0.3
 # Steps for the same features, as long as each gains this fraction of the first.
@@ -29,9 +30,10 @@ _STEPS_AT_ONCE = 3
 _WORTH_A_STEP = 0.1
 # Steps that reweight after a start from nothing: Newton's method is for zeros that hardly change any more.
 _REWEIGHTED = 3
-# Accuracy of the row steps: at first, from step to step, and at last.
+# Accuracy of the row steps: at first, from step to step or as a part of what the last step gained of ||Y||^2, at last.
 _ACCURACY = 1e-4
-_FINER = 0.01
+_FINER = 0.3
+_OF_GAIN = 0.01
 _EXACT = 1e-12
 _COARSE_STEPS = 5
 # Below this fraction of ||Y||^2 the residual is computed, not taken from inner products.
@@ -224,6 +226,7 @@ class _Descent(Certifier):
         self.square = float(np.vdot(problem.Y, problem.Y))
         self.newton = RidgedNewton(self.edges)
         self.cold, self.moved = not W.any(), False
+        self.more_passes = _MORE_PASSES if self.edges.weight.size <= self.edges.own.size else 0
         self.n_reweighted = _REWEIGHTED if self.cold else 0
         self.accuracy = _ACCURACY if self.cold else _ACCURACY**2
         self.n_steps, self.first_fell = 0, 0.0
@@ -235,12 +238,12 @@ class _Descent(Certifier):
         self.cold, self.moved = False, True
         first = gained = self._pass(W, np.arange(len(W), dtype=np.int32))
         fell += first
-        for _ in range(_MORE_PASSES):
+        for _ in range(self.more_passes):
             if gained < _WORTH_A_PASS * first:
                 break
             gained = self._pass(W, np.flatnonzero(W.any(axis=1)).astype(np.int32))
             fell += gained
-        self.accuracy = max(_FINER * self.accuracy, _EXACT)
+        self.accuracy = max(min(_FINER * self.accuracy, _OF_GAIN * fell / self.square), _EXACT)
         if self.all:
             return fell
         self.W[self.features] = W
