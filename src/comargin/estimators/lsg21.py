@@ -47,7 +47,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
     fit_intercept : bool, default=True
         Learn b, which is not penalised. False fixes it to 0.
     solver : {"auto", "irls"}, default="auto"
-        "auto" minimises over one feature at a time and takes Newton steps on the weights that are not zero. "irls" is
+        "auto" minimises over one feature at a time, with steps for all weights that are not zero in between. "irls" is
         the reweighting of the paper: no weight becomes exactly zero, and a small gap takes hundreds of rounds.
     tol : float, default=1e-6
         Relative tolerance: the fit ends when the duality gap is at most ``tol`` times the objective.

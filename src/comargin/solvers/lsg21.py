@@ -1,4 +1,4 @@
-"""LSG21 to a certified gap: exact steps for one feature at a time, Newton steps between them."""
+"""LSG21 to a certified gap: exact steps for one feature at a time, between them steps for all that is not zero."""
 
 from __future__ import annotations
 
