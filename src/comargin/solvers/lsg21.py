@@ -29,7 +29,7 @@ _WORTH_A_PASS = 0.3
 _STEPS_AT_ONCE = 3
 _WORTH_A_STEP = 0.1
 # Steps that reweight after a start from nothing: Newton's method is for zeros that hardly change any more.
-_REWEIGHTED = 3
+_REWEIGHTED = 2
 # Accuracy of the row steps: at first, from step to step or as a part of what the last step gained of ||Y||^2, at last.
 _ACCURACY = 1e-4
 _FINER = 0.3
