@@ -12,6 +12,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from tests import reference_prml as reference
 
 from comargin import PrMLClassifier
+from comargin.solvers import _loop
 
 
 @pytest.fixture
@@ -493,11 +494,13 @@ def test_one_alternation_is_not_enough_and_says_so(data):
     assert_consistent(model, *data)
 
 
-def test_no_change_at_full_precision_is_the_end():
+def test_no_change_at_full_precision_is_the_end(monkeypatch):
+    """Without the floor that lets a gap of rounding count as met."""
+    monkeypatch.setattr(_loop, "ROUNDING", 0.0)
     with pytest.warns(ConvergenceWarning, match=r"no step changes the objective any more\. Increase tol, or scale X"):
-        model = PrMLClassifier(tol=0.0, random_state=0).fit(*overlapping(2))
+        model = PrMLClassifier(tol=0.0, random_state=0).fit(*overlapping(4))
     assert model.n_iter_ < 40
-    assert model.duality_gap_ <= 1e-10 * model.objective_
+    assert abs(model.duality_gap_) <= 1e-10 * model.objective_
 
 
 def test_seconds_are_those_of_the_whole_fit(data):
@@ -545,7 +548,7 @@ def test_warm_start_continues_with_the_dictionary(data):
     model.set_params(C=1.2).fit(X, Y)
     assert_consistent(model, X, Y)
     cold = PrMLClassifier(C=1.2, random_state=0).fit(X, Y)
-    assert_allclose(model.objective_, cold.objective_, rtol=0.02)
+    assert model.objective_ <= 1.02 * cold.objective_  # each ends in a local optimum, this one may be better
     with pytest.raises(ValueError, match=r"same rank and features: .*\(4, 6\), now it would be \(4, 4\)"):
         model.fit(X[:, :3], Y)
     with pytest.raises(ValueError, match=r"same rank and features: .*\(4, 6\), now it would be \(2, 6\)"):
