@@ -1,7 +1,7 @@
 """Ten values of C along the warm-started path of M3LClassifierCV, in one fold of all rows, against single fits.
 
 The peer is four cold fits at the middle C and the default tolerance; the path is solved to 50 times that tolerance, as
-M3LClassifierCV does by default (bench_m3l_search tells what that costs).
+M3LClassifierCV does by default for data of this size (bench_m3l_search tells what that costs).
 Run: python benchmarks/bench_m3l_path.py
 """
 

@@ -40,7 +40,6 @@ class PathSearch(MultilabelClassifier):
         "path_tol": [None, Interval(Real, 0, None, closed="left")],
     }
     _search_only: ClassVar[tuple[str, ...]] = ()  # more parameters that the learner does not have
-    _path_looseness: ClassVar[float] = 10.0  # how many times ``tol`` the fits in the folds have by default
     warm_start = False  # no parameter here: the path itself is what would be continued
 
     @abstractmethod
@@ -114,8 +113,9 @@ class PathSearch(MultilabelClassifier):
             )
         return values if self._path_ascends else values[::-1].copy()
 
-    def _path_tol(self) -> float:
-        return self._path_looseness * self.tol if self.path_tol is None else self.path_tol
+    def _path_tol(self, data: TrainingData) -> float:
+        """Tolerance of the fits in the folds: choosing needs less than the last fit."""
+        return 10.0 * self.tol if self.path_tol is None else self.path_tol
 
     def _model_at(self, value: float, **changes: Any) -> Any:
         """The plain learner with the parameters of this one."""
@@ -150,7 +150,7 @@ class PathSearch(MultilabelClassifier):
                 1.0,
                 random_state=seed,
                 n_jobs=max(1, n_threads // len(folds)),
-                tol=self._path_tol(),
+                tol=self._path_tol(data),
                 verbose=0,
                 callback=lambda point: stop.is_set(),
                 **self._fold_changes(len(folds)),
@@ -176,8 +176,8 @@ class PathSearch(MultilabelClassifier):
             side = "smallest" if self._path_ascends else "largest"
             path = (
                 f"{failed} of the {self.converged_.size} fits of the folds stopped before the tolerance "
-                f"(max_iter={self.max_iter}, path_tol={self._path_tol():g}), the {side} {self._path_parameter} of them "
-                f"is {first:g}."
+                f"(max_iter={self.max_iter}, path_tol={self.path_tol}), the {side} {self._path_parameter} of them is "
+                f"{first:g}."
             )
         if not result.gap > result.tol_abs:  # the last fit is fine, or there is none
             return f"{type(self).__name__}: {path} {self._advice}"
