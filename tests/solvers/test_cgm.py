@@ -234,8 +234,9 @@ def test_rule_of_two_rounds(rng):
         _, _, rounds = solve(problem, Generation(1, 2, None, 50, round_tol), tol=1e-2)
         stops = [t for t, fall in falls.items() if fall <= round_tol and round_tol > 0.0]
         last = min(stops, default=len(objectives) + 1) - 2
-        assert len(rounds) == last + 1
-        assert_allclose([r.objective for r in rounds], objectives[: last + 1], rtol=1e-13)  # the last bit may differ
+        found = [r.objective for r in rounds]
+        assert found[:-1] == objectives[:last]
+        assert_allclose(found[-1], objectives[last], rtol=1e-13)  # certified again on the way back
 
 
 @pytest.mark.compiled
