@@ -10,11 +10,14 @@ from tests import reference_lsg21 as reference
 
 from comargin.kernels._edge_prox import left_over, shrink_row
 from comargin.kernels._edges import (
+    conjugate_step,
     edge_curvature,
     edge_curvature_diagonal,
     edge_descent,
     edge_excess,
+    edge_penalty,
     edge_slope,
+    edge_weights,
     row_penalty,
 )
 from comargin.kernels._norm_sum import FACTOR_UP_TO
@@ -427,3 +430,50 @@ def test_derivatives_are_finite_differences(kind, rng):
         assert not np.delete(curvature, f, axis=0).any()
     edge_curvature(W, W, edges, curvature)
     assert_allclose(curvature, 0.0, atol=1e-13)  # Omega is linear along its argument
+
+
+@pytest.mark.parametrize("kind", ["none", "chain", "complete", "random"])
+def test_squares_of_reweighting_touch_the_penalty_from_above(kind, rng):
+    A = affinity(kind, 6, rng, own=1.0)
+    _, edges, _ = loops(A)
+    W = rng.normal(size=(4, 6)) * (rng.random((4, 6)) < 0.7)
+    W[1] = 0.0
+    weights, slope = np.full_like(W, np.nan), np.empty_like(W)
+    edge_weights(W, edges, weights)
+    assert_array_equal(weights == 0.0, W == 0.0)
+    edge_slope(W, edges, slope)
+    assert_allclose(weights * W, slope, atol=1e-12)
+    assert_allclose(edge_penalty(W, edges), row_penalties(W, A), rtol=1e-13)
+    for size in (1e-3, 0.1, 1.0, 10.0):
+        V = W + size * np.where(W != 0.0, rng.normal(size=W.shape), 0.0)
+        above = edge_penalty(W, edges) + 0.5 * float(np.sum(weights * (V**2 - W**2)))
+        assert edge_penalty(V, edges) <= above * (1.0 + 1e-12)
+
+
+def test_conjugate_steps_solve_the_system_of_every_label(rng):
+    X, Y, _ = least_squares(rng)
+    gram, lengths = X.T @ X, 2.0 * np.sum(X**2, axis=0)
+    W = rng.normal(size=(6, 5))
+    weights = rng.uniform(0.5, 2.0, W.shape) * (rng.random(W.shape) < 0.7)
+    weights[:, 4] = 0.0  # a label that does not move
+    start, free = W.copy(), weights > 0.0
+    slope = X.T @ (X @ W - Y)
+    residual = np.where(free, -2.0 * slope - weights * W, 0.0)
+    conjugate = residual / (lengths[:, None] + weights)
+    rho = np.sum(residual * conjugate, axis=0)
+
+    def majoriser(W):
+        return float(np.sum((X @ W - Y) ** 2) + 0.5 * np.sum(weights * W**2))
+
+    values = [majoriser(W)]
+    for _ in range(8):
+        conjugate_step(gram @ conjugate, weights, lengths, W, slope, residual, conjugate, rho)
+        values.append(majoriser(W))
+        assert_allclose(slope, X.T @ (X @ W - Y), atol=1e-10)
+    assert (np.diff(values) <= 1e-12 * values[0]).all()
+    assert_array_equal(W[~free], start[~free])
+    for i in range(4):
+        rows = free[:, i]
+        rest = X[:, rows].T @ (Y[:, i] - X[:, ~rows] @ W[~rows, i])
+        system = gram[np.ix_(rows, rows)] + np.diag(0.5 * weights[rows, i])
+        assert_allclose(W[rows, i], np.linalg.solve(system, rest), rtol=1e-8, atol=1e-10)

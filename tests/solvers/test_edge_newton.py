@@ -11,11 +11,6 @@ from comargin.solvers._edge_newton import RidgedNewton, _direction, _Hessian
 from comargin.solvers.lsg21 import as_edges
 
 
-def newton_step(gram, slope, W, alpha, edges, penalty):
-    """One step by a method that has taken none before."""
-    return RidgedNewton(edges, penalty).step(gram, slope, W, alpha)
-
-
 def instance(rng, n=30, d=5, n_labels=4, density=1.0):
     """Data, weights that are zero in places, and a graph without the edge (0, 1)."""
     X, Y = rng.normal(size=(n, d)), (rng.random((n, n_labels)) < 0.4).astype(float)
@@ -58,6 +53,7 @@ def exact(request, monkeypatch):
     """Conjugate gradients to the end, for each way to keep the second derivatives."""
     monkeypatch.setattr(_edge_newton, "_CG_TOL", 1e-13)
     monkeypatch.setattr(_edge_newton, "_CG_MAX", 2000)
+    monkeypatch.setattr(_edge_newton, "_APART_BELOW", np.inf if request.param == "by label" else 0.0)
     if request.param == "diagonal":
         monkeypatch.setattr(_edge_newton, "_SYSTEMS_UP_TO", 0)
     return request.param
@@ -68,27 +64,24 @@ def test_direction_is_that_of_dense_algebra(exact, density, rng):
     X, Y, penalty, W = instance(rng, density=density)
     W[0, 0] = 1.0
     G = gradient(X, Y, W, 0.7, penalty)
-    hessian = _Hessian(X.T @ X, W, 0.7, as_edges(penalty), 0.0)
-    if exact == "in one product":
-        hessian.apart = False
-    elif exact == "by label":
-        assert hessian.systems is not None
-        hessian.apart = True
-    else:
-        assert hessian.systems is None
+    hessian = _Hessian(X.T @ X, W, 0.7, as_edges(penalty), 0.0, factorise=True)
+    assert (hessian.systems is None) == (exact == "diagonal")
+    assert hessian.apart == (exact == "by label")
     H = dense_hessian(X, Y, W, 0.7, penalty)
     product = np.zeros_like(W)
     product[W != 0.0] = H @ G[W != 0.0]
     assert_allclose(hessian.product(G), product, rtol=1e-5, atol=1e-5)
     expected = np.zeros_like(W)
     expected[W != 0.0] = -np.linalg.solve(H, G[W != 0.0])
-    assert_allclose(_direction(hessian, G), expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
+    direction, solved = _direction(hessian, G)
+    assert solved
+    assert_allclose(direction, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
 
 def test_preconditioner_is_the_inverse_where_no_edge_joins_labels(exact, rng):
     X, _, _, W = instance(rng)
     alone = EdgePenalty.from_affinity(sp.csr_array(np.eye(4)), self_edges=True)
-    hessian = _Hessian(X.T @ X, W, 0.7, as_edges(alone), 0.0)
+    hessian = _Hessian(X.T @ X, W, 0.7, as_edges(alone), 0.0, factorise=True)
     if exact != "diagonal":
         V = rng.normal(size=W.shape)
         assert_allclose(hessian.precondition(hessian.product(V)), V, rtol=1e-9)
@@ -99,7 +92,7 @@ def test_preconditioner_is_the_inverse_where_no_edge_joins_labels(exact, rng):
 def test_a_step_lowers_the_objective_by_what_it_says(density, n, rng):
     for alpha in (0.01, 0.5, 5.0):
         X, Y, penalty, W = instance(rng, n=n, d=5, density=density)
-        newton, gram, slope = RidgedNewton(as_edges(penalty), penalty), X.T @ X, X.T @ (X @ W - Y)
+        newton, gram, slope = RidgedNewton(as_edges(penalty)), X.T @ X, X.T @ (X @ W - Y)
         for _ in range(8):
             before, zero = value(X, Y, W, alpha, penalty), W == 0.0
             fell = newton.step(gram, slope, W, alpha)
@@ -112,7 +105,7 @@ def test_a_step_lowers_the_objective_by_what_it_says(density, n, rng):
 def test_steps_converge_quadratically(rng, exact):
     X, Y, penalty, _ = instance(rng, n=60)
     Y = X @ (1.0 + rng.random((5, 4)))  # weights far from zero
-    W, newton, gram = np.ones((5, 4)), RidgedNewton(as_edges(penalty), penalty), X.T @ X
+    W, newton, gram = np.ones((5, 4)), RidgedNewton(as_edges(penalty)), X.T @ X
     slope = X.T @ (X @ W - Y)
     sizes = [np.abs(gradient(X, Y, W, 0.5, penalty)).max()]
     for _ in range(6):
@@ -130,7 +123,7 @@ def test_few_weights_are_pushed_as_all_are(rng, monkeypatch):
     for sparse_below in (0.0, 2.0):
         monkeypatch.setattr(_edge_newton, "_SPARSE_BELOW", sparse_below)
         V, slope = W.copy(), X.T @ (X @ W - Y)
-        RidgedNewton(edges, penalty).step(gram, slope, V, 0.5)
+        RidgedNewton(edges).step(gram, slope, V, 0.5)
         found.append((V, slope))
     assert_allclose(found[0][0], found[1][0], rtol=1e-12)
     assert_allclose(found[0][1], found[1][1], atol=1e-11)
@@ -142,14 +135,14 @@ def test_nothing_to_do_without_weights(rng):
     W[:] = 0.0
     slope = -X.T @ Y
     kept = slope.copy()
-    assert RidgedNewton(as_edges(penalty), penalty).step(X.T @ X, slope, W, 0.5) == 0.0
+    assert RidgedNewton(as_edges(penalty)).step(X.T @ X, slope, W, 0.5) == 0.0
     assert_array_equal(W, 0.0)
     assert_array_equal(slope, kept)
 
 
 def test_at_the_optimum_a_step_changes_nothing_that_counts(rng):
     X, Y, penalty, W = instance(rng, n=60)
-    newton, gram, slope = RidgedNewton(as_edges(penalty), penalty), X.T @ X, X.T @ (X @ W - Y)
+    newton, gram, slope = RidgedNewton(as_edges(penalty)), X.T @ X, X.T @ (X @ W - Y)
     for _ in range(40):
         newton.step(gram, slope, W, 0.5)
     before = W.copy()
@@ -164,9 +157,23 @@ def test_dependent_features_are_no_harm():
         X, Y = rng.normal(size=(8, 15)), (rng.random((8, 1)) < 0.5).astype(float)
         penalty = EdgePenalty.from_affinity(sp.csr_array([[1.0]]), self_edges=True)
         W = 0.1 * rng.normal(size=(15, 1))
-        newton, gram, slope = RidgedNewton(as_edges(penalty), penalty), X.T @ X, X.T @ (X @ W - Y)
+        newton, gram, slope = RidgedNewton(as_edges(penalty)), X.T @ X, X.T @ (X @ W - Y)
         for _ in range(5):
             before = value(X, Y, W, 0.01, penalty)
             fell = newton.step(gram, slope, W, 0.01)
             assert fell <= before
             assert value(X, Y, W, 0.01, penalty) <= before * (1.0 + 1e-12)
+
+
+def test_factors_are_made_where_they_are_cheap_or_the_diagonal_was_not_enough(rng, monkeypatch):
+    X, Y, penalty, W = instance(rng)
+    edges, gram = as_edges(penalty), X.T @ X
+    assert _Hessian(gram, W, 0.5, edges, 0.0, factorise=False).systems is not None
+    monkeypatch.setattr(_edge_newton, "_PRODUCTS_SAVED", 0)
+    assert _Hessian(gram, W, 0.5, edges, 0.0, factorise=False).systems is None
+    assert _Hessian(gram, W, 0.5, edges, 0.0, factorise=True).systems is not None
+    for most, factorise in ((30, False), (1, True)):
+        monkeypatch.setattr(_edge_newton, "_CG_MAX", most)
+        newton = RidgedNewton(edges)
+        newton.step(gram, X.T @ (X @ W - Y), W.copy(), 0.5)
+        assert newton.factorise == factorise

@@ -11,9 +11,11 @@ from tests import naive_lsg21 as naive
 from tests import reference_lsg21 as reference
 
 from comargin.problems.lsg21 import EdgePenalty, LSG21Problem
-from comargin.solvers import Status, lsg21
+from comargin.solvers import Status, _edge_newton, lsg21
+from comargin.solvers._edge_newton import reweighted
+from comargin.solvers._label_split import least_norm, split_labels
 from comargin.solvers._loop import Control
-from comargin.solvers.lsg21 import alpha_max, full_gram, least_norm, solve_lsg21, split_labels
+from comargin.solvers.lsg21 import alpha_max, as_edges, full_gram, solve_lsg21
 from comargin.solvers.lsg21_irls import solve_lsg21_irls
 
 TIGHT = Control(1e-9, 1000)
@@ -555,6 +557,42 @@ def test_history_falls_to_the_optimum():
     assert (np.diff(primals) <= 1e-9 * primals[0]).all()
     assert (duals <= result.primal * (1.0 + 1e-12)).all()
     assert primals[0] == pytest.approx(float(np.sum(problem.Y**2)))
+
+
+@pytest.mark.parametrize("ratio", [0.3, 0.01])
+def test_reweighting_lowers_the_objective_and_keeps_zeros(ratio):
+    problem, alpha = random_problem(1, 60, 20, 5, ratio)
+    gram, W = full_gram(problem), np.random.default_rng(0).normal(size=(20, 5))
+    W[3:8], W[9, 2] = 0.0, 0.0
+    for kept in (slice(0, 20), slice(0, 9)):  # nearly all rows, and few of them
+        part = np.zeros_like(W)
+        part[kept] = W[kept]
+        zero, before = part == 0.0, value(problem, part, alpha)
+        slope = problem.transposed(problem.product(part) - problem.Y)
+        fell = reweighted(gram, slope, part, alpha, as_edges(problem.penalty))
+        assert fell > 0.0
+        assert_allclose(before - value(problem, part, alpha), fell, rtol=1e-9)
+        assert_allclose(slope, problem.transposed(problem.product(part) - problem.Y), atol=1e-9)
+        assert_array_equal(part[zero], 0.0)
+
+
+@pytest.mark.parametrize("factorise", [True, False])
+def test_newton_steps_with_and_without_factors_reach_the_same_weights(monkeypatch, factorise):
+    problem, alpha = random_problem(0, 200, 30, 6, 0.02)
+    best = solve_lsg21(problem, alpha, TIGHT)
+    monkeypatch.setattr(_edge_newton, "_PRODUCTS_SAVED", math.inf if factorise else 0.0)
+    result = solve_lsg21(problem, alpha, TIGHT)
+    assert result.status is Status.CONVERGED
+    assert_allclose(result.coef, best.coef, atol=1e-6)
+
+
+def test_rough_bounds_at_the_start_are_bounds():
+    """From nothing, far below alpha_max, the certificate is rough; it must not exceed the optimum."""
+    for ratio in (0.001, 0.1, 0.4, 0.6, 0.99):
+        problem, alpha = random_problem(2, 40, 12, 5, ratio)
+        result = solve_lsg21(problem, alpha, TIGHT)
+        assert result.history[0].dual <= result.dual * (1.0 + 1e-12)
+        assert result.history[0].dual > 0.0
 
 
 def test_zero_rows_of_X_and_one_row(rng):

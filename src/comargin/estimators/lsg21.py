@@ -47,7 +47,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
     fit_intercept : bool, default=True
         Learn b, which is not penalised. False fixes it to 0.
     solver : {"auto", "irls"}, default="auto"
-        "auto" minimises over one feature at a time and takes Newton steps on the weights that are not zero. "irls" is
+        "auto" minimises over one feature at a time, with steps for all weights that are not zero in between. "irls" is
         the reweighting of the paper: no weight becomes exactly zero, and a small gap takes hundreds of rounds.
     tol : float, default=1e-6
         Relative tolerance: the fit ends when the duality gap is at most ``tol`` times the objective.
@@ -246,7 +246,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
 
 def _unit(X: np.ndarray | sp.csr_array) -> float:
     """A power of two that brings extreme features to numbers whose cubes are numbers: X W = (X / unit) (unit W)."""
-    largest = float(abs(X).max()) if X.size else 0.0
+    largest = max(float(X.max()), -float(X.min())) if X.size else 0.0
     return 1.0 if largest == 0.0 or _USUAL[0] < largest < _USUAL[1] else float(2.0 ** np.floor(np.log2(largest)))
 
 

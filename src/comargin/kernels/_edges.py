@@ -83,8 +83,19 @@ def row_penalty(w, edges):
 
 
 @kernel
+def edge_penalty(W, edges):
+    """sum_f Omega(w^f)."""
+    value = 0.0
+    for f in range(W.shape[0]):
+        value += row_penalty(W[f], edges)
+    return value
+
+
+@kernel
 def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
     """Write, for every feature, how far Omega-circle(H_f) may exceed alpha, as a fraction of alpha.
+
+    The largest of these bounds is made as tight as the others allow.
 
     Parameters
     ----------
@@ -109,9 +120,15 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
             continue
         left_over(H[f], W[f], alpha, edges, scratch, accuracy)
         excess[f] = _handed_out(edges, total, scratch.left) / alpha
-        if excess[f] > _TRY_WITHOUT:  # weights of rounding point anywhere
-            left_over(H[f], nothing, alpha, edges, scratch, accuracy)
-            excess[f] = min(excess[f], _handed_out(edges, total, scratch.left) / alpha)
+    # Weights of rounding point anywhere: without them the largest excess may be smaller, and only that one counts.
+    tried = np.zeros(H.shape[0], dtype=np.bool_)
+    while H.shape[0] > 0:
+        f = np.argmax(excess)
+        if excess[f] <= _TRY_WITHOUT or tried[f] or not np.any(W[f]):
+            break
+        tried[f] = True
+        left_over(H[f], nothing, alpha, edges, scratch, accuracy)
+        excess[f] = min(excess[f], _handed_out(edges, total, scratch.left) / alpha)
 
 
 @kernel
@@ -141,6 +158,64 @@ def edge_slope(W, edges, out):
                 scale = edges.weight[e] / np.sqrt(a * a + b * b)
                 out[f, i] += scale * a
                 out[f, j] += scale * b
+
+
+@kernel
+def edge_weights(W, edges, out):
+    """Write m for which sum_fi m_fi v_fi^2 / 2 + const. >= sum_f Omega(v^f), equal at v = W; 0 where W is 0.
+
+    sqrt(s) lies below its tangent in s: ||v_e|| <= ||w_e|| / 2 + ||v_e||^2 / (2 ||w_e||).
+    """
+    for f in range(W.shape[0]):
+        for i in range(W.shape[1]):
+            out[f, i] = edges.own[i] / abs(W[f, i]) if W[f, i] != 0.0 else 0.0
+        for e in range(edges.weight.size):
+            i, j = edges.first[e], edges.second[e]
+            a, b = W[f, i], W[f, j]
+            if a != 0.0 or b != 0.0:
+                scale = edges.weight[e] / np.sqrt(a * a + b * b)
+                if a != 0.0:
+                    out[f, i] += scale
+                if b != 0.0:
+                    out[f, j] += scale
+
+
+@kernel
+def conjugate_step(product, weights, lengths, W, slope, residual, conjugate, rho):
+    """One step of conjugate gradients for (2 X^T X + diag(m_i)) w_i = 2 X^T y_i, for every label i by itself.
+
+    Preconditioned by the diagonal. Only weights with m > 0 move.
+
+    Parameters
+    ----------
+    product : ndarray (d, L), X^T X times ``conjugate``
+    weights : ndarray (d, L), m
+    lengths : ndarray (d,), the diagonal of 2 X^T X
+    W, slope, residual, conjugate : ndarray (d, L), changed; slope is X^T (X W - Y)
+    rho : ndarray (L,), residuals in the norm of the preconditioner, changed
+    """
+    n_features, n_labels = W.shape
+    step, before = np.zeros(n_labels), rho.copy()
+    for f in range(n_features):
+        for i in range(n_labels):
+            c = conjugate[f, i]
+            step[i] += c * (2.0 * product[f, i] + weights[f, i] * c)
+    for i in range(n_labels):
+        step[i] = rho[i] / step[i] if step[i] > 0.0 else 0.0
+        rho[i] = 0.0
+    for f in range(n_features):
+        for i in range(n_labels):
+            c = conjugate[f, i]
+            slope[f, i] += step[i] * product[f, i]
+            if weights[f, i] > 0.0:
+                W[f, i] += step[i] * c
+                residual[f, i] -= step[i] * (2.0 * product[f, i] + weights[f, i] * c)
+                rho[i] += residual[f, i] * residual[f, i] / (lengths[f] + weights[f, i])
+    for f in range(n_features):
+        for i in range(n_labels):
+            if weights[f, i] > 0.0:
+                turn = rho[i] / before[i] if before[i] > 0.0 else 0.0
+                conjugate[f, i] = residual[f, i] / (lengths[f] + weights[f, i]) + turn * conjugate[f, i]
 
 
 @kernel

@@ -173,12 +173,14 @@ class LSG21Problem:
         varies = np.ones(X.shape[1], dtype=bool)
         if fit_intercept:
             mean, label_mean = (sample_weight @ X) / total, (sample_weight @ Y) / total
-            counted = root > 0.0
+            counted = root > 0.0 if not root.all() else slice(None)
             # Centred columns that do not vary are exactly zero, not what rounding leaves.
             varies, label_varies = _varies(X[counted]), _varies(Y[counted])
             targets = np.where(label_varies, root[:, None] * (Y - label_mean), 0.0)
         if isinstance(X, np.ndarray):
-            centred = np.where(varies, root[:, None] * (X - mean), 0.0)
+            centred = X - mean
+            centred *= root[:, None]
+            centred[:, ~varies] = 0.0
             return cls(centred, targets, root, np.zeros_like(mean), mean, label_mean, penalty, fit_intercept)
         weighted = sp.csr_array(sp.diags_array(root) @ X)
         if not varies.all():

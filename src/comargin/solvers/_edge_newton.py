@@ -1,4 +1,4 @@
-"""Newton steps for LSG21 on the weights that are not zero, where its objective is smooth."""
+"""Steps for all weights of LSG21 that are not zero, where its objective is smooth: reweighting and Newton's method."""
 
 from __future__ import annotations
 
@@ -9,14 +9,27 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
 from ..kernels._edge_prox import Edges
-from ..kernels._edges import edge_curvature, edge_curvature_diagonal, edge_slope
-from ..problems.lsg21 import EdgePenalty
+from ..kernels._edges import (
+    conjugate_step,
+    edge_curvature,
+    edge_curvature_diagonal,
+    edge_penalty,
+    edge_slope,
+    edge_weights,
+)
 
 # Conjugate gradients end when the residual, in the norm of the preconditioner, has fallen to this.
-_CG_TOL = 0.05
+_CG_TOL = 0.1
 _CG_MAX = 30
 # Numbers in the systems of all labels together; beyond it, memory, the preconditioner is the diagonal.
 _SYSTEMS_UP_TO = 60_000_000
+# The diagonal needs about so many more products with X^T X: systems that cost more than these are not factorised.
+_PRODUCTS_SAVED = 20
+# Products are taken label by label when the weights in use leave less than this fraction of the work.
+_APART_BELOW = 0.25
+# Rounds of reweighting in one step, and what conjugate gradients do in each.
+_ROUNDS = 3
+_ROUND_STEPS = 8
 # The ridge of a Newton step, relative to the length of each feature: the first, the smallest, and how it changes.
 FIRST_RIDGE = 1e-6
 _SMALLEST_RIDGE = 1e-9
@@ -36,14 +49,16 @@ class _LabelSystem(NamedTuple):
 
     label: int
     rows: np.ndarray
-    gram: np.ndarray
+    gram: np.ndarray | None
     factors: tuple[np.ndarray, bool]
 
 
 class _Hessian:
-    """Second derivatives where W is not zero, and what of them joins no labels as a preconditioner."""
+    """Second derivatives where W is not zero, and what of them joins no labels, or their diagonal, to precondition."""
 
-    def __init__(self, gram: np.ndarray, W: np.ndarray, alpha: float, edges: Edges, ridge: float) -> None:
+    def __init__(
+        self, gram: np.ndarray, W: np.ndarray, alpha: float, edges: Edges, ridge: float, factorise: bool
+    ) -> None:
         self.gram, self.W, self.alpha, self.edges, self.free = gram, W, alpha, edges, W != 0.0
         self.curved = np.empty_like(W)
         edge_curvature_diagonal(W, edges, self.curved)
@@ -51,26 +66,28 @@ class _Hessian:
         self.ridge = ridge * lengths[:, None]
         added = alpha * self.curved + self.ridge
         self.diagonal = lengths[:, None] + added
-        counts = self.free.sum(axis=0).astype(np.int64)
+        counts = self.free.sum(axis=0).astype(np.float64)
+        cheap = factorise or (counts**3).sum() / 3.0 <= _PRODUCTS_SAVED * 2.0 * gram.size * counts.size
         self.systems: list[_LabelSystem] | None = None
-        if int(counts @ counts) <= _SYSTEMS_UP_TO:
+        # One product for all labels, or one of its own size for each.
+        self.apart = float(counts @ counts) < _APART_BELOW * gram.size * counts.size
+        if cheap and counts @ counts <= _SYSTEMS_UP_TO:
             self.systems = []
             for label in np.flatnonzero(counts):
                 rows = np.flatnonzero(self.free[:, label])
                 part = 2.0 * gram[np.ix_(rows, rows)]
-                system = part.copy()
+                system = part.copy() if self.apart else part
                 system[np.diag_indices_from(system)] += added[rows, label]
-                factors = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-                self.systems.append(_LabelSystem(int(label), rows, part, factors))
-        # One product for all labels, or one of its own size for each.
-        self.apart = self.systems is not None and 4 * int(counts @ counts) < gram.size * counts.size
+                # Symmetric: the transpose is what LAPACK wants without a copy.
+                factors = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
+                self.systems.append(_LabelSystem(int(label), rows, part if self.apart else None, factors))
 
     def product(self, V: np.ndarray) -> np.ndarray:
         """The Hessian times V."""
         edge_curvature(self.W, V, self.edges, self.curved)
-        if not self.apart or self.systems is None:
-            return np.where(self.free, 2.0 * (self.gram @ V) + self.alpha * self.curved + self.ridge * V, 0.0)
         product = self.alpha * self.curved + self.ridge * V
+        if not self.apart or self.systems is None:
+            return np.where(self.free, 2.0 * (self.gram @ V) + product, 0.0)
         for system in self.systems:
             product[system.rows, system.label] += system.gram @ V[system.rows, system.label]
         return product
@@ -86,8 +103,8 @@ class _Hessian:
         return solved
 
 
-def _direction(hessian: _Hessian, gradient: np.ndarray) -> np.ndarray:
-    """Minus the inverse Hessian times the gradient, by conjugate gradients."""
+def _direction(hessian: _Hessian, gradient: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Minus the inverse Hessian times the gradient, by conjugate gradients, and whether they came near it."""
     D, residual = np.zeros_like(gradient), -gradient
     z = hessian.precondition(residual)
     conjugate, rho = z.copy(), float(np.vdot(residual, z))
@@ -104,7 +121,72 @@ def _direction(hessian: _Hessian, gradient: np.ndarray) -> np.ndarray:
         z = hessian.precondition(residual)
         before, rho = rho, float(np.vdot(residual, z))
         conjugate = z + (rho / before) * conjugate
-    return D
+    return D, rho <= enough
+
+
+class _Used:
+    """The rows of W that are not zero, with what belongs to them; copies only pay when these rows are few."""
+
+    def __init__(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray) -> None:
+        self.gram, self.slope, self.W = gram, slope, W
+        used = np.flatnonzero(W.any(axis=1))
+        self.n_rows, self.few = used.size, 2 * used.size <= len(W)
+        self.rows = used if self.few else slice(None)
+        self.system = gram[np.ix_(used, used)] if self.few else gram
+        self.part, self.slopes = W[self.rows], slope[self.rows]
+
+    def moved(self, new: np.ndarray, product: np.ndarray) -> None:
+        """Write new weights for these rows, and the slopes that follow; ``product`` is that of system and change."""
+        if self.few:
+            delta = np.zeros_like(self.W)
+            delta[self.rows] = new - self.part
+            product = _times(self.gram, delta)
+        self.W[self.rows] = new
+        self.slope += product
+
+
+def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float, edges: Edges) -> float:
+    """Rounds of reweighting for the weights that are not zero, without a factorisation.
+
+    The norms are replaced by squares that touch them at W and are above them elsewhere. That makes labels independent,
+    and any step of conjugate gradients that lowers the new objective lowers the old one.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_features, n_features)
+        X^T X.
+    slope : ndarray of shape (n_features, n_labels)
+        X^T (X W - Y), kept up to date.
+    W : ndarray of shape (n_features, n_labels)
+        Weights, changed.
+    alpha : float
+        Of the penalty.
+    edges : Edges
+        The label graph.
+
+    Returns
+    -------
+    float
+        How much the objective fell.
+    """
+    used = _Used(gram, slope, W)
+    lengths = 2.0 * used.system.diagonal()
+    new, slopes, weights = used.part.copy(), used.slopes.copy(), np.empty_like(used.part)
+    for _ in range(_ROUNDS):
+        edge_weights(new, edges, weights)
+        weights *= alpha
+        weights[~np.isfinite(weights)] = 0.0  # as good as zero: these do not move
+        free = weights > 0.0
+        residual = np.where(free, -2.0 * slopes - weights * new, 0.0)
+        conjugate = np.divide(residual, lengths[:, None] + weights, out=np.zeros_like(residual), where=free)
+        rho = np.einsum("fl,fl->l", residual, conjugate)
+        for _ in range(_ROUND_STEPS):
+            conjugate_step(used.system @ conjugate, weights, lengths, new, slopes, residual, conjugate, rho)
+    delta = new - used.part
+    fell = alpha * (edge_penalty(used.part, edges) - edge_penalty(new, edges))
+    fell -= float(np.vdot(delta, used.slopes + slopes))
+    used.moved(new, slopes - used.slopes)
+    return fell
 
 
 class RidgedNewton:
@@ -114,8 +196,8 @@ class RidgedNewton:
     step there.
     """
 
-    def __init__(self, edges: Edges, penalty: EdgePenalty) -> None:
-        self.edges, self.penalty, self.ridge = edges, penalty, FIRST_RIDGE
+    def __init__(self, edges: Edges) -> None:
+        self.edges, self.ridge, self.factorise = edges, FIRST_RIDGE, False
 
     def step(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float) -> float:
         """One step for the weights that are not zero.
@@ -136,51 +218,46 @@ class RidgedNewton:
         float
             How much the objective fell; 0 when W is as it was.
         """
-        used = np.flatnonzero(W.any(axis=1))
-        if used.size == 0:
+        used = _Used(gram, slope, W)
+        if used.n_rows == 0:
             return 0.0
-        # Copies of what is used only pay when that is little.
-        rows = used if 2 * used.size <= len(W) else slice(None)
-        system = gram[np.ix_(used, used)] if rows is used else gram
-        part, slopes = W[rows], slope[rows]
-        gradient = np.empty_like(part)
-        edge_slope(part, self.edges, gradient)
-        gradient = np.where(part != 0.0, 2.0 * slopes + alpha * gradient, 0.0)
+        gradient = np.empty_like(used.part)
+        edge_slope(used.part, self.edges, gradient)
+        gradient = np.where(used.part != 0.0, 2.0 * used.slopes + alpha * gradient, 0.0)
         for _ in range(_TRIALS):
-            D = _direction(_Hessian(system, part, alpha, self.edges, self.ridge), gradient)
+            hessian = _Hessian(used.system, used.part, alpha, self.edges, self.ridge, self.factorise)
+            D, solved = _direction(hessian, gradient)
+            self.factorise = self.factorise or not solved
             for length in _LENGTHS:
-                new, fell = self._best(system, slopes, part, length * D, alpha)
+                new, product, fell = self._best(used, length * D, alpha)
                 if fell > 0.0:
                     break
             if fell > 0.0:
                 # A step that had to be shortened wants more of a ridge next time.
                 change = _LESS if length == 1.0 else _MORE
                 self.ridge = min(max(change * self.ridge, _SMALLEST_RIDGE), _LARGEST_RIDGE)
-                delta = np.zeros_like(W)
-                delta[rows] = new - part
-                W[rows] = new
-                slope += _times(gram, delta)
+                used.moved(new, product)
                 return fell
             self.ridge = min(_MORE * self.ridge, _LARGEST_RIDGE)
         return 0.0
 
-    def _best(
-        self, system: np.ndarray, slopes: np.ndarray, W: np.ndarray, D: np.ndarray, alpha: float
-    ) -> tuple[np.ndarray, float]:
-        """The better of the ends of a step, and how much the objective falls to it: not at all by W itself and 0."""
-        before, moved = self.penalty.value(W), W + D
-        best, most = W, 0.0
+    def _best(self, used: _Used, D: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, float]:
+        """The better of the ends of a step, X^T X times it, and how much the objective falls: by W itself 0."""
+        W = used.part
+        before, moved = edge_penalty(W, self.edges), W + D
+        best, along, most = W, D, 0.0
         crossed = (moved > 0.0) != (W > 0.0)
         # A weight that crosses zero may stop there, or have been on the wrong side.
         for new in (np.where(crossed, 0.0, moved), moved) if crossed.any() else (moved,):
             delta = new - W
-            quadratic, linear = float(np.vdot(delta, _times(system, delta))), 2.0 * float(np.vdot(delta, slopes))
-            after = self.penalty.value(new)
+            product = _times(used.system, delta)
+            quadratic, linear = float(np.vdot(delta, product)), 2.0 * float(np.vdot(delta, used.slopes))
+            after = edge_penalty(new, self.edges)
             fell = alpha * (before - after) - linear - quadratic
             rounding = _ROUNDING * (quadratic + abs(linear) + alpha * (before + after))
             if fell > max(most, rounding):
-                best, most = new, fell
-        return best, most
+                best, along, most = new, product, fell
+        return best, along, most
 
 
 def _times(gram: np.ndarray, V: np.ndarray) -> np.ndarray:

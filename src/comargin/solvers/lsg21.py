@@ -1,17 +1,18 @@
-"""LSG21 to a certified gap: exact steps for one feature at a time, Newton steps between them."""
+"""LSG21 to a certified gap: exact steps for one feature at a time, between them steps for all that is not zero."""
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, lsmr
 
 from ..kernels._edge_prox import Edges, Scratch, shrink_row
 from ..kernels._edges import edge_descent, edge_excess
 from ..kernels._norm_sum import FACTOR_UP_TO
 from ..problems.lsg21 import EdgePenalty, LSG21Problem
-from ._edge_newton import RidgedNewton
+from ._edge_newton import RidgedNewton, reweighted
+from ._label_split import split_labels
 from ._loop import Control, run_loop
 from ._result import Result
 
@@ -20,21 +21,25 @@ from ._result import Result
 _ALL_FEATURES_UP_TO = 2e10
 _FIRST_FEATURES = 256
 _MOST_FEATURES = 4096
-# Passes over the features in use, after a pass over all, as long as each gains this fraction of the first.
+# Passes over the features in use, after a pass over all, as long as each gains this fraction of the first; only with
+# no more edges than labels: else the step of one row costs more than its share of a step for all weights together.
 _MORE_PASSES = 5
 _WORTH_A_PASS = 0.3
 # Steps for the same features, as long as each gains this fraction of the first.
 _STEPS_AT_ONCE = 3
 _WORTH_A_STEP = 0.1
-# Accuracy of the row steps: at first, from step to step, and at last.
+# Steps that reweight after a start from nothing: Newton's method is for zeros that hardly change any more.
+_REWEIGHTED = 2
+# Accuracy of the row steps: at first, from step to step or as a part of what the last step gained of ||Y||^2, at last.
 _ACCURACY = 1e-4
-_FINER = 0.01
+_FINER = 0.3
+_OF_GAIN = 0.01
 _EXACT = 1e-12
 _COARSE_STEPS = 5
 # Below this fraction of ||Y||^2 the residual is computed, not taken from inner products.
 _FROM_PRODUCTS = 1e-4
-# A residual below this fraction of what it is of is rounding.
-_ROUNDING = 1e-10
+# From this multiple of alpha on, slopes of single labels tell that W = 0 is not optimal.
+_FAR = 2.0
 
 
 class LSG21Start(NamedTuple):
@@ -195,10 +200,10 @@ class Certifier:
         primal = square + self.alpha * problem.penalty.value(W)
         return primal, problem.dual(square, inner, float(excess.max(initial=0.0))), slope, excess
 
-    def excess(self, slope: np.ndarray, split_at: np.ndarray) -> np.ndarray:
+    def excess(self, slope: np.ndarray, split_at: np.ndarray, accuracy: float = _EXACT) -> np.ndarray:
         """How far each feature may be from dual feasible, as a fraction of alpha, from slopes X^T (X W - Y)."""
         excess, total = np.empty(len(slope)), self.problem.penalty.total
-        edge_excess(-2.0 * slope, split_at, self.alpha, self.edges, total, self.scratch, _EXACT, excess)
+        edge_excess(-2.0 * slope, split_at, self.alpha, self.edges, total, self.scratch, accuracy, excess)
         return excess
 
 
@@ -219,24 +224,26 @@ class _Descent(Certifier):
             self.XY = problem.transposed(problem.Y)
             self.slope = self.gram @ W - self.XY if W.any() else -self.XY
         self.square = float(np.vdot(problem.Y, problem.Y))
-        self.newton = RidgedNewton(self.edges, problem.penalty)
-        self.cold = not W.any()
+        self.newton = RidgedNewton(self.edges)
+        self.cold, self.moved = not W.any(), False
+        self.more_passes = _MORE_PASSES if self.edges.weight.size <= self.edges.own.size else 0
+        self.n_reweighted = _REWEIGHTED if self.cold else 0
         self.accuracy = _ACCURACY if self.cold else _ACCURACY**2
         self.n_steps, self.first_fell = 0, 0.0
 
     def step(self) -> float:
-        """A Newton step, then passes over the features; returns how much the objective fell."""
+        """All weights that are not zero, then passes over the features; returns how much the objective fell."""
         W = self.W if self.all else np.ascontiguousarray(self.W[self.features])
-        fell = 0.0 if self.cold else self.newton.step(self.gram, self.slope, W, self.alpha)
-        self.cold = False
+        fell = 0.0 if self.cold else self._together(W)
+        self.cold, self.moved = False, True
         first = gained = self._pass(W, np.arange(len(W), dtype=np.int32))
         fell += first
-        for _ in range(_MORE_PASSES):
+        for _ in range(self.more_passes):
             if gained < _WORTH_A_PASS * first:
                 break
             gained = self._pass(W, np.flatnonzero(W.any(axis=1)).astype(np.int32))
             fell += gained
-        self.accuracy = max(_FINER * self.accuracy, _EXACT)
+        self.accuracy = max(min(_FINER * self.accuracy, _OF_GAIN * fell / self.square), _EXACT)
         if self.all:
             return fell
         self.W[self.features] = W
@@ -244,6 +251,12 @@ class _Descent(Certifier):
         self.first_fell = max(self.first_fell, fell)
         # Other features matter now: a certificate chooses them.
         return 0.0 if self.n_steps >= _STEPS_AT_ONCE or fell <= _WORTH_A_STEP * self.first_fell else np.inf
+
+    def _together(self, W: np.ndarray) -> float:
+        if self.n_reweighted == 0:
+            return self.newton.step(self.gram, self.slope, W, self.alpha)
+        self.n_reweighted -= 1
+        return reweighted(self.gram, self.slope, W, self.alpha, self.edges)
 
     def _pass(self, W: np.ndarray, features: np.ndarray) -> float:
         return edge_descent(self.gram, self.slope, W, self.alpha, self.edges, features, self.scratch, self.accuracy)
@@ -255,7 +268,7 @@ class _Descent(Certifier):
             fitted = float(np.vdot(W, self.XY))
             square = self.square + float(np.vdot(W, self.slope)) - fitted
             primal = square + self.alpha * problem.penalty.value(W)
-            excess = float(self.excess(self.slope, W).max(initial=0.0))
+            excess = self._bound()
             dual = problem.dual(square, fitted - self.square, excess)
             if square > _FROM_PRODUCTS * self.square and primal - dual > self.tol * abs(primal):
                 return primal, dual
@@ -265,6 +278,16 @@ class _Descent(Certifier):
         else:
             self._choose(slope, apart)
         return primal, dual
+
+    def _bound(self) -> float:
+        """How far any feature may be from dual feasible: as tight as steps are exact, rough where that tells enough."""
+        if self.cold:
+            # max_i |g_i| / T_i bounds the dual norm of g from below, the square root of two times it from above.
+            single = 2.0 * float(np.max(np.abs(self.slope) / self.problem.penalty.total, initial=0.0)) / self.alpha
+            if single > _FAR:
+                return math.sqrt(2.0) * single - 1.0
+        accuracy = self.accuracy if self.moved else _EXACT
+        return float(self.excess(self.slope, self.W, accuracy).max(initial=0.0))
 
     def _choose(self, slope: np.ndarray, excess: np.ndarray) -> None:
         """Take the features with weights and those that are furthest from feasible; keep products that are known."""
@@ -312,97 +335,6 @@ def full_gram(problem: LSG21Problem) -> np.ndarray | None:
         return None
     everything = np.arange(n_features)
     return problem.gram(everything, everything)
-
-
-def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Least squares without a penalty, the shortest of the best weights.
-
-    Parameters
-    ----------
-    problem : LSG21Problem
-        The data.
-    labels : ndarray of int
-        Labels to solve for.
-
-    Returns
-    -------
-    W : ndarray of shape (n_features, n_labels)
-        Weights of these labels.
-    primal, dual : float
-        ||X W - Y||^2, and that without the part of the residual that X could still fit.
-    """
-    n_samples, n_features = problem.X.shape
-    Y = problem.Y[:, labels]
-    if not Y.any():  # nothing to fit
-        return np.zeros((n_features, labels.size)), 0.0, 0.0
-
-    def fit(targets: np.ndarray) -> np.ndarray:
-        if isinstance(problem.X, np.ndarray):
-            return np.linalg.lstsq(problem.X, targets, rcond=None)[0]
-        operator = LinearOperator(
-            (n_samples, n_features),
-            matvec=lambda w: problem.product(w.reshape(-1, 1))[:, 0],
-            rmatvec=lambda r: problem.transposed(r.reshape(-1, 1))[:, 0],
-            dtype=np.float64,
-        )
-        solved = [lsmr(operator, y, atol=1e-12, btol=1e-12, maxiter=10 * min(operator.shape))[0] for y in targets.T]
-        return np.column_stack(solved)
-
-    W = fit(Y)
-    R = Y - problem.product(W)
-    correction = fit(R)
-    rest = R - problem.product(correction)
-    primal, dual = float(np.vdot(R, R)), float(np.vdot(rest, rest))
-    return W, primal, primal if primal <= _ROUNDING**2 * float(np.vdot(Y, Y)) else min(dual, primal)
-
-
-class LabelSplit(NamedTuple):
-    """Labels that are penalised, and the solution for those that are not.
-
-    Attributes
-    ----------
-    penalised, free : ndarray of int
-        Labels.
-    part : LSG21Problem
-        Of the penalised labels.
-    W : ndarray of shape (n_features, n_free)
-        Least squares of least norm.
-    primal, dual : float
-        Objectives of ``W``.
-    """
-
-    penalised: np.ndarray
-    free: np.ndarray
-    part: LSG21Problem
-    W: np.ndarray
-    primal: float
-    dual: float
-
-    def joined(self, W: np.ndarray) -> np.ndarray:
-        """Weights of all labels, given those of the penalised ones."""
-        full = np.empty((W.shape[0], self.penalised.size + self.free.size))
-        full[:, self.penalised], full[:, self.free] = W, self.W
-        return full
-
-
-def split_labels(problem: LSG21Problem, alpha: float) -> LabelSplit:
-    """Solve for the labels without a penalty, and leave the others.
-
-    Parameters
-    ----------
-    problem : LSG21Problem
-        All labels.
-    alpha : float
-        Of the penalty.
-
-    Returns
-    -------
-    LabelSplit
-        What is left to do.
-    """
-    penalised = np.flatnonzero(alpha * problem.penalty.total > 0.0)
-    free = np.setdiff1d(np.arange(problem.Y.shape[1]), penalised)
-    return LabelSplit(penalised, free, problem.at(penalised), *least_norm(problem, free))
 
 
 def solve_lsg21(

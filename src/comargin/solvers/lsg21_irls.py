@@ -8,9 +8,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..problems.lsg21 import LSG21Problem
+from ._label_split import split_labels
 from ._loop import Control, run_loop
 from ._result import Result
-from .lsg21 import Certifier, LSG21Start, split_labels
+from .lsg21 import Certifier, LSG21Start
 
 # sqrt(w_i^2 + w_j^2) is kept from zero by this, relative to the largest weight of the
 # start: the weights of a zero row are infinite.
