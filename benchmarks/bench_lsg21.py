@@ -76,7 +76,7 @@ def measured(name: str, X: np.ndarray, Y: np.ndarray, fraction: float) -> list[R
     alpha = fraction * largest_alpha(learner, validate_training(learner, X, Y))
     best = LSG21Classifier(alpha, tol=1e-8).fit(X, Y)
     seconds = {}
-    for solver, repeats in (("auto", 5), ("irls", 1)):
+    for solver, repeats in (("auto", 5), ("irls", 3)):
         steps = steps_needed(X, Y, alpha, (1.0 + WITHIN) * best.objective_, solver)
         model = LSG21Classifier(alpha, solver=solver, tol=0.0, max_iter=steps)
         seconds[solver] = best_of(repeats, lambda model=model: model.fit(X, Y))
