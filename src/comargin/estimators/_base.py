@@ -269,7 +269,10 @@ class LinearMultilabelClassifier(MultilabelClassifier):
             ``coef_`` and ``intercept_``.
         """
         if self.fit_intercept:
-            return {"coef_": np.ascontiguousarray(coef[:, :-1]), "intercept_": coef[:, -1].copy()}
+            weights = coef[:, :-1]
+            # Features one after the other, as some solvers leave them, is what products with X want: kept as it is.
+            weights = weights if weights.flags.f_contiguous else np.ascontiguousarray(weights)
+            return {"coef_": weights, "intercept_": coef[:, -1].copy()}
         return {"coef_": coef, "intercept_": np.zeros(coef.shape[0])}
 
     def _scores(self, X: Any) -> np.ndarray:
