@@ -58,6 +58,7 @@ class Scratch(NamedTuple):
     ends : int32 ndarray (2, E), edges of the core between places
     radius : ndarray (E,), the longest part of each
     parts : ndarray (2, E)
+    inverse : ndarray (E,), one over the smoothed length of u at each
     u, v : ndarray (L,), by places
     work : ndarray (7, L)
     system : ndarray (M, M), M the smaller of L and ``_norm_sum.FACTOR_UP_TO``
@@ -72,6 +73,7 @@ class Scratch(NamedTuple):
     ends: np.ndarray
     radius: np.ndarray
     parts: np.ndarray
+    inverse: np.ndarray
     u: np.ndarray
     v: np.ndarray
     work: np.ndarray

@@ -56,14 +56,15 @@ def edge_descent(gram, slope, W, alpha, edges, features, scratch, accuracy):
         for k in range(n_changed):
             W[f, changed[k]] += delta[changed[k]]
         fell += gain + alpha * (before - row_penalty(W[f], edges))
+        products = gram[f]  # symmetric: a row is contiguous, a column is not
         if 2 * n_changed >= n_labels:
             for g in range(n_features):
-                product = gram[g, f]
+                product = products[g]
                 for i in range(n_labels):
                     slope[g, i] += product * delta[i]
         else:
             for g in range(n_features):
-                product = gram[g, f]
+                product = products[g]
                 for k in range(n_changed):
                     slope[g, changed[k]] += product * delta[changed[k]]
     return fell

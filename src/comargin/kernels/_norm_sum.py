@@ -32,50 +32,46 @@ def _smoothed(u, v, mu, scratch, n_core, n_edges):
 
 @kernel
 def _factor_solve(system, x, n):
-    """Solve a positive definite system in place, by Cholesky's factorisation of its lower triangle."""
+    """Solve a positive definite system in place, by Cholesky's factorisation of its upper triangle."""
     for c in range(n):
-        pivot = system[c, c]
-        for k in range(c):
-            pivot -= system[c, k] * system[c, k]
-        pivot = np.sqrt(max(pivot, 1e-300))
+        pivot = np.sqrt(max(system[c, c], 1e-300))
         system[c, c] = pivot
+        inverse = 1.0 / pivot
+        x[c] *= inverse
+        for k in range(c + 1, n):
+            system[c, k] *= inverse
+            x[k] -= system[c, k] * x[c]
         for r in range(c + 1, n):
-            value = system[r, c]
-            for k in range(c):
-                value -= system[r, k] * system[c, k]
-            system[r, c] = value / pivot
-    for r in range(n):
-        for k in range(r):
-            x[r] -= system[r, k] * x[k]
-        x[r] /= system[r, r]
+            factor = system[c, r]
+            for k in range(r, n):
+                system[r, k] -= factor * system[c, k]
     for r in range(n - 1, -1, -1):
         for k in range(r + 1, n):
-            x[r] -= system[k, r] * x[k]
+            x[r] -= system[r, k] * x[k]
         x[r] /= system[r, r]
 
 
 @kernel
-def _edge_system(u, mu, scratch, e):
+def _edge_system(u, scratch, e):
     """The three entries that edge e adds to the Newton system, made symmetric."""
-    i, j = scratch.ends[0, e], scratch.ends[1, e]
-    a, b, p, q = u[i], u[j], scratch.parts[0, e], scratch.parts[1, e]
-    length = np.sqrt(a * a + b * b + mu * mu)
+    a, b, inverse = u[scratch.ends[0, e]], u[scratch.ends[1, e]], scratch.inverse[e]
+    p, q, radius = scratch.parts[0, e], scratch.parts[1, e], scratch.radius[e]
     return (
-        (scratch.radius[e] - p * a / length) / length,
-        (scratch.radius[e] - q * b / length) / length,
-        -0.5 * (p * b + q * a) / (length * length),
+        (radius - p * a * inverse) * inverse,
+        (radius - q * b * inverse) * inverse,
+        -0.5 * (p * b + q * a) * inverse * inverse,
     )
 
 
 @kernel
-def _conjugate_solve(u, mu, scratch, x, n_core, n_edges):
+def _conjugate_solve(u, scratch, x, n_core, n_edges):
     """Solve the Newton system for x in place, by conjugate gradients with its diagonal."""
     residual, conjugate, product, diagonal = scratch.work[2], scratch.work[3], scratch.work[4], scratch.work[5]
     ends = scratch.ends
     for c in range(n_core):
         diagonal[c], residual[c], x[c] = 1.0, x[c], 0.0
     for e in range(n_edges):
-        first, second, _ = _edge_system(u, mu, scratch, e)
+        first, second, _ = _edge_system(u, scratch, e)
         diagonal[ends[0, e]] += first
         diagonal[ends[1, e]] += second
     rho = 0.0
@@ -90,7 +86,7 @@ def _conjugate_solve(u, mu, scratch, x, n_core, n_edges):
             product[c] = conjugate[c]
         for e in range(n_edges):
             i, j = ends[0, e], ends[1, e]
-            first, second, mixed = _edge_system(u, mu, scratch, e)
+            first, second, mixed = _edge_system(u, scratch, e)
             product[i] += first * conjugate[i] + mixed * conjugate[j]
             product[j] += second * conjugate[j] + mixed * conjugate[i]
         curvature = 0.0
@@ -114,7 +110,7 @@ def norm_sum_newton(u, scratch, n_core, n_edges, accuracy):
 
     Invariant: ||p_e|| <= radius_e, so that v - sum_e p_e bounds what cannot be taken.
     """
-    v, parts, ends, radius = scratch.v, scratch.parts, scratch.ends, scratch.radius
+    v, parts, ends, radius, inverse = scratch.v, scratch.parts, scratch.ends, scratch.radius, scratch.inverse
     step, slope, left, trial = scratch.work[0], scratch.work[1], scratch.work[6], scratch.work[2]
     total, largest = 0.0, 0.0
     for e in range(n_edges):
@@ -141,44 +137,47 @@ def norm_sum_newton(u, scratch, n_core, n_edges, accuracy):
         if length > 0.9:  # the steps follow
             floor = 0.1 * mu if mu < np.inf else 0.0
             mu = max(min(mu, max(floor, 0.1 * gap / total)), least)
+        before = 0.0
         for c in range(n_core):
             slope[c] = u[c] - v[c]
+            before += 0.5 * slope[c] * slope[c]
         for e in range(n_edges):
             i, j = ends[0, e], ends[1, e]
-            scale = radius[e] / np.sqrt(u[i] * u[i] + u[j] * u[j] + mu * mu)
-            slope[i] += scale * u[i]
-            slope[j] += scale * u[j]
+            smoothed = np.sqrt(u[i] * u[i] + u[j] * u[j] + mu * mu)
+            inverse[e] = 1.0 / smoothed
+            before += radius[e] * smoothed
+            slope[i] += radius[e] * inverse[e] * u[i]
+            slope[j] += radius[e] * inverse[e] * u[j]
         descent = 0.0
         for c in range(n_core):
             step[c] = -slope[c]
         if n_core <= FACTOR_UP_TO:
             system = scratch.system
             for c in range(n_core):
-                for k in range(c):
-                    system[c, k] = 0.0
                 system[c, c] = 1.0
+                for k in range(c + 1, n_core):
+                    system[c, k] = 0.0
             for e in range(n_edges):
                 i, j = ends[0, e], ends[1, e]
-                first, second, mixed = _edge_system(u, mu, scratch, e)
+                first, second, mixed = _edge_system(u, scratch, e)
                 system[i, i] += first
                 system[j, j] += second
-                system[j, i] += mixed  # j > i
+                system[i, j] += mixed  # i < j
             _factor_solve(system, step, n_core)
         else:
-            _conjugate_solve(u, mu, scratch, step, n_core, n_edges)
+            _conjugate_solve(u, scratch, step, n_core, n_edges)
         for c in range(n_core):
             descent += step[c] * slope[c]
         for e in range(n_edges):
             i, j = ends[0, e], ends[1, e]
             a, b, da, db = u[i], u[j], step[i], step[j]
-            square = a * a + b * b + mu * mu
-            scale, turn = radius[e] / np.sqrt(square), (a * da + b * db) / square
+            scale, turn = radius[e] * inverse[e], (a * da + b * db) * inverse[e] * inverse[e]
             p = scale * (a + da) - parts[0, e] * turn
             q = scale * (b + db) - parts[1, e] * turn
-            norm = np.sqrt(p * p + q * q)
-            shrink = radius[e] / norm if norm > radius[e] else 1.0
+            square = p * p + q * q
+            shrink = radius[e] / np.sqrt(square) if square > radius[e] * radius[e] else 1.0
             parts[0, e], parts[1, e] = shrink * p, shrink * q
-        before, length = _smoothed(u, v, mu, scratch, n_core, n_edges), 1.0
+        length = 1.0
         for _ in range(30):
             for c in range(n_core):
                 trial[c] = u[c] + length * step[c]

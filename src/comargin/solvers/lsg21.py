@@ -103,6 +103,7 @@ def scratch_for(edges: Edges) -> Scratch:
         ends=np.empty((2, n_edges), dtype=np.int32),
         radius=np.empty(n_edges),
         parts=np.empty((2, n_edges)),
+        inverse=np.empty(n_edges),
         u=np.empty(n_labels),
         v=np.empty(n_labels),
         work=np.empty((7, n_labels)),
