@@ -10,8 +10,10 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from tests import reference_prml as reference
+from threadpoolctl import threadpool_limits
 
 from comargin import PrMLClassifier
+from comargin.data import load
 from comargin.solvers import _loop
 
 
@@ -556,3 +558,15 @@ def test_warm_start_continues_with_the_dictionary(data):
     with pytest.raises(ValueError, match="same rows"):
         model.fit(X[:40], Y[:40])
     assert_array_equal(model.predict(X), (X @ model.coef_.T + model.intercept_ > 0.0).astype(int))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_threads_of_blas_change_nothing():
+    """Rounding would decide between local optima; from about these many rows on, products are made in threads."""
+    digits = load("digits")
+    fitted = []
+    for n_threads in (1, 2):
+        with threadpool_limits(n_threads, user_api="blas"):
+            fitted.append(PrMLClassifier(0.05, max_iter=2, random_state=0).fit(digits.X / 16.0, digits.Y))
+    assert_array_equal(fitted[0].coef_, fitted[1].coef_)
+    assert_array_equal(fitted[0].privileged_coef_, fitted[1].privileged_coef_)

@@ -28,7 +28,7 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
     ThreadPoolExecutor
         Ended, with all work done or dropped, when the block ends.
     """
-    with _one_blas_thread():
+    with one_blas_thread():
         pool = ThreadPoolExecutor(max_workers=count)
         try:
             yield pool
@@ -37,7 +37,7 @@ def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _one_blas_thread() -> contextlib.AbstractContextManager[Any]:
+def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
     """Hold BLAS to one thread, when this is the main thread.
 
     The limit belongs to the process. Fits that overlap in several threads of the caller would restore each other's

@@ -31,6 +31,7 @@ from ._prml_start import PrMLFinished, PrMLStart, PrMLStopped, first_dictionary,
 from ._prml_step import Ways
 from ._prml_system import RowGram
 from ._result import Checkpoint, Result, Status
+from ._threads import one_blas_thread
 from .prbr import SVMPlusResult, n_seeds, solve_svm_plus
 
 # The gap to which PrBR is solved for a start.
@@ -117,48 +118,49 @@ def solve_prml(
     seeds = list(seeds)
     if not seeds:
         raise ValueError("seeds must hold at least one seed: one per start")
-    ways = privileged_ways(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
-    stopped = None if start is None else _going_on(start, problem, len(seeds))
-    started = time.perf_counter() if control.started is None else control.started
-    control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
-    best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
-    first = 0 if stopped is None else stopped.number
-    gram: RowGram | None = None
-    predictors: _Predictors | None = None
-    for number, seed in enumerate(seeds[first:], first):
-        rng = np.random.default_rng(seed)
-        known = start if number == first else None
-        dual = None if known is None or not _fits(known.dual, problem) else known.dual
-        if dual is None:
-            if predictors is None:
-                # Those of a fit that was stopped, again.
-                rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
-                predictors = _Predictors(problem, view, ways, rng_before, n_threads)
-            dual = predictors.plain.dual_coef
-        alternation = Alternation(problem, view, control.tol, n_threads, ways, dual, gram)
-        history: tuple[Checkpoint, ...] = ()
-        if known is not None and stopped is not None:
-            alternation.go_on(known, stopped)
-            history = stopped.history
-        elif known is not None:
-            point = known.point(problem)
-            if point is not None:  # as precise as the solution it comes from
-                alternation.step_tol = control.tol
-            alternation.begin(known.dictionary, point)
-        else:
-            assert predictors is not None
-            alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
-        result = _run(alternation, control, history)
-        gram = alternation.gram
-        if result.status is Status.STOPPED:
-            earlier = None if best is None else best.finished
-            kept = result.kept._replace(stopped=alternation.stopped(number, result.history, earlier))
-            best = result if best is None or result.primal < best.primal else best
-            return replace(best, kept=kept, status=Status.STOPPED)
-        if best is None or result.primal < best.primal:
-            best = result
-    assert best is not None
-    return best
+    with one_blas_thread():  # rounding decides between local optima: it must not depend on the threads of BLAS
+        ways = privileged_ways(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
+        stopped = None if start is None else _going_on(start, problem, len(seeds))
+        started = time.perf_counter() if control.started is None else control.started
+        control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
+        best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
+        first = 0 if stopped is None else stopped.number
+        gram: RowGram | None = None
+        predictors: _Predictors | None = None
+        for number, seed in enumerate(seeds[first:], first):
+            rng = np.random.default_rng(seed)
+            known = start if number == first else None
+            dual = None if known is None or not _fits(known.dual, problem) else known.dual
+            if dual is None:
+                if predictors is None:
+                    # Those of a fit that was stopped, again.
+                    rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
+                    predictors = _Predictors(problem, view, ways, rng_before, n_threads)
+                dual = predictors.plain.dual_coef
+            alternation = Alternation(problem, view, control.tol, n_threads, ways, dual, gram)
+            history: tuple[Checkpoint, ...] = ()
+            if known is not None and stopped is not None:
+                alternation.go_on(known, stopped)
+                history = stopped.history
+            elif known is not None:
+                point = known.point(problem)
+                if point is not None:  # as precise as the solution it comes from
+                    alternation.step_tol = control.tol
+                alternation.begin(known.dictionary, point)
+            else:
+                assert predictors is not None
+                alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
+            result = _run(alternation, control, history)
+            gram = alternation.gram
+            if result.status is Status.STOPPED:
+                earlier = None if best is None else best.finished
+                kept = result.kept._replace(stopped=alternation.stopped(number, result.history, earlier))
+                best = result if best is None or result.primal < best.primal else best
+                return replace(best, kept=kept, status=Status.STOPPED)
+            if best is None or result.primal < best.primal:
+                best = result
+        assert best is not None
+        return best
 
 
 def _going_on(start: PrMLStart, problem: PrMLProblem, n_starts: int) -> PrMLStopped | None:
