@@ -18,7 +18,7 @@ from comargin import M3LClassifierCV
 from comargin.data import load
 
 TITLE = "M3L, tolerance of the search"
-SETS = ("digits", "emotions", "enron", "flags", "scene", "yeast")
+SETS = ("bibtex", "digits", "emotions", "enron", "flags", "scene", "yeast")
 FINE, COARSE = 1e-3, (1e-2, 5e-2, 1e-1)
 
 
