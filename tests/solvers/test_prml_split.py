@@ -7,6 +7,7 @@ from tests import reference_prml as reference
 
 from comargin.problems.label_prior import identity_prior
 from comargin.problems.prml import PrivilegedSets, SVMPlusProblem, nearest_labels
+from comargin.solvers._prml_feasible import privileged_ways
 from comargin.solvers._prml_split import _Regression, best_privileged
 from comargin.solvers._prml_system import signs_gram
 
@@ -68,20 +69,28 @@ def test_shared_and_own_factors_agree(rng):
     assert_allclose(shared.solve(right), own.solve(right), rtol=1e-9, atol=1e-11)
 
 
-def test_best_privileged_is_that_of_cvxpy(rng):
-    """SVM+ on features that are all zero, with slacks that have lower bounds of their own."""
+@pytest.mark.parametrize("intercept", [True, False])
+def test_best_privileged_is_that_of_cvxpy(rng, intercept):
+    """SVM+ on features that are all zero, with slacks that have lower bounds of their own.
+
+    Without a constant of their own, two labels that every row has can raise all slacks.
+    """
     import cvxpy as cp
 
-    S = make_signs(rng, n_labels=3)
-    sets = PrivilegedSets.of(S)
+    S = make_signs(rng, n_labels=5)
+    S[:, 3:] = 1
+    sets = PrivilegedSets.of(S, intercept=intercept)
     problem = SVMPlusProblem(
-        np.zeros((25, 1)), S, 0.1 + rng.random(25), 0.5 + rng.random((2, 3)), identity_prior(3)[0], 0.6, sets
+        np.zeros((25, 1)), S, 0.1 + rng.random(25), 0.5 + rng.random((2, 5)), identity_prior(5)[0], 0.6, sets
     )
+    ways = privileged_ways(problem)
+    assert not ways.bases
     needed = 2.0 * rng.random(problem.set_cost.shape)
-    T = best_privileged(problem, needed, problem.set_cost, 1e-9)
+    T = best_privileged(problem, needed, problem.set_cost, 1e-9, ways)
     assert (sets.slack(T, problem.labels) >= needed - 1e-9).all()
-    for label in range(3):
-        U, t = features_of(sets, label), cp.Variable(3)
+    assert_array_equal(T[sets.used == 0.0], 0.0)
+    for label in range(5):
+        U, t = features_of(sets, label), cp.Variable(5)
         cost = 0.3 * cp.sum_squares(t) + problem.set_cost[:, label] @ (U @ t)
         best = cp.Problem(cp.Minimize(cost), [U @ t >= needed[:, label]]).solve(solver=cp.CLARABEL)
         found = 0.3 * np.sum(T[:, label] ** 2) + problem.set_cost[:, label] @ (U @ T[:, label])

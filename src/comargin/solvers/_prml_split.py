@@ -113,7 +113,8 @@ class SplitPhase:
         """Offer the block the margins of V with the T that is best for them."""
         block = self.block
         allowed = _PRECISION * block.tol * abs(block.best_primal)
-        T = best_privileged(block.problem, block.needed(1.0), self.dual.totals + block.B, allowed, run)
+        ways = Ways(block.lift, {})  # passes are made only where no slack has to be zero
+        T = best_privileged(block.problem, block.needed(1.0), self.dual.totals + block.B, allowed, ways, run)
         block.offer(block.V, T)
 
 
@@ -271,6 +272,7 @@ def best_privileged(
     needed: np.ndarray,
     start: np.ndarray,
     allowed: float,
+    ways: Ways,
     run: Callable[..., Iterable[Any]] = map,
 ) -> np.ndarray:
     """The cheapest privileged weights with at least the given slacks.
@@ -278,13 +280,15 @@ def best_privileged(
     Parameters
     ----------
     problem : SVMPlusProblem
-        All labels, with a constant privileged feature.
+        All labels.
     needed : ndarray of shape (n_sets, n_labels)
         Smallest slack of each set.
     start : ndarray of shape (n_sets, n_labels)
         Dual variables to begin with.
     allowed : float
         Precision of the objective, of all labels together.
+    ways : Ways
+        Of the problem.
     run : callable
         Maps a function over labels.
 
@@ -300,7 +304,7 @@ def best_privileged(
     prior = PriorPart(np.arange(n_labels), "diagonal", np.zeros(n_labels))
     nothing = np.zeros((n_sets, 1))
     sub = SVMPlusProblem(nothing, sets.sets, row_cost, problem.label_cost, prior, problem.gamma2, by_set)
-    features, ways = Features(nothing, nothing), Ways(np.eye(n_labels), {})
+    features = Features(nothing, nothing)
     share = allowed / n_labels
 
     def solve(label: int) -> np.ndarray:
