@@ -210,11 +210,23 @@ def test_isolated_label_with_few_rows_is_of_least_norm_with_a_warning(data, form
     A[0, 1] = A[1, 0] = 1.0
     with pytest.warns(UserWarning, match=r"labels 2, 3 have no edges.*least norm.*self_edges=True") as caught:
         model = LSG21Classifier(alpha=0.3, affinity=A, self_edges=False, solver=solver, tol=1e-4).fit(form(X), Y)
-    assert len(caught) == 1
+    assert [warning.filename for warning in caught] == [__file__]
     centred = X - X.mean(axis=0)
     expected = np.linalg.pinv(centred) @ (Y[:, 2:] - Y[:, 2:].mean(axis=0))
     assert_allclose(model.coef_[2:], expected.T, atol=1e-8)
     assert_allclose(model.decision_function(X)[:, 2:] + 0.5, Y[:, 2:], atol=1e-8)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_doubled_features_without_a_penalty_are_told_of(data, form):
+    X, Y = data
+    doubled = np.column_stack([X, X[:, :2]])
+    with pytest.warns(UserWarning, match=r"labels 0, 1, 2, 3 with alpha=0 are not penalised.*Use a positive alpha"):
+        model = LSG21Classifier(alpha=0.0).fit(form(doubled), Y)
+    assert_allclose(model.coef_[:, :2], model.coef_[:, -2:], atol=1e-8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        LSG21Classifier(alpha=0.0).fit(form(X), Y)
 
 
 def test_no_warning_for_isolated_labels_that_never_change(data):

@@ -231,12 +231,16 @@ class LSG21Classifier(LinearMultilabelClassifier):
         free = np.flatnonzero((alpha * problem.penalty.total == 0.0) & problem.Y.any(axis=0))
         if free.size and problem.is_rank_deficient():
             names = ", ".join(str(label) for label in free[:10]) + (", ..." if free.size > 10 else "")
-            text = (
-                f"{type(self).__name__}: labels {names} have no edges and are not penalised, and X does not determine "
-                "their weights: of all least-squares solutions the one of least norm is taken. Use self_edges=True, or "
-                "an affinity with a positive diagonal"
+            why, cure = (
+                ("have no edges and", "self_edges=True, or an affinity with a positive diagonal")
+                if alpha > 0.0
+                else ("with alpha=0", "a positive alpha")
             )
-            self._tell(UserWarning(text), stacklevel=3)
+            text = (
+                f"{type(self).__name__}: labels {names} {why} are not penalised, and X does not determine their weights"
+                f": of all least-squares solutions the one of least norm is taken. Use {cure}"
+            )
+            self._tell(UserWarning(text), stacklevel=7)  # who called fit
 
     def _scores(self, X: Any) -> np.ndarray:
         scores = super()._scores(X) - 0.5

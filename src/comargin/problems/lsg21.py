@@ -36,6 +36,8 @@ import scipy.sparse as sp
 
 # Features whose products are dense at once: bounds the temporaries of sparse X.
 _COLUMNS_AT_ONCE = 512
+# Most features of sparse X whose rank is computed, from their products with each other.
+_RANK_UP_TO = 2048
 
 
 @dataclass(frozen=True)
@@ -218,11 +220,16 @@ class LSG21Problem:
         return self.X.toarray() - np.outer(self.root_weight, self.shift)
 
     def is_rank_deficient(self) -> bool:
-        """Whether X does not determine the weights; for sparse X only what the numbers of rows and features tell."""
+        """Whether X does not determine the weights; of wide sparse X only its shape is looked at."""
         n_used = int(np.count_nonzero(self.root_weight)) - int(self.fit_intercept)
         if self.X.shape[1] > n_used:
             return True
-        return isinstance(self.X, np.ndarray) and int(np.linalg.matrix_rank(self.X)) < self.X.shape[1]
+        if isinstance(self.X, np.ndarray):
+            return int(np.linalg.matrix_rank(self.X)) < self.X.shape[1]
+        everything = np.arange(self.X.shape[1])
+        if everything.size > _RANK_UP_TO:
+            return False
+        return int(np.linalg.matrix_rank(self.gram(everything, everything), hermitian=True)) < everything.size
 
     def _columns(self, features: np.ndarray) -> np.ndarray | sp.csc_array:
         everything = np.array_equal(features, np.arange(self.X.shape[1]))
