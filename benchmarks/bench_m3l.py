@@ -51,15 +51,16 @@ def liblinear(
     """
     for tol in (1.0, 0.3, 0.1, 0.03, 0.01, 3e-3, 1e-3):
         svm = LinearSVC(loss="hinge", C=2 * C, fit_intercept=False, tol=tol, random_state=0)
-        start = time.perf_counter()
+        model = OneVsRestClassifier(svm, n_jobs=n_jobs)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model = OneVsRestClassifier(svm, n_jobs=n_jobs).fit(X, Y)
-        seconds = time.perf_counter() - start
-        coef = np.vstack([one.coef_ for one in model.estimators_])
-        distance = objective(X, Y, coef, C) / lower - 1.0
-        if distance <= gap:
-            break
+            start = time.perf_counter()
+            model.fit(X, Y)
+            seconds = time.perf_counter() - start
+            coef = np.vstack([one.coef_ for one in model.estimators_])
+            distance = objective(X, Y, coef, C) / lower - 1.0
+            if distance <= gap:
+                return min(seconds, best_of(2, lambda model=model: model.fit(X, Y))), tol, distance
     return seconds, tol, distance
 
 
