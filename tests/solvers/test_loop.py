@@ -1,6 +1,7 @@
 """The loop around solvers: when it certifies, when it stops, what it shows."""
 
 import io
+import itertools
 import sys
 
 import pytest
@@ -37,6 +38,14 @@ def test_certifies_at_growing_intervals_without_estimate():
     solver = Halving(gap=1e6)
     _, history, _ = run_loop(solver.step, solver.certify, Control(1e-9, 1000), check_every=4)
     assert [c.n_iter for c in history] == [0, 4, 10, 19, 32, 52]
+
+
+def test_a_long_run_goes_on_showing_where_it_is():
+    falling = iter(range(10**6, 0, -1))
+    _, history, _ = run_loop(lambda: None, lambda: (float(next(falling)), 0.0), Control(0.0, 2000), check_every=4)
+    distances = [b.n_iter - a.n_iter for a, b in itertools.pairwise(history)]
+    assert max(distances) == 40
+    assert distances[-2] == 40
 
 
 def test_max_iter_is_kept_and_certified():

@@ -122,7 +122,7 @@ def test_finishing_steps_never_lower_the_dual(rng, monkeypatch):
     S = np.where(rng.random((150, 2)) < 0.4, 1, -1).astype(np.int8)
     problem = with_identity(Z + 50.0, S, np.ones(150), np.ones((2, 2)))
 
-    def nonsense(M, linear, upper):
+    def nonsense(M, linear, upper, gap):
         return np.full(len(upper), np.nan), upper * rng.random(len(upper))
 
     monkeypatch.setattr("comargin.solvers._m3l_finish.interior_point_on_box", nonsense)
@@ -246,3 +246,34 @@ def test_few_classes_behind_many_labels_are_no_obstacle(rng, sparse):
     assert result.status is Status.CONVERGED
     optimum, _ = reference.m3l_optimum(X, S, np.ones(S.shape), R)
     assert_allclose(result.primal, optimum, rtol=2e-6)
+
+
+@pytest.mark.parametrize("prior", ["dense", "low rank"])
+def test_badly_scaled_features_converge_with_coupled_labels(rng, prior):
+    """Fewer free variables than weights, yet far from the optimum: all labels are solved at once."""
+    X = rng.normal(size=(300, 60)) * np.logspace(0, 2.5, 60) + 30.0
+    S = np.where(rng.random((300, 6)) < 0.3, 1, -1).astype(np.int8)
+    problem = M3LProblem(X, S, np.ones(300), np.ones((2, 6)), split_prior(make_prior(prior, 6, rng), 6), NO_TARGETS)
+    result = solve(problem, tol=1e-8, max_iter=200)
+    assert result.status is Status.CONVERGED
+    duals = [c.dual for c in result.history]
+    assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(duals))
+
+
+def test_the_best_weights_are_returned_when_passes_run_out(rng):
+    """The primal of the last dual variables may be worse than one before."""
+    X = rng.normal(size=(300, 30)) + 3.0
+    S = np.where(rng.random((300, 4)) < 0.3, 1, -1).astype(np.int8)
+    R = make_prior("dense", 4, rng)
+    problem = M3LProblem(X, S, np.full(300, 10.0), np.ones((2, 4)), split_prior(R, 4), NO_TARGETS)
+    rose = False
+    for max_iter in range(1, 19):
+        result = solve(problem, tol=1e-12, max_iter=max_iter)
+        primals = [c.primal for c in result.history]
+        assert primals == sorted(primals, reverse=True)
+        Z, losses = result.coef.T, np.maximum(0.0, 1.0 - S * (X @ result.coef.T))
+        assert_allclose(result.primal, 0.5 * np.sum(Z * (Z @ np.linalg.inv(R))) + 20.0 * losses.sum(), rtol=1e-9)
+        last = problem.primal(problem.dual_average(result.dual_coef))
+        assert last >= result.primal * (1.0 - 1e-12)
+        rose |= last > 1.01 * result.primal
+    assert rose

@@ -139,8 +139,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     for label in range(n_labels):
         if r[label] > 0.0:
             inverse_r[label] = 1.0 / r[label]
-    middle = 0.5 * (label_upper[1] + label_upper[0])  # upper = row_upper (middle + sign half)
-    half = 0.5 * (label_upper[1] - label_upper[0])
+    negative, positive = label_upper[0].copy(), label_upper[1].copy()
     scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
     gradient, upper, change = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     keep = np.empty(n_labels, dtype=np.int64)
@@ -160,7 +159,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 for label in range(n_labels):
                     gradient[label] = S[i, label] * scores[label] - 1.0
             for label in range(n_labels):
-                upper[label] = weight * (middle[label] + S[i, label] * half[label])
+                upper[label] = weight * (positive[label] if S[i, label] > 0 else negative[label])
             n_left = 0
             for label in range(n_labels):
                 g = gradient[label]

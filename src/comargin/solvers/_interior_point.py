@@ -8,95 +8,203 @@ about scaling: some twenty iterations, each one factorisation of a matrix of the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpotrf
 
 _STEP_TO_BOUNDARY = 0.995
-_MAX_ITER = 100
+_USUAL_STEPS, _MAX_ITER = 25, 100
+_PRECISION = 1e-10
+_MOST_WORSE = 3  # steps in a row that do not lower the gap: what is left is rounding
+_SPOILT = 10.0  # a gap so many times the smallest is rounding too
+
+
+@dataclass(frozen=True)
+class LabelRows:
+    """The Hessian M M^T of some dual variables (i, l): their rows of M are S_il times the products of x_i and F_l.
+
+    M (one column per feature and column of F) is never formed: sums over rows are made label by label, in the space of
+    the features, and put together by F.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Rows x_i.
+    S : ndarray of shape (n_samples, n_labels)
+        Signs.
+    F : ndarray of shape (n_labels, rank)
+        Rows F_l.
+    chosen : int ndarray of shape (m,)
+        Which variables, as indices into S.ravel().
+    """
+
+    X: np.ndarray
+    S: np.ndarray
+    F: np.ndarray
+    chosen: np.ndarray
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of M."""
+        return self.X.shape[1] * self.F.shape[1]
+
+    def transposed(self, x: np.ndarray) -> np.ndarray:
+        """M^T x."""
+        return np.asarray((self.X.T @ (self.S * self._spread(x))) @ self.F).ravel()
+
+    def times(self, w: np.ndarray) -> np.ndarray:
+        """M w."""
+        W = w.reshape(self.X.shape[1], self.F.shape[1])
+        return (self.S * (self.X @ (W @ self.F.T))).ravel()[self.chosen]
+
+    def triangle(self, weights: np.ndarray) -> np.ndarray:
+        """Upper triangular T with T^T T = I + M^T diag(weights) M = I + sum_l (X^T diag(weights_l) X) x (F_l^T F_l)."""
+        spread, n_features = self._spread(weights), self.X.shape[1]
+        roots = np.sqrt(spread).T
+        moments = np.stack([weighted.T @ weighted for weighted in (root[:, None] * self.X for root in roots)])
+        pairs = self.F[:, :, None] * self.F[:, None, :]
+        normal = np.tensordot(moments, pairs, axes=(0, 0)).transpose(0, 2, 1, 3).reshape(self.n_columns, self.n_columns)
+        normal.flat[:: self.n_columns + 1] += 1.0
+        factor, info = dpotrf(normal)
+        if info == 0:
+            return np.asarray(factor)
+        # Near the end the sums can be too ill-conditioned to be formed: triangles of the labels do without them.
+        parts = [np.eye(self.n_columns)]
+        for root, f in zip(roots, self.F, strict=True):
+            own = qr(root[:, None] * self.X, mode="r", overwrite_a=True, check_finite=False)[0][:n_features]
+            parts.append(np.kron(own, f[None, :]))
+        return np.asarray(
+            qr(np.concatenate(parts), mode="r", overwrite_a=True, check_finite=False)[0][: self.n_columns]
+        )
+
+    def _spread(self, x: np.ndarray) -> np.ndarray:
+        whole = np.zeros(self.S.size)
+        whole[self.chosen] = x
+        return whole.reshape(self.S.shape)
+
+
+def interior_point_flops(shape: tuple[int, int], n_labels: int, rank: int) -> float:
+    """What solving for all labels is likely to cost.
+
+    Parameters
+    ----------
+    shape : tuple of int
+        Of X: n_samples, n_features.
+    n_labels, rank : int
+        Shape of F.
+
+    Returns
+    -------
+    float
+        Operations of BLAS.
+    """
+    n_samples, n_features = shape
+    moments = n_features**2 * n_labels * (n_samples + 2.0 * rank**2)
+    return _USUAL_STEPS * (moments + (n_features * rank) ** 3 / 3.0)
 
 
 def interior_point_on_box(
-    M: np.ndarray, linear: np.ndarray, upper: np.ndarray, *, tol: float = 1e-10
+    M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Minimise ``1/2 ||M^T x||^2 + linear . x`` over ``0 <= x <= upper``.
 
     Parameters
     ----------
-    M : ndarray of shape (m, d)
-        Factor of the Hessian M M^T.
+    M : LabelRows
+        Factor of the Hessian M M^T, for m variables.
     linear : ndarray of shape (m,)
         Coefficients of the linear term.
     upper : ndarray of shape (m,)
         Upper bounds, all positive.
-    tol : float, default=1e-10
-        Relative complementarity at which to stop.
+    gap : float, default=0.0
+        Duality gap (complementarity) at which to stop, if it is reached before 1e-10 of the linear term.
 
     Returns
     -------
     inside : ndarray of shape (m,)
-        Solution as it is, every variable strictly between its bounds.
+        Solution as it is, every variable strictly between its bounds: of all steps the one with the smallest gap.
     on_bounds : ndarray of shape (m,)
         The same with variables moved to the bounds they lean to: it shows which ones are free, but moving them all
         can cost more than it gains until the free ones have been adjusted.
     """
-    # x in units of its bounds, so that one mu fits variables of very different weight.
-    M = upper[:, None] * M
+    # x in units of its bounds, so that one mu fits variables of very different weight: M stands for diag(upper) M.
     cost = upper * (np.mean(np.abs(linear)) + np.finfo(np.float64).tiny)  # the unit of each gradient entry
+    enough = max(gap, _PRECISION * float(np.sum(cost)))
     linear = linear * upper
     x = np.full(upper.shape, 0.5)
     room = 1.0 - x  # kept apart: near the upper bound 1 - x would be lost to rounding
-    residual = M @ (M.T @ x) + linear  # of stationarity, without the multipliers
+    residual = upper * M.times(M.transposed(upper * x)) + linear  # of stationarity, without the multipliers
     scale = float(np.max(np.abs(residual))) + float(np.max(cost))
     low, high = np.full(x.shape, scale), np.full(x.shape, scale)  # multipliers of x >= 0 and x <= 1
     low += np.maximum(residual, 0.0)
     high += np.maximum(-residual, 0.0)
+    smallest, inside, last, n_worse = np.inf, x, (x, room, low, high), 0
     for _ in range(_MAX_ITER):
-        dual_residual = M @ (M.T @ x) + linear - low + high
-        mu = float(x @ low + room @ high) / (2 * x.size)
-        if 2 * x.size * mu <= tol * float(np.sum(cost)) and np.max(np.abs(dual_residual)) <= 1e-9 * scale:
+        gradient = upper * M.times(M.transposed(upper * x)) + linear
+        # Of x and what its own gradient says; the multipliers may be far from that.
+        at_x = float(x @ np.maximum(gradient, 0.0) - room @ np.minimum(gradient, 0.0))
+        n_worse = 0 if at_x < smallest else n_worse + 1
+        if at_x < smallest:
+            smallest, inside = at_x, x
+        if at_x <= _SPOILT * smallest:
+            last = x, room, low, high
+        if at_x <= enough or n_worse > _MOST_WORSE:
             break
-        newton = _NewtonSystem(M, x, room, low, high, dual_residual)
+        mu = float(x @ low + room @ high) / (2 * x.size)
+        newton = _NewtonSystem(M, upper, x, room, low, high, gradient - low + high)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dx, dlow, dhigh = newton.direction(-x * low, -room * high)
-        step, dual_step = _longest((x, dx), (room, -dx)), _longest((low, dlow), (high, dhigh))
-        ahead = (x + step * dx) @ (low + dual_step * dlow) + (room - step * dx) @ (high + dual_step * dhigh)
+        step = _longest((x, dx), (room, -dx), (low, dlow), (high, dhigh))
+        ahead = (x + step * dx) @ (low + step * dlow) + (room - step * dx) @ (high + step * dhigh)
         target = mu * (float(ahead) / (2 * x.size * mu)) ** 3
         dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
-        step, dual_step = _longest((x, dx), (room, -dx)), _longest((low, dlow), (high, dhigh))
-        x, room = x + _STEP_TO_BOUNDARY * step * dx, room - _STEP_TO_BOUNDARY * step * dx
-        low = low + _STEP_TO_BOUNDARY * dual_step * dlow
-        high = high + _STEP_TO_BOUNDARY * dual_step * dhigh
-    # Complementarity: of x and its multiplier (in units of its cost) the larger one is not zero.
+        # One length for all: the gradient moves with x, and steps of different lengths would part it from its
+        # multipliers.
+        step = _STEP_TO_BOUNDARY * _longest((x, dx), (room, -dx), (low, dlow), (high, dhigh))
+        x, room, low, high = x + step * dx, room - step * dx, low + step * dlow, high + step * dhigh
+    # Complementarity: of x and its multiplier (in units of its cost) the larger one is not zero. The last step tells it
+    # best, before rounding has spoilt it.
+    x, room, low, high = last
     on_bounds = np.where(low > x * cost, 0.0, np.where(high > room * cost, 1.0, x))
-    return upper * np.clip(x, 0.0, 1.0), upper * on_bounds
+    return upper * np.clip(inside, 0.0, 1.0), upper * on_bounds
 
 
 class _NewtonSystem:
     """The linearised optimality conditions at one point, factorised once for both steps.
 
-    (Theta + M M^T) dx = right, Theta = low / x + high / room, is solved through the d x d matrix of Woodbury's formula.
+    (Theta + M M^T) dx = right, Theta = low / x + high / room, is solved in the columns of M, by Woodbury's formula.
     """
 
     def __init__(
-        self, M: np.ndarray, x: np.ndarray, room: np.ndarray, low: np.ndarray, high: np.ndarray, residual: np.ndarray
+        self,
+        M: LabelRows,
+        upper: np.ndarray,
+        x: np.ndarray,
+        room: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        residual: np.ndarray,
     ) -> None:
-        self.x, self.room, self.low, self.high, self.residual = x, room, low, high, residual
+        self.M, self.upper, self.residual = M, upper, residual
+        self.x, self.room, self.low, self.high = x, room, low, high
         self.theta = low / x + high / room
-        self.scaled = M / self.theta[:, None]
-        # R^T R = I + M^T Theta^-1 M.
-        self.R, info = dpotrf(np.eye(M.shape[1]) + M.T @ self.scaled)
-        if info != 0:  # near the end the product can be too ill-conditioned to be formed: QR does without it
-            stacked = np.concatenate([M / np.sqrt(self.theta)[:, None], np.eye(M.shape[1])])
-            self.R = qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0][: M.shape[1]]
+        self.triangle = M.triangle(upper**2 / self.theta)
 
     def direction(self, low_change: np.ndarray, high_change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps of x and both multipliers that change x * low and room * high by so much, to first order."""
         right = -self.residual + low_change / self.x - high_change / self.room
-        inner = solve_triangular(self.R, self.scaled.T @ right, trans="T", check_finite=False)
-        inner = solve_triangular(self.R, inner, check_finite=False)
-        dx = right / self.theta - self.scaled @ inner
+        dx = self._solve(right)
+        # Once more for what is left: free variables have a Theta near zero, and rounding is divided by it.
+        dx += self._solve(right - self.theta * dx - self.upper * self.M.times(self.M.transposed(self.upper * dx)))
         return dx, (low_change - self.low * dx) / self.x, (high_change + self.high * dx) / self.room
+
+    def _solve(self, right: np.ndarray) -> np.ndarray:
+        inner = self.M.transposed(self.upper * right / self.theta)
+        inner = solve_triangular(self.triangle, inner, trans="T", check_finite=False)
+        inner = solve_triangular(self.triangle, inner, check_finite=False)
+        return (right - self.upper * self.M.times(inner)) / self.theta
 
 
 def _longest(*pairs: tuple[np.ndarray, np.ndarray]) -> float:

@@ -98,8 +98,8 @@ def run_loop(
     control : Control
         Tolerance, limits, progress and callback.
     check_every : int, default=10
-        Certify after so many iterations without a promising estimate; the interval grows by half each time, so
-        that a long run spends little on certificates.
+        Certify after so many iterations without a promising estimate; the interval grows by half each time, up to
+        ten times this, so that a long run spends little on certificates and still shows how it goes on.
     patience : int, default=0
         Iterations without any change of the certificate that do not yet count as a stall.
     state : callable or None
@@ -153,7 +153,7 @@ def run_loop(
                     if (estimate is not None and control.unit * estimate <= tol_abs) or n_iter >= next_check:
                         break
                 if n_iter >= next_check:
-                    interval *= 1.5
+                    interval = min(1.5 * interval, 10.0 * check_every)
                     next_check = n_iter + int(interval)
                 continue
             return status, tuple(history), tol_abs

@@ -8,20 +8,23 @@ raise the dual.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..kernels._rows import CSR
 from ._box_newton import newton_on_box
-from ._interior_point import interior_point_on_box
+from ._interior_point import LabelRows, interior_point_flops, interior_point_on_box
 
 if TYPE_CHECKING:
     from .m3l import Block
 
 NEWTON_SIZE = 1024  # most variables of a Newton system
-_DENSE_SIZE = 20_000_000  # most entries of X as a dense array
-_FREE_FLOPS = 1e9  # what may be spent on the labels of a block in any case
+_DENSE_SIZE = 20_000_000  # most entries of X as a dense array, of its moments, and of an interior-point system
+_FREE_FLOPS = 1e10  # what may be spent on a block in any case
+_BLAS = 10.0  # operations of BLAS in the time of one operation of a pass
+_SHARE = 0.3  # of the gap that is allowed: where the interior-point method stops
 
 
 def finish(block: Block) -> None:
@@ -34,21 +37,49 @@ def finish(block: Block) -> None:
     """
     view = block.view
     n_stored = view.data.size if isinstance(view, CSR) else view.size
-    A = block.dual_state.A
-    upper = block.upper()
-    flops = max(4.0 * n_stored * block.epochs_to_go, _FREE_FLOPS / A.shape[1])
-    if block.part.form != "diagonal":
-        if _interior_jointly(block, upper, flops * A.shape[1]):
+    A, coupled = block.dual_state.A, block.part.form != "diagonal"
+    # A variable that no score depends on has no direction to move in: a bound of 0 says so.
+    matters = (block.dual_state.sqnorm > 0.0)[:, None] & (block.part.diagonal > 0.0)
+    upper = np.where(matters, block.upper(), 0.0)
+    flops = max(_BLAS * 4.0 * n_stored * block.epochs_to_go * A.shape[1], _FREE_FLOPS)
+    if coupled:
+        few = np.count_nonzero((A > 0.0) & (A < upper)) <= NEWTON_SIZE
+        if _interior_jointly(block, upper, flops):
             return
-        if np.count_nonzero((A > 0.0) & (A < upper)) <= NEWTON_SIZE:
-            _newton_jointly(block, upper, flops * A.shape[1])
-            return
+        if few:
+            _newton_jointly(block, upper, flops)
+        if few or _interior_fits(block.X.shape, *block.part.factor().shape):
+            return  # in time all labels can be solved at once
         R = block.part.to_array()
     enough = 0.5 * block.allowed / A.shape[1]
     for label in np.flatnonzero((block.part.diagonal > 0.0) & (block.label_gaps > enough)):
-        change = _finish_label(block, int(label), upper[:, label], flops)
-        if block.part.form != "diagonal" and change.any():
+        change = _finish_label(block, int(label), upper[:, label], flops / A.shape[1])
+        if coupled and change.any():
             block.Z += np.outer(2.0 * (block.X.T @ change), R[label])
+
+
+def _interior_fits(shape: tuple[int, int], n_labels: int, rank: int) -> bool:
+    """Whether the arrays of an interior-point method on so many labels fit in memory."""
+    n_samples, n_features = shape
+    return max(n_samples * n_features, n_labels * n_features**2, (n_features * rank) ** 2) <= _DENSE_SIZE
+
+
+def _label_rows(
+    block: Block, S: np.ndarray, F: np.ndarray, a: np.ndarray, u: np.ndarray, flops: float
+) -> LabelRows | None:
+    """The variables ``a`` of labels with Hessian 4 (S S^T) o K o (F F^T), or None when other steps are the better ones.
+
+    That is when the interior-point method would cost more than ``flops``; and at first also when there are fewer free
+    variables than columns of M, which bound those of a generic optimum: they may be nearly right, and Newton steps keep
+    them.
+    """
+    X, n_free = block.X, np.count_nonzero((a > 0.0) & (a < u))
+    if not _interior_fits(X.shape, *F.shape) or (n_free <= X.shape[1] * F.shape[1] and not block.tried_newton):
+        return None
+    chosen = np.flatnonzero(u > 0.0)
+    if not chosen.size or interior_point_flops(X.shape, *F.shape) > flops:
+        return None
+    return LabelRows(X if isinstance(X, np.ndarray) else X.toarray(), S, 2.0 * F, chosen)
 
 
 def _finish_label(block: Block, label: int, u: np.ndarray, flops: float) -> np.ndarray:
@@ -59,31 +90,26 @@ def _finish_label(block: Block, label: int, u: np.ndarray, flops: float) -> np.n
     # Of f = -D, whose Hessian is 4 r (s s^T) o K.
     gradient = 2.0 * (s * (X @ block.Z[:, label]) - target)
 
-    def rise(a: np.ndarray) -> float:
-        """f(a) - f(start); the quadratic part is that of the weights."""
+    def value_and_gap(a: np.ndarray) -> tuple[float, float]:
+        """f(a) - f(start), whose quadratic part is that of the weights, and the gap of this label at a."""
         step = a - start
         weights = X.T @ (s * step)
-        return float(gradient @ step) + 2.0 * r * float(weights @ weights)
+        moved = gradient + 4.0 * r * s * (X @ weights)
+        return float(gradient @ step) + 2.0 * r * float(weights @ weights), _gap(a, u, moved)
 
-    n_samples, n_features = X.shape
-    n_free = np.count_nonzero((start > 0.0) & (start < u))
     candidates = []
-    if 25.0 * n_samples * n_features**2 <= flops and n_samples * n_features <= _DENSE_SIZE and n_free > n_features:
-        # The rank of X bounds the free variables of a generic optimum: more of them means that it is far.
-        rows = np.flatnonzero(u > 0.0)
-        M = 2.0 * np.sqrt(r) * s[rows, None] * (X[rows] if isinstance(X, np.ndarray) else X[rows].toarray())
+    M = _label_rows(block, s[:, None], np.array([[np.sqrt(r)]]), start[:, None], u[:, None], flops)
+    newton_start = start
+    if M is not None:
+        rows = M.chosen
+        linear = gradient[rows] - M.times(M.transposed(start[rows]))
         inside, newton_start = start.copy(), start.copy()
-        inside[rows], newton_start[rows] = interior_point_on_box(M, gradient[rows] - M @ (M.T @ start[rows]), u[rows])
+        gap = _SHARE * block.allowed / dual.A.shape[1]
+        inside[rows], newton_start[rows] = interior_point_on_box(M, linear, u[rows], gap=gap)
         candidates.append(inside)
-    else:
-        newton_start = start
     moved_gradient = gradient + 4.0 * r * s * (X @ (X.T @ (s * (newton_start - start))))
     candidates.append(_newton(block, newton_start, u, moved_gradient, s, r, flops))
-    best, best_rise = start, 0.0
-    for a in candidates:
-        value = rise(a)
-        if value < best_rise:  # never true for NaN
-            best, best_rise = a, value
+    best = _better(start, candidates, value_and_gap)
     dual.A[:, label] = best
     return s * (best - start)
 
@@ -103,52 +129,69 @@ def _newton(
 
 
 def _interior_jointly(block: Block, upper: np.ndarray, flops: float) -> bool:
-    """Interior-point method on all labels at once, when rank(R) times the features is small; returns whether A moved.
-
-    With R = F F^T the Hessian of -D is M M^T, the row of (i, l) in M being 2 S_il times the products of x_i and F_l.
-    The columns of M bound the free variables of a generic optimum: more of them means that it is far.
-    """
-    X, dual, part = block.X, block.dual_state, block.part
-    F = part.factor()
-    n_columns = X.shape[1] * F.shape[1]
-    n_free = np.count_nonzero((dual.A > 0.0) & (dual.A < upper))
-    too_large = dual.A.size * n_columns > _DENSE_SIZE or 25.0 * dual.A.size * n_columns**2 > flops
-    if too_large or n_free <= n_columns:
+    """Interior-point method on all labels at once, if rank(R) times the features is small; returns whether A moved."""
+    dual, F = block.dual_state, block.part.factor()
+    M = _label_rows(block, dual.S, F, dual.A, upper, flops)
+    if M is None:
         return False
-    dense = X if isinstance(X, np.ndarray) else X.toarray()
-    M = 2.0 * dual.S[:, :, None, None] * dense[:, None, :, None] * F[None, :, None, :]
-    M = M.reshape(dual.A.size, n_columns)
-    target = dual.targets.ravel() if dual.targets.size else np.ones(dual.A.size)
-    can_move = np.flatnonzero((upper.ravel() > 0.0) & (M != 0.0).any(axis=1))
-    M, linear, u = M[can_move], -2.0 * target[can_move], upper.ravel()[can_move]
-    old = dual.A.ravel()[can_move]
-    inside, exact = interior_point_on_box(M, linear, u)
-    gradient = M @ (exact @ M) + linear
+    linear = -2.0 * (dual.targets.ravel()[M.chosen] if dual.targets.size else np.ones(M.chosen.size))
+    u, old = upper.ravel()[M.chosen], dual.A.ravel()[M.chosen]
+    inside, exact = interior_point_on_box(M, linear, u, gap=_SHARE * block.allowed)
+    gradient = M.times(M.transposed(exact)) + linear
     chosen = with_violators(exact, u, gradient)
     if 0 < chosen.size <= NEWTON_SIZE:
-        exact[chosen] = newton_on_box(M[chosen] @ M[chosen].T, gradient[chosen], exact[chosen], u[chosen])
-    values = [0.5 * float(np.sum((a @ M) ** 2)) + float(linear @ a) for a in (old, inside, exact)]
-    best = (old, inside, exact)[int(np.nanargmin(values))]
-    dual.A.reshape(-1)[can_move] = best
+        i, label = np.unravel_index(M.chosen[chosen], dual.A.shape)
+        Q = _hessian(block, i, label)
+        flops = interior_point_flops(M.X.shape, *M.F.shape)
+        exact[chosen] = newton_on_box(Q, gradient[chosen], exact[chosen], u[chosen], max_flops=flops)
+
+    def value_and_gap(a: np.ndarray) -> tuple[float, float]:
+        half = M.transposed(a)
+        return 0.5 * float(half @ half) + float(linear @ a), _gap(a, u, M.times(half) + linear)
+
+    best = _better(old, [inside, exact], value_and_gap)
+    dual.A.reshape(-1)[M.chosen] = best
     return best is not old
 
 
 def _newton_jointly(block: Block, upper: np.ndarray, flops: float) -> None:
-    """Newton on the free variables of all labels at once: Hessian 4 S_il S_jk R_lk K_ij."""
+    """Newton on the free variables of all labels at once."""
     X, dual = block.X, block.dual_state
     target = dual.targets if dual.targets.size else 1.0
     gradient = 2.0 * (dual.S * (X @ block.Z) - target)
-    usable = np.where(block.part.diagonal > 0.0, upper, 0.0)  # a label R does not know has no direction to move in
-    flat = with_violators(dual.A.ravel(), usable.ravel(), gradient.ravel())
+    flat = with_violators(dual.A.ravel(), upper.ravel(), gradient.ravel())
     if not 0 < flat.size <= NEWTON_SIZE:
         return
     i, label = np.unravel_index(flat, dual.A.shape)
-    s = dual.S[i, label].astype(np.float64)
-    Q = 4.0 * np.outer(s, s) * _gram(block, i) * block.part.to_array()[np.ix_(label, label)]
+    Q = _hessian(block, i, label)
     moved = newton_on_box(Q, gradient[i, label], dual.A[i, label], upper[i, label], max_flops=flops)
     step = moved - dual.A[i, label]
     if float(gradient[i, label] @ step) + 0.5 * float(step @ Q @ step) < 0.0:
         dual.A[i, label] = moved
+
+
+def _gap(a: np.ndarray, u: np.ndarray, gradient: np.ndarray) -> float:
+    """Duality gap of a box-constrained problem at ``a``, less a constant if some bounds are 0 and ``a`` is not."""
+    return float(a @ np.maximum(gradient, 0.0) - (u - a) @ np.minimum(gradient, 0.0))
+
+
+def _better(
+    start: np.ndarray, candidates: list[np.ndarray], value_and_gap: Callable[[np.ndarray], tuple[float, float]]
+) -> np.ndarray:
+    """Of the candidates with a lower value than ``start`` the one with the smallest gap, or ``start``.
+
+    Values alone do not tell: near the optimum they agree in all digits when gaps still differ a million times.
+    """
+    limit = value_and_gap(start)[0]
+    measured = [(value_and_gap(a), a) for a in candidates]
+    lower = [(gap, k) for k, ((value, gap), _) in enumerate(measured) if value < limit]  # never true for NaN
+    return measured[min(lower)[1]][1] if lower else start
+
+
+def _hessian(block: Block, i: np.ndarray, label: np.ndarray) -> np.ndarray:
+    """Of -D in the variables (i, l): 4 S_il S_jk R_lk K_ij."""
+    s = block.dual_state.S[i, label].astype(np.float64)
+    return 4.0 * np.outer(s, s) * _gram(block, i) * block.part.to_array()[np.ix_(label, label)]
 
 
 def _gram(block: Block, rows: np.ndarray) -> np.ndarray:

@@ -90,7 +90,8 @@ class Products:
 class Block:
     """State of the labels of one part of R; ``epoch`` and ``certify`` release the GIL in their heavy parts.
 
-    Invariant after ``certify``: Z = 2 V R with V = X^T (S o A); for low rank W = 2 V F.
+    Invariant after ``certify``: Z = 2 V R with V = X^T (S o A); for low rank W = 2 V F. ``primal`` is that of
+    ``best_Z``, ``dual`` that of A.
     """
 
     def __init__(
@@ -138,7 +139,9 @@ class Block:
             self.Z = np.zeros((n_features, n_labels))
         self.W = np.zeros((n_features, part.matrix.shape[1])) if part.form == "factor" else self.Z
         self.primal, self.dual, self.estimate = np.inf, -np.inf, np.inf
+        self.certified_Z = self.best_Z = self.Z
         self.done, self.n_epochs, self.epochs_to_go = False, 0, np.inf
+        self.tried_newton = False
         self.certified = (0, np.inf)  # passes and gap at the last certificate
         self.allowed, self.label_gaps = 0.0, np.full(n_labels, np.inf)
         self.met = 0.0  # parts of the gap met in the pass before
@@ -206,6 +209,7 @@ class Block:
             if self.Z.dtype == np.float32:
                 self.to_double()
             finish(self)
+            self.tried_newton = True
             self.activate_all()
             self._evaluate()
 
@@ -228,7 +232,10 @@ class Block:
                 sums[1] += np.sum(self.upper(rows) * (dual.targets[rows] if dual.targets.size else 1.0), axis=0)
         self.sums = sums
         quadratic, losses, targets = sums
-        self.primal = float(np.sum(quadratic + 2.0 * losses))
+        # The dual only rises, the primal does not only fall: the best weights so far are kept.
+        primal = float(np.sum(quadratic + 2.0 * losses))
+        if not primal >= self.primal:
+            self.primal, self.best_Z = primal, self.certified_Z
         self.dual = float(np.sum(2.0 * targets - quadratic))
         self.label_gaps = 2.0 * (quadratic + losses - targets)
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
@@ -321,7 +328,8 @@ def solve_m3l(
     Returns
     -------
     Result
-        ``coef`` is Z^T, a view, ``dual_coef`` is A, ``products`` are those of its blocks.
+        ``coef`` is Z^T, a view, of the smallest primal objective met; ``dual_coef`` is A, ``products`` are those of its
+        blocks.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
@@ -354,6 +362,6 @@ def solve_m3l(
             return joined(X.shape[0], lambda block: block.dual_state.A)
 
         status, history, tol_abs = run_loop(step, certify, control, state=dual_variables)
-        Z, A = joined(X.shape[1], lambda block: block.certified_Z), dual_variables()
+        Z, A = joined(X.shape[1], lambda block: block.best_Z), dual_variables()
     products = [Products(block.certified_Z, block.sums) for block in blocks]
     return Result(Z.T, A, history, tol_abs, status, products=products)
