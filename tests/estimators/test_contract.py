@@ -273,7 +273,7 @@ def test_class_weight_forms(learner, data):
         ({"C": "big"}, "C"),
         ({"class_weight": "equal"}, "class_weight"),
         ({"class_weight": [{0: 1}]}, "class_weight has 1 dicts, but y has 5 labels"),
-        ({"class_weight": {2: 1.0}}, "class_weight of label 0"),
+        ({"class_weight": {2: 1.0}}, r"class_weight must be a dict .* one per label"),
         ({"class_weight": {1: -1.0}}, "non-negative"),
         ({"callback": 3}, "callback"),
     ],

@@ -1,9 +1,12 @@
 """M3LClassifier: label correlations and losses through the estimator."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
 from tests import reference
 from tests.priors import PRIORS, make_prior
@@ -128,6 +131,39 @@ def test_agrees_with_liblinear_on_published_data(data_home, name):
     assert_allclose(model.objective_, one_vs_rest_objective(X, Y, expected, 0.02), rtol=1e-6)
     assert_allclose(model.objective_, one_vs_rest_objective(X, Y, model.coef_, 0.02), rtol=1e-9)
     assert_allclose(model.coef_, expected, atol=2e-3)
+
+
+@pytest.mark.parametrize(("name", "C"), [("emotions", 1.0), ("yeast", 1.0), ("digits", 10.0)])
+@pytest.mark.parametrize("prior", [None, "train"])
+def test_raw_features_are_solved_to_eight_digits(data_home, name, C, prior):
+    """As published, not scaled: passes alone leave gaps of percents."""
+    data = load(name, data_home=data_home)
+    model = M3LClassifier(C=C, label_correlation=prior, tol=1e-8, random_state=0).fit(data.X, data.Y)
+    assert model.duality_gap_ <= 1e-8 * model.objective_
+    assert np.abs(model.coef_).max() > 1e-3
+
+
+@pytest.mark.parametrize("C", [1e12, 1e200])
+def test_absurd_costs_end_in_one_warning_or_none(data, C):
+    """What overflows on the way is not taken, and numpy does not speak of it."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        M3LClassifier(C=C, max_iter=60, random_state=0).fit(*data)
+    assert [w.category for w in caught] in ([], [ConvergenceWarning])
+
+
+@pytest.mark.parametrize(
+    ("class_weight", "message"),
+    [
+        ({0: 1.0, 2: 3.0}, r"class_weight must be a dict \{0: .*for every label, or a list .*one per label; got"),
+        ([{0: 1.0}] * 4 + [{"x": 1.0}], r"got \{'x': 1.0\} for label 4"),
+        ([{0: 1.0}], "1 dicts, but y has 5 labels"),
+        ({1: -1.0}, "non-negative"),
+    ],
+)
+def test_bad_class_weights_are_explained(data, class_weight, message):
+    with pytest.raises(ValueError, match=message):
+        M3LClassifier(class_weight=class_weight).fit(*data)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e-6, 1e6, 1e40])

@@ -253,6 +253,8 @@ def test_bad_kernel_matrices_are_named(data):
         M3LClassifier(kernel="precomputed").fit(skew, Y)
     with pytest.raises(ValueError, match="positive semi-definite; 60 of its rows have the eigenvalue -"):
         M3LClassifier(kernel="precomputed").fit(K - 0.5 * np.eye(60), Y)
+    with pytest.raises(ValueError, match=r"kernel must be symmetric; entries \(\d+, \d+\) and \(\d+, \d+\) differ by"):
+        M3LClassifier(kernel=lambda A, B: A @ np.triu(np.ones((A.shape[1],) * 2)) @ B.T).fit(X, Y)
     with pytest.raises(ValueError, match="takes a dense X"):
         M3LClassifier(kernel="precomputed").fit(sp.csr_array(K), Y)
     model = M3LClassifier(kernel="precomputed").fit(K, Y)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from tests.priors import PRIORS, make_prior
 
 from comargin.problems import identity_prior, split_prior
-from comargin.problems.label_prior import whole_prior
+from comargin.problems.label_prior import _surely_definite, whole_prior
 
 
 def together(parts, n_labels):
@@ -64,6 +64,30 @@ def test_identity():
 def test_errors_say_which_and_by_how_much(R, message):
     with pytest.raises(ValueError, match=message):
         split_prior(R, 4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_definite_matrices_are_told_without_their_eigenvalues(rng, sparse):
+    """Never a wrong yes, and a yes whenever the smallest eigenvalue is well above rounding."""
+    told = 0
+    for _ in range(60):
+        n = int(rng.integers(5, 30))
+        M = rng.normal(size=(n, n)) * (rng.random((n, n)) < 0.08)
+        R = sp.csr_array(M + M.T + rng.choice([0.5, 1.0, 2.0]) * np.eye(n))
+        definite = np.linalg.eigvalsh(R.toarray())[0] > 1e-8
+        assert _surely_definite(R, sparse) == definite
+        told += definite
+    assert 5 < told < 55
+    singular = sp.csr_array(np.ones((4, 4)))
+    assert not _surely_definite(singular, sparse)
+
+
+def test_a_chain_of_many_labels_is_no_obstacle():
+    """As a dense matrix it would take three gigabytes."""
+    n = 20_000
+    R = sp.diags_array([np.full(n - 1, 0.4), np.ones(n), np.full(n - 1, 0.4)], offsets=[-1, 0, 1])
+    (part,) = split_prior(R, n)
+    assert part.form == "sparse"
 
 
 def test_rounding_is_forgiven(rng):

@@ -148,7 +148,9 @@ class KernelFunction:
             return Gram(lambda rows, columns: K[rows][:, columns], np.diag(K) + constant, constant)
         if callable(self.kernel):
             some = _some_rows(X.shape[0])
-            _check_positive(self.matrix(X[some], X[some]), "kernel")
+            K = self.matrix(X[some], X[some])
+            _check_symmetric(K, some, "kernel")
+            _check_positive(K, "kernel")
         diagonal = self.diagonal(X)
 
         def values(rows: np.ndarray | slice, columns: np.ndarray | slice) -> np.ndarray:
@@ -251,19 +253,23 @@ def _check_precomputed(K: Matrix) -> np.ndarray:
         raise ValueError(
             f'kernel="precomputed": X must be the square kernel matrix of the training rows, got {n_rows} x {n_columns}'
         )
-    largest = float(np.abs(np.diag(K)).max())
-    for rows in row_blocks(n_rows, 1024):
-        difference = np.abs(K[rows] - K[:, rows].T)
-        if difference.max() > _ASYMMETRY * largest:
-            i, j = np.unravel_index(int(np.argmax(difference)), difference.shape)
-            i = int(i) + rows.start
-            raise ValueError(
-                f'kernel="precomputed": X must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by '
-                f"{difference.max():.3g}"
-            )
+    _check_symmetric(K, np.arange(n_rows), 'kernel="precomputed": X')
     some = _some_rows(n_rows)
     _check_positive(K[np.ix_(some, some)], 'kernel="precomputed": X')
     return K
+
+
+def _check_symmetric(K: np.ndarray, of_rows: np.ndarray, name: str) -> None:
+    """K holds the values of some rows with each other, ``of_rows`` tells which they are."""
+    largest = float(np.abs(np.diag(K)).max())
+    for rows in row_blocks(len(K), 1024):
+        difference = np.abs(K[rows] - K[:, rows].T)
+        if difference.max() > _ASYMMETRY * largest:
+            i, j = np.unravel_index(int(np.argmax(difference)), difference.shape)
+            i, j = of_rows[int(i) + rows.start], of_rows[j]
+            raise ValueError(
+                f"{name} must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by {difference.max():.3g}"
+            )
 
 
 def _some_rows(n_rows: int) -> np.ndarray:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
+from scipy.sparse.linalg import splu
 
 # Rounding allowed in what the user gives, relative to the largest entry.
 _ASYMMETRY = 1e-10
@@ -172,15 +173,32 @@ def _dense(R: Any, name: str) -> np.ndarray:
 
 def _component(labels: np.ndarray, R: sp.csr_array, largest: float, name: str) -> PriorPart:
     """Check one component and choose its form."""
-    dense = R.toarray()
-    values, vectors = np.linalg.eigh(dense)
-    _check_eigenvalue(float(values[0]), largest, name)
-    F = _factor_of(values, vectors)
-    if 2 * F.shape[1] <= len(labels):
-        return PriorPart(labels, "factor", F)
-    if 8 * R.nnz <= dense.size:  # a gathered product costs several times a contiguous one
-        return PriorPart(labels, "sparse", R)
-    return PriorPart(labels, "dense", dense)
+    sparse = 8 * R.nnz <= len(labels) ** 2  # a gathered product costs several times a contiguous one
+    if not _surely_definite(R, sparse):
+        values, vectors = np.linalg.eigh(R.toarray())
+        _check_eigenvalue(float(values[0]), largest, name)
+        F = _factor_of(values, vectors)
+        if 2 * F.shape[1] <= len(labels):
+            return PriorPart(labels, "factor", F)
+    return PriorPart(labels, "sparse", R) if sparse else PriorPart(labels, "dense", R.toarray())
+
+
+def _surely_definite(R: sp.csr_array, sparse: bool) -> bool:
+    """Whether all eigenvalues are far above rounding, by a factorisation instead of them; False proves nothing.
+
+    Without pivoting for size R - shift I = P^T L D L^T P has as many negative entries in D as negative eigenvalues
+    (Sylvester's law of inertia).
+    """
+    shift = _INDEFINITE * float(abs(R).sum(axis=1).max())
+    shifted = sp.csc_array(R - shift * sp.eye_array(R.shape[0]))
+    try:
+        if not sparse:
+            np.linalg.cholesky(shifted.toarray())
+            return True
+        factor = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except (np.linalg.LinAlgError, RuntimeError):  # not definite; exactly singular
+        return False
+    return bool(np.array_equal(factor.perm_r, factor.perm_c) and factor.U.diagonal().min() > 0.0)
 
 
 def _factor_of(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:

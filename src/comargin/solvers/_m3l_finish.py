@@ -27,6 +27,7 @@ _BLAS = 10.0  # operations of BLAS in the time of one operation of a pass
 _SHARE = 0.3  # of the gap that is allowed: where the interior-point method stops
 
 
+@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # what is not finite is not taken
 def finish(block: Block) -> None:
     """Move the dual variables of a block by interior-point and Newton steps; Z is not updated.
 
