@@ -53,8 +53,9 @@ def finish(block: Block) -> None:
             return  # in time all labels can be solved at once
         R = block.part.to_array()
     enough = 0.5 * block.allowed / A.shape[1]
-    for label in np.flatnonzero((block.part.diagonal > 0.0) & (block.label_gaps > enough)):
-        change = _finish_label(block, int(label), upper[:, label], flops / A.shape[1])
+    unsolved = np.flatnonzero((block.part.diagonal > 0.0) & (block.label_gaps > enough))
+    for label in unsolved:
+        change = _finish_label(block, int(label), upper[:, label], flops / unsolved.size)
         if coupled and change.any():
             block.Z += np.outer(2.0 * (block.X.T @ change), R[label])
 
