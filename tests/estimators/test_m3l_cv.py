@@ -324,7 +324,7 @@ def test_folds_without_a_score_are_left_out(data):
         ({"scoring": 3}, "scoring"),
         ({"refit": "yes"}, "refit"),
         ({"tol": -1.0}, "tol"),
-        ({"class_weight": {2: 1.0}}, "class_weight of label 0"),
+        ({"class_weight": {2: 1.0}}, r"class_weight must be a dict .* one per label"),
     ],
 )
 def test_bad_parameters_are_named(data, options, message):
