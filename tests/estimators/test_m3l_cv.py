@@ -95,7 +95,7 @@ def test_precomputed_kernel_takes_the_rows_and_columns_of_a_fold(data):
     given = M3LClassifierCV(3, cv=3, kernel="precomputed", **EXACT).fit(K, Y)
     computed = M3LClassifierCV(3, cv=3, kernel="rbf", gamma=0.1, **EXACT).fit(X, Y)
     assert_array_equal(given.Cs_, computed.Cs_)
-    assert_allclose(given.Cs_, [0.005, 0.5, 50.0])  # 0.01, 1 and 100 over K_ii + 1
+    assert_allclose(given.Cs_, [0.025, 0.791, 25.0])  # 0.05, sqrt(2.5) and 50 over K_ii + 1
     assert_allclose(given.scores_, computed.scores_)
     assert_allclose(given.decision_function(K), computed.decision_function(X), atol=1e-4)
 
@@ -125,15 +125,15 @@ def test_forms_of_input(data, to_X, to_Y):
 
 def test_default_values_follow_the_length_of_the_rows(data):
     X, Y = data
-    model = M3LClassifierCV(5, cv=2, random_state=0).fit(X, Y)
+    model = M3LClassifierCV(4, cv=2, random_state=0).fit(X, Y)
     q = np.mean(np.sum(X**2, axis=1) + 1.0)
-    assert_allclose(model.Cs_, [0.01 / q, 0.1 / q, 1.0 / q, 10.0 / q, 100.0 / q], rtol=5e-3)
+    assert_allclose(model.Cs_, [0.05 / q, 0.5 / q, 5.0 / q, 50.0 / q], rtol=5e-3)
     assert len(M3LClassifierCV(cv=2, random_state=0).fit(X, Y).Cs_) == 10
     plain = {"fit_intercept": False, "cv": 2, "random_state": 0}
     once, tenfold = (M3LClassifierCV(4, **plain).fit(s * X, Y) for s in (1.0, 10.0))
     assert_allclose(tenfold.Cs_, once.Cs_ / 100.0, rtol=1e-2)
     assert_allclose(tenfold.scores_, once.scores_, atol=0.02)
-    assert_allclose(M3LClassifierCV(2, **plain).fit(0.0 * X, Y).Cs_, [0.01, 100.0])  # rows without length
+    assert_allclose(M3LClassifierCV(2, **plain).fit(0.0 * X, Y).Cs_, [0.05, 50.0])  # rows without length
 
 
 def test_values_are_ascending_and_distinct(data):
