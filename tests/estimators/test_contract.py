@@ -88,7 +88,7 @@ LEARNERS = [
         PrMLClassifier,
         {"C": 0.01, "gamma1": 0.01},
         lambda C: {"C": 0.01 * C},
-        exact=1e-6,
+        exact=1e-7,
         again=10,
         shares_slack=True,
     ),
