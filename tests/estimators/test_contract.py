@@ -82,7 +82,7 @@ LEARNERS = [
         lambda C: {"C": 0.01 * C},
         again=6,
         shares_slack=True,
-        loose={"C": 1.0, "tol": 1e-3},
+        loose={"C": 1.0, "tol": 1e-2},
     ),
     Learner(
         PrMLClassifier,
