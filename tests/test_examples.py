@@ -2,8 +2,10 @@
 
 import importlib.util
 import os
+import runpy
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,9 +19,19 @@ _spec.loader.exec_module(own_learner)
 
 
 @pytest.mark.parametrize("script", sorted(EXAMPLES.glob("*.py")), ids=lambda p: p.name)
-def test_example_runs(script, tmp_path):
+def test_example_runs(script, tmp_path, monkeypatch, capfd):
+    """Here, where warnings are errors too: a process would import everything again."""
+    monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    runpy.run_path(str(script), run_name="__main__")
+    out, err = capfd.readouterr()
+    assert out
+    assert not err
+
+
+def test_example_runs_as_a_user_starts_it(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(script)],
+        [sys.executable, "-W", "error", str(EXAMPLES / "own_learner.py")],
         env=os.environ | {"TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,

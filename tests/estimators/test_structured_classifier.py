@@ -378,7 +378,7 @@ def test_twice_the_costs_is_half_the_regulariser(data):
 def test_warm_start_with_another_alpha(data, groups):
     X, Y = data
     model = fit(X, Y, GRAPHS["tree"], groups=groups, tol=1e-6, warm_start=True)
-    for alpha in (0.07, 0.3, 0.01):
+    for alpha in (0.07, 0.3, 0.03):
         before = model.alpha
         model.set_params(alpha=alpha).fit(X, Y)
         cold = fit(X, Y, GRAPHS["tree"], groups=groups, alpha=alpha, tol=1e-6)

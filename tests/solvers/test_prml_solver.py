@@ -70,7 +70,7 @@ def test_last_step_by_cvxpy(rng):
 
 @pytest.mark.compiled
 def test_no_worse_than_the_paper_by_plain_loops(rng):
-    problem = make_problem(rng, n=15, d=3, n_labels=3)
+    problem = make_problem(rng, n=10, d=3, n_labels=3)
     D = rng.normal(size=(2, 3))
     features = naive.privileged_features(problem.S.astype(float))
     cost = np.full(problem.S.shape, 0.3)
@@ -102,7 +102,7 @@ def test_more_starts_are_no_worse(rng):
 
 @pytest.mark.compiled
 def test_seeds_and_threads(rng):
-    problem = make_problem(rng, n=50, d=8, n_labels=6, sparse=True)
+    problem = make_problem(rng, sparse=True)
     one, same, threads = solve(problem), solve(problem), solve(problem, n_threads=3)
     for other in (same, threads):
         assert_array_equal(one.coef, other.coef)

@@ -396,18 +396,20 @@ def test_others_are_fitted_in_one(model, folder):
     assert folder.last_fit.learner is None
 
 
+# Fitted in the test, not when the file is read: by every worker, that would be.
 @pytest.mark.parametrize(
     "other",
     [
-        comargin.LSG21Classifier(warm_start=True).fit(X, Y),
-        comargin.M3LClassifier(warm_start=True).fit(X[:80], Y[:80]),
-        comargin.M3LClassifier(warm_start=True).fit(X, Y[:, :2]),
-        comargin.M3LClassifier().fit(X, Y),
-        comargin.M3LClassifier(),
+        lambda: comargin.LSG21Classifier(warm_start=True).fit(X, Y),
+        lambda: comargin.M3LClassifier(warm_start=True).fit(X[:80], Y[:80]),
+        lambda: comargin.M3LClassifier(warm_start=True).fit(X, Y[:, :2]),
+        lambda: comargin.M3LClassifier().fit(X, Y),
+        comargin.M3LClassifier,
     ],
+    ids=["another learner", "fewer rows", "fewer labels", "no warm start", "not fitted"],
 )
 def test_the_state_of_another_fit(other, folder):
-    folder.last_fit.learner = other
+    folder.last_fit.learner = other()
     with pytest.raises(ValueError, match=r"learner\.cmg holds no state of this fit; delete the folder"):
         fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit)
 
