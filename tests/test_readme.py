@@ -11,6 +11,10 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
+# Predictions that the tolerance does not fix: many predictors are as good for PrBR at its gap, and PrML ends in a local
+# optimum. Rounding decides, and processors round differently.
+_LOOSE = (" PrBR", " PrML")
+
 
 def blocks(language):
     return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
@@ -39,7 +43,16 @@ def test_demo_table_is_the_demos(capsys, monkeypatch, tmp_path):
         return [re.sub(r"\s+(-|< \S+|\d\S*)\s+\d+\.\d\d\s*$", "", line).rstrip() for line in lines]
 
     out = capsys.readouterr().out
-    assert table(out) == table(blocks("text")[0])
+    for ours, shown in zip(table(out), table(blocks("text")[0]), strict=True):
+        if ours.startswith(_LOOSE):  # to two points, or 0.02
+            name, *numbers = ours.split()
+            assert name == shown.split()[0]
+            for one, other in zip(numbers, shown.split()[1:], strict=True):
+                assert float(one.rstrip("%")) == pytest.approx(
+                    float(other.rstrip("%")), abs=2.0 if "%" in one else 0.02
+                )
+        else:
+            assert ours == shown
     assert "Certified." in out
     assert "\u2501" in out[out.index("Three new images") : out.index("On the new images")]  # a lit segment
 
