@@ -10,8 +10,9 @@ set:
 3. beta += rho (xi - U T).
 
 The dual is near its optimum after a hundred passes or so, the constraints are still broken by what the worst row lacks.
-For the certificate T is therefore solved exactly for the margins at hand, each label for itself: an SVM+ without
-features (``best_privileged``).
+For the certificate of coupled labels T is therefore solved exactly for the margins at hand, each label for itself: an
+SVM+ without features (``best_privileged``). Labels that R does not couple make two passes over the rows that matter in
+each iteration (``kernels/_prml_label``), and what their slacks lack is added to T where few rows pay for it.
 """
 
 from __future__ import annotations

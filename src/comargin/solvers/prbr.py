@@ -3,7 +3,8 @@
 The start is M3L: a few passes of its coordinate descent with A between 0 and the cost, B = cost - A, so that T = 0.
 Passes with split slacks (``_prml_split``) come next: they leave labels that R does not couple near their solution or
 at it, and are most of the work for coupled ones. Then the method of multipliers with Newton steps (``_prml_step``),
-labels that R does not couple in threads.
+labels that R does not couple in threads; those it does not solve soon are given to an interior-point method if their
+weights are few (``_prml_finish``).
 """
 
 from __future__ import annotations
