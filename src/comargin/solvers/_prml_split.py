@@ -1,8 +1,8 @@
 r"""The first part of an SVM+ step: coordinate descent for V, least squares for T, multipliers between them.
 
 The slacks xi (one per label set) and the privileged weights T are split, xi = U T, by the alternating direction method
-of multipliers (Gabay and Mercier, 1976) with multipliers beta - cost and penalties rho_g proportional to the rows of
-the set:
+of multipliers (Gabay and Mercier, 1976) with multipliers beta - cost and penalties rho_g that grow with the rows of the
+set:
 
 1. V and xi by one pass of dual coordinate descent with slacks held near U T (``kernels/_prml_split``): M3L's pass, with
    budgets that give way;
@@ -10,8 +10,9 @@ the set:
 3. beta += rho (xi - U T).
 
 The dual is near its optimum after a hundred passes or so, the constraints are still broken by what the worst row lacks.
-For the certificate T is therefore solved exactly for the margins at hand, each label for itself: an SVM+ without
-features (``best_privileged``).
+For the certificate of coupled labels T is therefore solved exactly for the margins at hand, each label for itself: an
+SVM+ without features (``best_privileged``). Labels that R does not couple make two passes over the rows that matter in
+each iteration (``kernels/_prml_label``), and what their slacks lack is added to T where few rows pay for it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,15 @@ from typing import Any
 import numpy as np
 
 from ..kernels._cholesky import cholesky, solve_factored
-from ..kernels._prml_split import LabelSplit, SplitActive, SplitDual, SplitSets, prml_split_label, prml_split_pass
+from ..kernels._prml_label import (
+    LabelSplit,
+    SlackPrices,
+    SplitInverse,
+    SplitSets,
+    prml_label_certificate,
+    prml_split_label,
+)
+from ..kernels._prml_split import SplitActive, SplitDual, prml_split_pass
 from ..kernels._random import random_state_array
 from ..problems.label_prior import PriorPart
 from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem
@@ -31,17 +40,24 @@ from ._loop import ROUNDING
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, privileged_gram, signs_gram
 
-# Penalty of a slack, per row of its set; over-relaxation of the slacks.
+# Penalty of a slack, per row of its set; over-relaxation of the slacks. Both for coupled labels.
 _PENALTY = 0.1
 _RELAX = 1.5
 # Every so many passes all variables are visited; then those at zero with gradients below the first number are kept,
 # and in other passes those below the second.
 _VISIT_ALL = 10
 _KEEP = (0.3, 1.0)
-# Labels that are not coupled: passes of the first round, and most of all rounds; up to how many they go on if the gap
-# only falls by this factor in a round.
+# Labels that are not coupled: penalty of a slack, by the root of the rows of its set; passes over the rows in each
+# iteration, and its over-relaxation; iterations between two certificates, and the rows
+# a certificate keeps. Iterations of the first round, and most of all rounds; up to how many they go on if the gap only
+# falls by this factor in a round.
+_PENALTY_ALONE = 0.2
+_SWEEPS, _RELAX_ALONE = 2, 1.8
+_CERTIFY_EVERY, _KEEP_ALONE = 10, 0.03
 _FIRST_ROUND, _MOST_ALONE = 20, 160
 _MOST_IN_HOPE, _FALL = 80, 2.0
+# How far V and T are scaled up for a certificate: shares of what the margins lack.
+_SHARES = np.array([0.0, 0.1, 0.3, 0.6])
 # The exact T: precision as a share of that of the step, and most updates of the multipliers.
 _PRECISION = 0.2
 _MOST_UPDATES = 30
@@ -65,7 +81,7 @@ class SplitPhase:
         n_samples, n_labels = block.S.shape
         self.F = np.ascontiguousarray(block.problem.prior.factor())
         self.diagonal = np.vecdot(self.F, self.F)
-        rho = _penalties(sets)
+        rho = _PENALTY * _rows_of(sets)
         self.rho = rho[:, None]
         self.regression = _Regression(sets, block.gamma2, rho)
         totals = sets.sum_by_set(block.A)
@@ -131,7 +147,7 @@ class LabelPasses:
 
     def __init__(self, problem: SVMPlusProblem, seed: int) -> None:
         sets, self.seed = problem.privileged, seed
-        rho = _penalties(sets)
+        rho = _PENALTY_ALONE * np.sqrt(_rows_of(sets))
         self.regression = _Regression(sets, problem.gamma2, rho)
         self.sets = SplitSets(squared_lengths(problem.X), sets.row_set, rho, sets.on.indptr, sets.on.indices)
 
@@ -144,50 +160,93 @@ class LabelRun:
     shared : LabelPasses
         Of all labels.
     block : StepBlock
-        Of this label; its dual variables are the start, and it stands where each round ended.
+        Of this label; its dual variables are the start. It gets every certificate, and stands where the passes ended as
+        soon as they are not promising.
     """
 
     def __init__(self, shared: LabelPasses, block: StepBlock) -> None:
         self.block, self.shared, self.label = block, shared, int(block.labels[0])
+        totals = block.sets.sum_by_set(block.A)[:, 0]
         self.one = LabelSplit(
             block.A[:, 0].copy(),
             block.S[:, 0],
-            block.V * block.r,
+            block.V[:, 0].copy(),
             block.T[:, 0].copy(),
             block.xi[:, 0].copy(),
-            block.sets.sum_by_set(block.A)[:, 0] + block.B[:, 0],
+            totals + block.B[:, 0],
             block.set_cost[:, 0],
+            totals,
         )
+        gradient = block.margins[:, 0] - 1.0 + np.maximum(block.xi[block.sets.row_set, 0], 0.0)
+        self.n_rows = np.count_nonzero((self.one.A > 0.0) | (gradient < _KEEP_ALONE))
+        self.rows = np.argsort((self.one.A <= 0.0) & (gradient >= _KEEP_ALONE), kind="stable").astype(np.int32)
         self.state = random_state_array(shared.seed)  # the same for all: equal labels get equal weights
         self.n_passes, self.promising = 0, True
 
     def advance(self) -> None:
-        """A round of as many passes as there were, and the certificate."""
-        block, one, sets = self.block, self.one, self.shared.sets
-        count, r = max(self.n_passes, _FIRST_ROUND), float(block.r[0])
-        inverse = self.shared.regression.inverse_of(self.label)
+        """A round of as many iterations as there were, with certificates."""
+        block, shared = self.block, self.shared
+        inverse, r = shared.regression.inverse_of(self.label), float(block.r[0])
         before = block.best_primal - block.best_dual
-        prml_split_label(
-            block.features.view, r, self.label, one, sets, inverse, self.state, count, _VISIT_ALL, _KEEP[0], _RELAX
-        )
-        self.n_passes += count
-        block.A = one.A[:, None].copy()
-        block.B = _bounds_dual(one.beta[:, None], block.sets.sum_by_set(block.A))
-        block.link()
-        block.certify()
-        # The T of the passes is feasible with other lifts than that of the dual variables: the better one counts.
-        block.T, block.xi = one.T[:, None].copy(), one.slack[:, None].copy()
-        block.certify()
+        for _ in range(0, max(self.n_passes, _FIRST_ROUND), _CERTIFY_EVERY):
+            rows = self.rows[: self.n_rows]
+            prml_split_label(
+                block.features.view,
+                r,
+                self.label,
+                self.one,
+                shared.sets,
+                inverse,
+                self.state,
+                rows,
+                _CERTIFY_EVERY,
+                _SWEEPS,
+                _RELAX_ALONE,
+            )
+            self.n_passes += _CERTIFY_EVERY
+            self._certify(r)
+            if block.done:
+                break
         gap = block.best_primal - block.best_dual
         fall = before / gap if gap > 0.0 else np.inf
-        # The next round has twice the passes of this one.
+        # The next round has twice the iterations of this one.
         hopeful = self.n_passes < _MOST_IN_HOPE and fall >= _FALL
         self.promising = self.n_passes < _MOST_ALONE and (hopeful or gap <= fall**2 * block.allowed())
+        if not self.promising and not block.done:
+            block.A, block.B = self._dual_variables()
+            block.link()
+            block.certify()
+            block.T, block.xi = self.one.T[:, None].copy(), self.one.slack[:, None].copy()
+
+    def _certify(self, r: float) -> None:
+        """Objectives of where the passes are, for the block, and the rows to visit from here on."""
+        block, T = self.block, np.empty(len(self.one.T))
+        self.n_rows, dual, primal, scale = prml_label_certificate(
+            block.features.view,
+            r,
+            block.gamma2,
+            self.label,
+            self.one,
+            self.shared.sets,
+            SlackPrices(block.sets.used[:, self.label].copy(), block.linear[:, 0], block.lift[:, 0], block.price[:, 0]),
+            _KEEP_ALONE,
+            _SHARES,
+            self.rows,
+            T,
+        )
+        if dual > block.best_dual:
+            block.best_dual = dual
+            block.best_A, block.best_B = self._dual_variables()
+        block.keep(primal, scale * self.one.v[:, None], T[:, None])
+
+    def _dual_variables(self) -> tuple[np.ndarray, np.ndarray]:
+        """A and B of the passes."""
+        return self.one.A[:, None].copy(), _bounds_dual(self.one.beta[:, None], self.one.totals[:, None])
 
 
-def _penalties(sets: PrivilegedSets) -> np.ndarray:
-    """rho: by the rows of each set."""
-    return _PENALTY * np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
+def _rows_of(sets: PrivilegedSets) -> np.ndarray:
+    """How many rows each set has."""
+    return np.bincount(sets.row_set, minlength=len(sets.sets)).astype(np.float64)
 
 
 def _bounds_dual(beta: np.ndarray, totals: np.ndarray) -> np.ndarray:
@@ -242,15 +301,16 @@ class _Regression:
         small[:, 1, 1] = np.vecdot(a.T, self.inverse_a.T) - b
         self.small = np.linalg.inv(small)
 
-    def inverse_of(self, label: int) -> np.ndarray:
-        """The inverse of one system, (n_labels, n_labels), zero in places that the label does not use."""
+    def inverse_of(self, label: int) -> SplitInverse:
+        """The inverse of one system, zero in places that the label does not use."""
         if self.shared:
-            outer = np.stack([self.inverse[:, label], self.inverse_a[:, label]], axis=1)
-            return np.asarray(self.inverse - outer @ self.small[label] @ outer.T)
+            pair = np.stack([self.inverse[:, label], self.inverse_a[:, label]])
+            return SplitInverse(self.inverse, pair, self.small[label])
+        n_labels = self.sets.sets.shape[1]
         columns, factor = self.sets.columns(label), self.factors[label]
-        inverse = np.zeros((self.sets.sets.shape[1],) * 2)
+        inverse = np.zeros((n_labels, n_labels))
         inverse[np.ix_(columns, columns)] = solve_factored(factor, np.eye(len(factor)))
-        return inverse
+        return SplitInverse(inverse, np.zeros((2, n_labels)), np.zeros((2, 2)))
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """All t_i, (n_labels, n_labels), from all r_i."""

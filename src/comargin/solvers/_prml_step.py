@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels._prml_label import prml_raise
 from ..problems.prml import SlackDual, SVMPlusProblem
 from ._loop import tolerance
 from ._prml_coupled import coupled_by_cg, coupled_directly, solves_directly
@@ -97,6 +98,11 @@ class StepBlock:
         )
         self.set_cost = self.sets.sum_by_set(cost)
         self.there, self.set_there = cost > 0.0, self.set_cost > 0.0
+        # Slacks cost <linear, T>. With a constant, a label that is on raises the slacks of its own rows alone.
+        self.linear = self.sets.adjoint(self.set_cost, labels)
+        can_raise = self.sets.used[:, labels] > 0.0 if self.sets.intercept else np.zeros(self.linear.shape, dtype=bool)
+        can_raise[labels, np.arange(len(labels))] = False
+        self.price = np.where(can_raise, self.sets.on.T @ self.set_cost, np.inf)
         if needed is None:
             self.least = np.zeros(self.set_cost.shape)
         else:  # slacks with bounds of their own, instead of margins
@@ -312,11 +318,23 @@ class StepBlock:
         self.keep(self.objective(V, T), V, T)
 
     def _offer_scaled(self, of_V: float, of_T: float) -> None:
-        """Offer V and T times these factors, with the slacks of each label raised as far as they lack."""
-        lacking = np.maximum(np.max(self.needed(of_V) - of_T * self.xi, axis=0), 0.0)
-        T = of_T * self.T + lacking * self.lift
+        """Offer V and T times these factors, with what slacks lack added to T: to all alike, and where few rows pay."""
+        missing = self.needed(of_V) - of_T * self.xi
+        T = of_T * self.T + np.maximum(np.max(missing, axis=0), 0.0) * self.lift
         if not self.bases or self._feasible(of_V, T):
             self.offer(of_V * self.V, T)
+        if self.sets.intercept:
+            change = np.empty((len(self.labels), len(self.T)))
+            prml_raise(
+                np.ascontiguousarray(missing.T),
+                self.labels,
+                self.sets.on.indptr,
+                self.sets.on.indices,
+                np.ascontiguousarray(self.lift.T),
+                np.ascontiguousarray(self.price.T),
+                change,
+            )
+            self.offer(of_V * self.V, of_T * self.T + change.T)
 
     def keep(self, primal: float, V: np.ndarray, T: np.ndarray) -> None:
         """The same, with its objective."""
@@ -336,7 +354,7 @@ class StepBlock:
     def objective(self, V: np.ndarray, T: np.ndarray) -> float:
         """P(V, T) of these labels."""
         quadratic = float(np.sum(V * self.apply_prior(V))) + self.gamma2 * float(np.sum(T * T))
-        return 0.5 * quadratic + float(np.sum(self.set_cost * self.sets.slack(T, self.labels)))
+        return 0.5 * quadratic + float(np.sum(self.linear * T))
 
     def needed(self, scale: float) -> np.ndarray:
         """Slack that every set needs when the margins are scaled."""

@@ -3,7 +3,8 @@
 The start is M3L: a few passes of its coordinate descent with A between 0 and the cost, B = cost - A, so that T = 0.
 Passes with split slacks (``_prml_split``) come next: they leave labels that R does not couple near their solution or
 at it, and are most of the work for coupled ones. Then the method of multipliers with Newton steps (``_prml_step``),
-labels that R does not couple in threads.
+labels that R does not couple in threads; those it does not solve soon are given to an interior-point method if their
+weights are few (``_prml_finish``).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from ..problems.rows import squared_lengths
 from ._loop import Control, run_loop
 from ._prml_coupled import solves_directly
 from ._prml_feasible import privileged_ways
+from ._prml_finish import finish_label
 from ._prml_split import LabelPasses, LabelRun, SplitPhase
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, RowGram
@@ -40,8 +42,10 @@ _TOO_FAR = 0.5
 _STILL_RISING = 0.25
 # Updates that may pass before the first feasible point, in the literal form.
 _FIRST_STEPS = 100
-# Most rows of a Gram matrix that all labels share.
-_SHARED_GRAM = 4096
+# Updates of the multipliers of a label before an interior-point method is tried.
+_FINISH_AFTER = 10
+# Most rows of a Gram matrix that all labels share; computed when those of single labels would be this share of it.
+_SHARED_GRAM, _WORTH_SHARING = 4096, 0.2
 
 
 @dataclass(frozen=True)
@@ -128,6 +132,7 @@ def solve_svm_plus(
         can_split = _can_split(problem, ways)
         together = coupled or (can_split and known is not None)
         passes, runs = None, dict[int, LabelRun]()
+        updates = np.zeros(len(labels), dtype=np.int64)
 
         def single_labels() -> list[StepBlock]:
             singles = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
@@ -151,9 +156,12 @@ def solve_svm_plus(
                 if not runs[label].promising:
                     del runs[label]
                 return
-            block.gram = gram if shared else RowGram(features)
+            block.gram = gram if gram is not None and gram.rows.size == features.n_samples else RowGram(features)
             block.advance()
             block.gram = None  # of the rows of this label only: the next label needs the room
+            updates[label] += 1
+            if updates[label] == _FINISH_AFTER and not block.done:
+                finish_label(block)
 
         def step() -> float:
             nonlocal blocks, together
@@ -163,8 +171,10 @@ def solve_svm_plus(
             if together and not coupled:  # what was known is not good enough
                 blocks, together = single_labels(), False
             left = [block for block in blocks if not block.done]
-            if shared and gram is not None and any(int(block.labels[0]) not in runs for block in left):
-                gram.require(np.arange(features.n_samples), pool.map)
+            if shared and gram is not None and gram.rows.size < features.n_samples:
+                newton = [block for block in left if int(block.labels[0]) not in runs]
+                if sum(np.count_nonzero(block.A) ** 2 for block in newton) > _WORTH_SHARING * features.n_samples**2:
+                    gram.require(np.arange(features.n_samples), pool.map)
             if coupled:
                 blocks[0].gram = gram
                 blocks[0].advance(pool.map)

@@ -1,0 +1,162 @@
+r"""Finishing labels of SVM+ problems that the method of multipliers would take forever on.
+
+Features far larger than privileged ones, or far from zero, leave no penalty that suits both: with one that keeps Newton
+systems above rounding, T hardly moves. A primal-dual interior-point method (Mehrotra, 1992) over all weights of a label
+does not care about scaling, and is affordable where features and labels are few:
+
+.. math:: \min_w \tfrac12 w^\top Q w + c^\top w \quad \text{s.t.} \quad G w \ge h, \qquad w = (z, t), \quad
+    G = \begin{pmatrix} S \circ X & U \\ 0 & U_g \end{pmatrix}
+
+Its multipliers are A and B. They, and (z, t) made feasible, count only as far as their certificate is better.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.linalg import LinAlgError
+
+from ..kernels._cholesky import cholesky, solve_factored
+from ._prml_step import StepBlock
+
+_MOST_FLOPS = 2e10  # of one label
+_DENSE_SIZE = 20_000_000  # most entries of G
+_MOST_ITER = 60
+_TO_BOUNDARY = 0.995
+_PRECISION = 1e-9
+
+
+def finish_label(block: StepBlock) -> bool:
+    """Offer a block of one label the point of an interior-point method, if its weights are few.
+
+    Parameters
+    ----------
+    block : StepBlock
+        Of one label.
+
+    Returns
+    -------
+    bool
+        Whether that was tried.
+    """
+    n_samples, n_features = block.features.X.shape
+    n_sets, r = len(block.sets.sets), float(block.r[0])
+    columns = block.sets.columns(int(block.labels[0]))
+    size = n_features + len(columns)
+    n_constraints = n_samples + n_sets
+    if block.bases or r <= 0.0 or n_constraints * size > _DENSE_SIZE:
+        return False
+    if _MOST_ITER * n_constraints * float(size) ** 2 > _MOST_FLOPS:
+        return False
+    rows, sets = np.flatnonzero(block.there[:, 0]), np.flatnonzero(block.set_there[:, 0])
+    X = block.features.X[rows]
+    X = X if isinstance(X, np.ndarray) else X.toarray()
+    U = block.sets.features(int(block.labels[0]), np.arange(n_sets))
+    G = np.zeros((len(rows) + len(sets), size))
+    G[: len(rows), :n_features] = block.S[rows] * X
+    G[: len(rows), n_features:] = U[block.sets.row_set[rows]]
+    G[len(rows) :, n_features:] = U[sets]
+    h = np.concatenate([np.ones(len(rows)), block.least[sets, 0]])
+    Q = np.concatenate([np.full(n_features, 1.0 / r), np.full(len(columns), block.gamma2)])
+    c = np.concatenate([np.zeros(n_features), block.linear[columns, 0]])
+    try:
+        w, multipliers = interior_point(Q, c, G, h)
+    except LinAlgError:
+        return True
+    if not (np.isfinite(w).all() and np.isfinite(multipliers).all()):
+        return True
+    A, B, T, before = np.zeros_like(block.A), np.zeros_like(block.B), np.zeros_like(block.T), block.best_dual
+    A[rows, 0], B[sets, 0] = multipliers[: len(rows)], multipliers[len(rows) :]
+    T[columns, 0] = w[n_features:]
+    block.A, block.B = A, B
+    block.link()
+    block.V, block.T = np.asarray(w[:n_features, None] / r), T
+    block.refresh()
+    block.certify()
+    if block.best_dual <= before:  # the method of multipliers goes on from the best
+        block.A, block.B = block.best_A, block.best_B
+        block.link()
+    return True
+
+
+def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Minimise ``1/2 w^T diag(Q) w + c . w`` subject to ``G w >= h``.
+
+    Parameters
+    ----------
+    Q : ndarray of shape (k,)
+        Positive.
+    c : ndarray of shape (k,)
+        Linear term.
+    G : ndarray of shape (m, k)
+        Constraints.
+    h : ndarray of shape (m,)
+        Their right sides.
+
+    Returns
+    -------
+    w : ndarray of shape (k,)
+        Solution, in general not quite feasible.
+    multipliers : ndarray of shape (m,)
+        Of the constraints, not negative.
+    """
+    # Weights in units in which their columns are of length 1.
+    unit = np.linalg.norm(G, axis=0)
+    unit = 1.0 / np.where(unit > 0.0, unit, 1.0)
+    G, Q, c = G * unit, Q * unit**2, c * unit
+    w = np.zeros(len(c))
+    slack, multipliers = np.ones(len(h)), np.full(len(h), max(1.0, float(np.max(np.abs(c)))))
+    for _ in range(_MOST_ITER):
+        of_dual = Q * w + c - G.T @ multipliers
+        of_primal = G @ w - h - slack
+        mu = float(slack @ multipliers) / len(h)
+        objective = abs(float(c @ w)) + 0.5 * float(Q @ w**2)
+        if (
+            mu * len(h) <= _PRECISION * objective
+            and np.max(np.abs(of_primal)) <= _PRECISION
+            and np.max(np.abs(of_dual)) <= _PRECISION * (1.0 + float(np.max(np.abs(c))))
+        ):
+            break
+        newton = _NewtonSystem(Q, G, slack, multipliers, of_dual, of_primal)
+        # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
+        dw, dslack, dmultipliers = newton.direction(-slack * multipliers)
+        length = min(_longest(slack, dslack), _longest(multipliers, dmultipliers))
+        ahead = float((slack + length * dslack) @ (multipliers + length * dmultipliers)) / len(h)
+        centred = mu * (ahead / mu) ** 3
+        dw, dslack, dmultipliers = newton.direction(centred - slack * multipliers - dslack * dmultipliers)
+        # One length for both: with a quadratic term the residual of the dual has both parts.
+        length = _TO_BOUNDARY * min(_longest(slack, dslack), _longest(multipliers, dmultipliers))
+        w, slack = w + length * dw, slack + length * dslack
+        multipliers = multipliers + length * dmultipliers
+    return w * unit, multipliers
+
+
+class _NewtonSystem:
+    """The linearised optimality conditions at one point, factorised once for both steps."""
+
+    def __init__(
+        self,
+        Q: np.ndarray,
+        G: np.ndarray,
+        slack: np.ndarray,
+        multipliers: np.ndarray,
+        of_dual: np.ndarray,
+        of_primal: np.ndarray,
+    ) -> None:
+        self.G, self.slack, self.of_dual, self.of_primal = G, slack, of_dual, of_primal
+        self.ratio = multipliers / slack
+        system = G.T @ (self.ratio[:, None] * G)
+        system.flat[:: len(Q) + 1] += Q
+        self.factor = cholesky(system)
+
+    def direction(self, product: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Steps of w, slack and multipliers that change slack * multipliers by ``product``, to first order."""
+        right = self.G.T @ (product / self.slack - self.ratio * self.of_primal) - self.of_dual
+        dw = solve_factored(self.factor, right)
+        dslack = self.G @ dw + self.of_primal
+        return dw, dslack, product / self.slack - self.ratio * dslack
+
+
+def _longest(value: np.ndarray, change: np.ndarray) -> float:
+    """Longest step, at most 1, that keeps every value from going below zero."""
+    shrinking = change < 0.0
+    return min(1.0, float(np.min(-value[shrinking] / change[shrinking]))) if shrinking.any() else 1.0
