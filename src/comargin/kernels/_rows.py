@@ -121,14 +121,16 @@ def _row_ger(X, i, delta, V):
     return impl
 
 
+# In what follows positions are unsigned where a product or sum takes one number of each: that spares the test for
+# negative ones, and one number after the other is then up to three times as fast as gathered vectors.
+
+
 def row_dot(X, i, w):
     """Return x_i^T w for w of shape (n_features,)."""
     idx, val = _row(X, i)
     return val @ w[idx]
 
 
-# Unsigned positions spare the test for negative ones, and one product after the other is then three times as fast as
-# gathered vectors.
 @overload(row_dot, jit_options=_FAST)
 def _row_dot(X, i, w):
     if _is_csr(X):
@@ -161,8 +163,9 @@ def _row_dot_label(X, i, V, label):
 
         def impl(X, i, V, label):
             total = 0.0
-            for k in range(X.indptr[i], X.indptr[i + 1]):
-                total += X.data[k] * V[X.indices[k], label]
+            column = np.uint32(label)
+            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
+                total += X.data[k] * V[np.uint32(X.indices[k]), column]
             return total
     else:
 
@@ -186,8 +189,9 @@ def _row_axpy_label(step, X, i, V, label):
     if _is_csr(X):
 
         def impl(step, X, i, V, label):
-            for k in range(X.indptr[i], X.indptr[i + 1]):
-                V[X.indices[k], label] += step * X.data[k]
+            column = np.uint32(label)
+            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
+                V[np.uint32(X.indices[k]), column] += step * X.data[k]
     else:
 
         def impl(step, X, i, V, label):

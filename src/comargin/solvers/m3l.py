@@ -28,8 +28,10 @@ from ._prior_matrix import kernel_matrix
 from ._result import Result
 from ._threads import worker_threads
 
-# Independent labels that share one product with x_i. Fixed, so that the result does not depend on the threads.
-LABELS_PER_BLOCK = 64
+# Most independent labels that share one product with x_i: more are faster, but two threads want two blocks
+# where there is work for both. Fixed, so that the result does not depend on the threads.
+LABELS_PER_BLOCK = 80
+_ALONE_UP_TO = 64
 # Weights are in single precision when the tolerance is at least this: passes are bound by fetching them, and the
 # certificate is computed in double precision in any case. Their rows fill whole cache lines.
 _SINGLE_FROM = 1e-4
@@ -60,7 +62,7 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
             continue
         n_labels = len(part.labels)
         n_blocks = -(-n_labels // LABELS_PER_BLOCK)
-        n_blocks += n_blocks % 2 if n_blocks > 1 else 0  # an even number keeps two threads busy
+        n_blocks += n_blocks % 2 if n_labels > _ALONE_UP_TO else 0  # an even number keeps two threads busy
         edges = [round(b * n_labels / n_blocks) for b in range(n_blocks + 1)]
         for a, b in itertools.pairwise(edges):
             blocks.append(PriorPart(part.labels[a:b], "diagonal", np.ascontiguousarray(part.matrix[a:b])))
