@@ -12,9 +12,10 @@ from comargin.problems.prml import PrivilegedSets, SVMPlusProblem
 from comargin.solvers import Control, _prml_coupled
 from comargin.solvers._prml_coupled import solves_directly
 from comargin.solvers._prml_feasible import privileged_ways
+from comargin.solvers._prml_split import SplitPhase
 from comargin.solvers._prml_step import StepBlock
 from comargin.solvers._prml_system import Features
-from comargin.solvers.prbr import solve_svm_plus
+from comargin.solvers.prbr import _Split, solve_svm_plus
 
 
 def wide_problem(rng, n=30, d=2000, n_labels=4, rank=2, sparse=True, C=1.0):
@@ -77,3 +78,17 @@ def test_both_ways_lead_to_one_point(rng, monkeypatch, at_once):
     by_cg = advanced(problem)
     assert_allclose(direct.best_dual, by_cg.best_dual, rtol=1e-6)
     assert_allclose(direct.T, by_cg.T, atol=1e-5)
+
+
+@pytest.mark.compiled
+def test_fruitless_passes_get_a_second_chance_before_conjugate_gradients(rng, monkeypatch):
+    """A good start is not reached again by the first passes; a Newton step costs more than all of them."""
+    problem = wide_problem(rng)
+    monkeypatch.setattr(SplitPhase, "passes", lambda self, count: None)
+    for size, n_rounds in ((_prml_coupled._DIRECT_SIZE, 1), (0, 2)):
+        monkeypatch.setattr(_prml_coupled, "_DIRECT_SIZE", size)
+        split = _Split(advanced(problem, 1), seed=0)
+        for number in range(n_rounds):
+            assert not split.exhausted, number
+            split.advance(map, lambda: None)
+        assert split.exhausted

@@ -250,7 +250,7 @@ class _Split:
 
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, self.phase, self.exhausted, self.count = block, SplitPhase(block, seed), False, _SPLIT_PASSES
-        self.repaired = 0
+        self.repaired = self.fruitless = 0
         self.direct = solves_directly(block.features, block.problem.prior)
         self.most = _MOST_IF_DIRECT if self.direct else _MOST_PASSES
 
@@ -258,7 +258,8 @@ class _Split:
         """Some passes and a certificate; in the end the block stands at its best dual variables.
 
         Passes that gain nothing are the last: from a start more precise than theirs they would only come back to it,
-        and a fit that was not given to Newton steps yet would count as stalled.
+        and a fit that was not given to Newton steps yet would count as stalled. Where Newton
+        steps cost more than passes they are given a second chance: the first ones may only have left a good start.
         """
         block, before, gap_before = self.block, self.block.best_dual, self.block.best_primal - self.block.best_dual
         for _ in range(self.count):
@@ -267,13 +268,15 @@ class _Split:
         self.phase.to_block()
         self.count = int(_SPLIT_GROWTH * self.count)
         raised, gap = block.best_dual - before, block.best_primal - block.best_dual
-        near = raised <= _STILL_RISING * max(block.tol * abs(block.best_dual), gap)
+        near = raised <= _STILL_RISING * max(block.tol * abs(block.best_dual), gap) and (raised > 0.0 or self.fruitless)
         # A problem that is not half solved by now has costs too high for passes.
         last = self.phase.n_passes >= self.most or (self.direct and gap > _TOO_FAR * block.best_primal)
         if not block.done and near and not (last and self.direct) and self.phase.n_passes >= 2 * self.repaired:
             self.phase.repair(run)
             self.repaired = self.phase.n_passes
-        if last or block.best_primal - block.best_dual >= gap_before:
+        gap = block.best_primal - block.best_dual
+        self.fruitless = self.fruitless + 1 if gap >= gap_before else 0
+        if last or self.fruitless > (0 if self.direct else 1):
             self.exhausted = True
             block.A, block.B = block.best_A, block.best_B
             block.link()
