@@ -16,6 +16,7 @@ from ..kernels._rows import CSR
 from ..problems.label_prior import PriorPart
 from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
 from ._loop import ROUNDING, Control, tolerance
+from ._prml_coupled import solves_directly
 from ._prml_start import Point, PrMLFinished, PrMLStart, PrMLStopped, balanced
 from ._prml_step import Ways
 from ._prml_system import Features, RowGram
@@ -27,8 +28,13 @@ STEP_ITER = 50
 # Steps are solved to this gap at first, and then to this share of the last decrease of the objective.
 _FIRST_TOL = 0.03
 _SHARE_OF_PROGRESS = 0.3
-# The W-step costs little beside the D-step and has to certify a point that is not its own: it is more precise.
-_W_TOL = 0.5
+# Tolerance of the W-step beside that of the D-step. Loose where the D-step is factorised, and so precise that it is
+# worth more than what the W-step leaves; elsewhere the W-step is the cheap one. To certify a point it is solved to
+# this share of the tolerance.
+_W_TOL_IF_DIRECT, _W_TOL, _CERTIFIES = 3.0, 0.5, 0.5
+# Steps become more precise than the tolerance, by halves up to this share, while W-steps do not certify what they leave
+# unmoved: an alternation that gains less than this share of the tolerance.
+_FINEST, _UNMOVED = 1.0 / 16.0, 0.1
 # Penalties at which a step begins, relative to where the same step ended in the alternation before.
 _PENALTY_BACK = 1.0 / 16.0
 # Scores that are nothing beside a margin of 1: alternations would only halve them, again and again.
@@ -97,7 +103,6 @@ class Alternation:
         self.problem, self.view, self.tol, self.n_threads, self.ways = problem, view, tol, n_threads, ways
         self.dual, self.gram, self.watch = dual, gram, watch
         self.n_done, self.n_idle, self.done = 0, 0, False
-        self.ahead: SVMPlusResult | None = None
         self.w_penalty: np.ndarray | None = None
         self.d_penalty: np.ndarray | None = None
         self.step_tol = max(tol, _FIRST_TOL)
@@ -122,7 +127,7 @@ class Alternation:
         assert start.privileged is not None
         self.D, self.W, self.T = start.dictionary, start.codes, start.privileged.T
         self.objective, self.step_dual = stopped.history[-1].primal, stopped.history[-1].dual
-        self.step_tol = max(self.tol, stopped.step_tol)
+        self.step_tol = max(_FINEST * self.tol, stopped.step_tol)
         self.w_penalty, self.d_penalty = stopped.w_penalty, stopped.d_penalty
         self.n_done, self.n_idle, self.done = stopped.history[-1].n_iter, stopped.n_idle, stopped.done
 
@@ -147,19 +152,28 @@ class Alternation:
         # ||dT|| that a step of this gap can tell apart: gamma2 / 2 ||dT||^2 <= gap.
         resolution = np.sqrt(2.0 * max(self.objective - self.step_dual, 0.0) / self.problem.gamma2)
         still = change <= max(self.tol * float(np.linalg.norm(self.T)), resolution)
-        idle = self.step_tol <= self.tol and decrease <= ROUNDING * abs(self.objective)
+        idle = self.step_tol <= _FINEST * self.tol and decrease <= ROUNDING * abs(self.objective)
         self.n_idle = self.n_idle + 1 if idle else 0
         gained = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
-        self.step_tol = max(self.tol, min(self.step_tol, _SHARE_OF_PROGRESS * gained))
+        self.step_tol = max(min(self.tol, self.step_tol), min(self.step_tol, _SHARE_OF_PROGRESS * gained))
         settled = decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
         self.done = settled and self._w_gap() <= tol_abs
         if self.done:
             self._drop_worthless()
+        elif decrease <= _UNMOVED * tol_abs:
+            self.step_tol = max(_FINEST * self.tol, 0.5 * self.step_tol)
 
     def _w_gap(self) -> float:
-        """How much less the objective can be with D held, at most; what was solved for it is the next W-step."""
-        self.ahead = self._w_solution()
-        return self.objective - (self.ahead.dual + self._of_dictionary())
+        """How much less the objective can be with D held, at most."""
+        return self.objective - (self._w_solution(_CERTIFIES * self.tol).dual + self._of_dictionary())
+
+    def _is_direct(self) -> bool:
+        """Whether D-steps have a factorised system."""
+        return solves_directly(Features(self.problem.X, self.view), self._d_problem().prior)
+
+    def _d_problem(self) -> SVMPlusProblem:
+        """The D-step, without empty rows of W."""
+        return self.problem.d_step(self.W[self.W.any(axis=1)])
 
     def _drop_worthless(self) -> None:
         """Go to zero predictors where next to nothing is left of them and slacks alone cost less."""
@@ -182,8 +196,8 @@ class Alternation:
         penalty: np.ndarray | None,
         gram: RowGram | None,
         constant: float,
-        known: tuple[float, np.ndarray, np.ndarray] | None = None,
-        looser: float = 1.0,
+        known: tuple[float, np.ndarray, np.ndarray] | None,
+        tol: float,
     ) -> SVMPlusResult:
         """Solve a step of which (5) is the objective plus a constant."""
 
@@ -192,7 +206,7 @@ class Alternation:
 
         start = None if penalty is None else _PENALTY_BACK * penalty
         # The tolerance is meant for (5), of which a coupled step is a part.
-        tol = looser * self.step_tol * (self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0)
+        tol *= self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0
         return solve_svm_plus(
             step,
             view,
@@ -210,26 +224,26 @@ class Alternation:
         """The part of the objective that the W-step does not see."""
         return 0.5 * float(np.sum(self.D * self.D))
 
-    def _w_solution(self) -> SVMPlusResult:
+    def _w_solution(self, tol: float) -> SVMPlusResult:
         """Best W and T for D."""
         step, constant = self.problem.w_step(self.D), self._of_dictionary()
         known = None
         if np.isfinite(self.objective):
             known = (self.objective - constant, self.problem.gamma1 * self.W, self.T)
-        return self._solve(step, step.X, self.w_penalty, None, constant, known, _W_TOL)
+        return self._solve(step, step.X, self.w_penalty, None, constant, known, tol)
 
     def _w_step(self) -> None:
         """Go to the best W and T for D."""
-        result = self._w_solution() if self.ahead is None else self.ahead
-        self.ahead, self.w_penalty, self.dual = None, result.penalty, result.dual_coef
+        result = self._w_solution((_W_TOL_IF_DIRECT if self._is_direct() else _W_TOL) * self.step_tol)
+        self.w_penalty, self.dual = result.penalty, result.dual_coef
         self.step_dual = result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
 
     def _d_step(self, dual_before: SlackDual) -> None:
-        """Go to the best D and T for W, from the better dual variables of the W-step and of the D-step before."""
-        used = np.flatnonzero(self.W.any(axis=1))
-        step = self.problem.d_step(self.W[used])
-        if step.dual(dual_before) > step.dual(self.dual):
+        """Go to the best D and T for W; ``dual_before`` is where this step ended last time."""
+        used, step = np.flatnonzero(self.W.any(axis=1)), self._d_problem()
+        # A factorised step needs no start of its own, and would hardly move from it.
+        if not self._is_direct() and step.dual(dual_before) > step.dual(self.dual):
             self.dual = dual_before
         if not isinstance(self.problem.X, np.ndarray) and self.gram is None:
             self.gram = RowGram(Features(self.problem.X, self.view))
@@ -237,7 +251,7 @@ class Alternation:
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
         known = (self.objective - constant, nowhere, self.T)
-        result = self._solve(step, self.view, self.d_penalty, self.gram, constant, known)
+        result = self._solve(step, self.view, self.d_penalty, self.gram, constant, known, self.step_tol)
         self.d_penalty, self.dual = result.penalty, result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)
