@@ -545,6 +545,37 @@ def test_callback_sees_every_checkpoint_and_may_stop(data, n_init):
     assert_consistent(model, *data)
 
 
+@pytest.mark.compiled
+def test_callback_may_stop_within_an_alternation(data, monkeypatch):
+    """It is called every few seconds, whatever a step takes; here always."""
+    monkeypatch.setattr("comargin.solvers._prml_alternation._SECONDS", 0.0)
+    X, Y = data
+    seen = []
+    PrMLClassifier(rank=2, random_state=0, callback=seen.append).fit(X, Y)
+    within = [k for k, point in enumerate(seen, 1) if point.n_iter == 1][1:]
+    assert len(within) > 2
+    for number in (within[0], within[-1]):
+        calls = []
+        model = PrMLClassifier(rank=2, random_state=0, warm_start=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model.set_params(callback=lambda p, calls=calls, n=number: calls.append(p) or len(calls) == n).fit(X, Y)
+        assert len(calls) == number
+        assert model.n_iter_ == 1
+        assert len(model.history_) == 2
+        assert model.history_[1].primal <= model.history_[0].primal
+        assert model.objective_ <= calls[-1].primal * (1.0 + 1e-12)
+        D = np.column_stack([model.dictionary_, model.dictionary_intercept_])
+        T = model.privileged_coef_.T
+        S, C = reference.signs(Y), 1.0
+        assert_allclose(reference.prml_objective(D, model.codes_, T, S, C, 1.0, 1.0), model.objective_, rtol=1e-9)
+        assert reference.violation(model.decision_function(X), S, T, C) <= 1e-9
+        stopped_at = model.objective_
+        model.set_params(callback=None).fit(X, Y)
+        assert model.objective_ <= stopped_at * (1.0 + 1e-12)
+        assert [point.n_iter for point in model.history_[:3]] == [1, 1, 2]
+
+
 def test_warm_start_continues_with_the_dictionary(data):
     X, Y = data
     model = PrMLClassifier(warm_start=True, random_state=0).fit(X, Y)

@@ -69,6 +69,25 @@ def test_last_step_by_cvxpy(rng):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("tol", [0.03, 0.01, 1e-3])
+@pytest.mark.parametrize("C", [0.05, 0.3, 3.0])
+def test_converged_means_that_neither_step_can_gain_more(rng, C, tol):
+    """At the point returned, by cvxpy; that the privileged weights did not move in the last steps would be no proof."""
+    for gamma2 in (0.1, 1.0):
+        problem = make_problem(rng, C=C, gamma2=gamma2)
+        result = solve(problem, tol=tol, rank=2)
+        D, W, T = result.dictionary, result.codes, result.privileged.T
+        assert result.status is Status.CONVERGED
+        d_step = reference.d_step_optimum(problem.X, problem.S, W, C, gamma2)
+        w_step = reference.w_step_optimum(problem.X, problem.S, D, C, 1.0, gamma2)
+        for step, constant in ((d_step, 0.5 * np.sum(W**2)), (w_step, 0.5 * np.sum(D**2))):
+            gain = result.primal - (step.objective + constant)
+            assert gain <= (tol + 1e-6) * result.primal
+            # gamma2-strongly convex in T.
+            assert 0.5 * gamma2 * np.sum((T - step.Wt) ** 2) <= gain + 1e-5 * result.primal
+
+
+@pytest.mark.compiled
 def test_no_worse_than_the_paper_by_plain_loops(rng):
     problem = make_problem(rng, n=10, d=3, n_labels=3)
     D = rng.normal(size=(2, 3))

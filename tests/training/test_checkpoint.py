@@ -18,6 +18,7 @@ from sklearn.multiclass import OneVsRestClassifier
 import comargin
 from comargin.data import make_cgm_toy
 from comargin.persistence import ModelFileError
+from comargin.solvers import Checkpoint
 from comargin.thresholds import GlobalCut
 from comargin.training import _kept_fits
 from comargin.training._checkpoint import CheckpointFolder, KeptFit, clear_checkpoint
@@ -418,3 +419,9 @@ def test_the_state_of_another_fit(other, folder):
 def test_every_must_be_positive(folder, every):
     with pytest.raises(ValueError, match="every must be a positive number of seconds"):
         fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit, every=every)
+
+
+def test_a_slice_ends_where_an_iteration_does():
+    """PrML is seen within its iterations too: stopped there it would not go on as if nothing had been."""
+    part = _kept_fits._Slice(0.0, [], None, lambda: False)
+    assert [part(Checkpoint(n_iter, 0.0, 1.0, 0.0)) for n_iter in (0, 0, 1, 1, 2)] == [False, False, True, False, True]

@@ -58,8 +58,10 @@ class PrMLClassifier(PrivilegedClassifier):
     class_weight : None, "balanced", dict or list of dict, default=None
         Weights of the cost of negatives and positives, as in `M3LClassifier`.
     tol : float, default=1e-3
-        Relative tolerance: the fit ends when the last alternation lowered the objective by at most ``tol`` of it, moved
-        the privileged weights by at most ``tol`` of their length, and left a gap of at most ``tol`` in its last step.
+        Relative tolerance of the objective: the fit ends where neither (W, \tilde W) with D held nor (D, \tilde W) with
+        W held can lower it by more than ``tol`` of it, both by a certificate, and the last alternation has not. The
+        privileged weights are then within ``sqrt(2 tol objective_ / gamma2)`` of the best ones for either step: about
+        the root of ``tol``, relative to their length. Where they count themselves, take a smaller ``tol``.
     max_iter : int, default=100
         Most alternations.
     n_jobs : int, default=None
@@ -69,11 +71,13 @@ class PrMLClassifier(PrivilegedClassifier):
     verbose : int, default=0
         1 shows a progress bar.
     callback : callable, default=None
-        Called with the ``Checkpoint`` of every alternation; returning True ends the fit with what it has.
+        Called with the ``Checkpoint`` of every alternation, and every few seconds with that of the step under way (its
+        ``n_iter`` is that of the alternation before); returning True ends the fit with what it has.
     warm_start : bool, default=False
         Start from the solution of the fit before, which must have been on the same rows, features and labels, and of
         the same rank. When X is another, only the dictionary counts. A fit that ``callback`` stopped, of the same
-        problem, goes on: ``history_`` and ``n_iter_`` then count from its beginning.
+        problem, goes on: ``history_`` and ``n_iter_`` then count from its beginning. One that was stopped after an
+        alternation goes on as if it had not been, else from the point it had.
 
     Attributes
     ----------
@@ -93,13 +97,13 @@ class PrMLClassifier(PrivilegedClassifier):
         The objective, which is not convex.
     dual_objective_, duality_gap_ : float
         The certificate of the last convex step: with W held, no dictionary and privileged weights are below
-        ``dual_objective_``.
+        ``dual_objective_`` (with D held, no W, if ``callback`` ended the fit within that step).
     lower_bound_ : float
         No solution of any rank has an objective below this.
     history_ : list of Checkpoint
-        One per alternation; the objective never rises.
+        One per alternation, and the last point of a fit that ``callback`` ended within one; the objective never rises.
     n_iter_ : int
-        Alternations done.
+        Alternations done, those under way not counted.
     classes_ : ndarray
         Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
     n_features_in_ : int

@@ -47,6 +47,9 @@ class Control:
     keep : callable or None
         Called at every certificate with a function that returns what a warm start goes on from; it may be asked for it
         at once, or not at all.
+    within : callable or None
+        Called with the primal and dual objectives so far, often, also within an iteration, by solvers whose iterations
+        take long; a true return value stops them there.
     """
 
     tol: float
@@ -58,6 +61,7 @@ class Control:
     n_before: int = 0
     started: float | None = None
     keep: Callable[[Callable[[], Any]], object] | None = None
+    within: Callable[[float, float], object] | None = None
 
 
 def tolerance(tol: float, primal: float) -> float:

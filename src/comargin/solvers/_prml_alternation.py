@@ -1,12 +1,22 @@
-"""One start of PrML: the point it is at, and the two steps that move it."""
+"""One start of PrML: the point it is at, and the two steps that move it.
+
+It has converged when both steps are certified at one point: D, W and T such that neither (W, T) with D held nor (D, T)
+with W held can lower the objective by more than the tolerance. That a step came back unmoved tells nothing by itself:
+it may only have been asked for too little.
+"""
 
 from __future__ import annotations
+
+import time
+from collections.abc import Callable
 
 import numpy as np
 
 from ..kernels._rows import CSR
+from ..problems.label_prior import PriorPart
 from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
 from ._loop import ROUNDING, Control, tolerance
+from ._prml_coupled import solves_directly
 from ._prml_start import Point, PrMLFinished, PrMLStart, PrMLStopped, balanced
 from ._prml_step import Ways
 from ._prml_system import Features, RowGram
@@ -18,16 +28,66 @@ STEP_ITER = 50
 # Steps are solved to this gap at first, and then to this share of the last decrease of the objective.
 _FIRST_TOL = 0.03
 _SHARE_OF_PROGRESS = 0.3
-# The W-step is not the one that is certified in the end: it may be as much less precise.
-_W_TOL = 3.0
+# Tolerance of the W-step beside that of the D-step. Loose where the D-step is factorised, and so precise that it is
+# worth more than what the W-step leaves; elsewhere the W-step is the cheap one. To certify a point it is solved to
+# this share of the tolerance.
+_W_TOL_IF_DIRECT, _W_TOL, _CERTIFIES = 3.0, 0.5, 0.5
+# Steps become more precise than the tolerance, by halves up to this share, while W-steps do not certify what they leave
+# unmoved: an alternation that gains less than this share of the tolerance.
+_FINEST, _UNMOVED = 1.0 / 16.0, 0.1
 # Penalties at which a step begins, relative to where the same step ended in the alternation before.
 _PENALTY_BACK = 1.0 / 16.0
-# Nothing is converged while steps are looser than this many tolerances.
-_LOOSE = 3.0
+# Scores that are nothing beside a margin of 1: alternations would only halve them, again and again.
+_NEXT_TO_NOTHING = 1e-5
+# Seconds between two looks at a step under way.
+_SECONDS = 2.0
+
+
+class Watch:
+    """What the caller sees of a fit within its steps, and whether he ended it.
+
+    Attributes
+    ----------
+    stopped : bool
+        Whether the callback returned true; every step ends then as soon as it looks up.
+
+    Parameters
+    ----------
+    control : Control
+        With ``started``.
+    show : callable
+        Takes a ``Checkpoint`` and the absolute tolerance.
+    """
+
+    def __init__(self, control: Control, show: Callable[[Checkpoint, float], None]) -> None:
+        self.control, self.show, self.stopped = control, show, False
+        self.last = time.perf_counter()
+
+    def within(self, n_iter: int, primal: float, dual: float) -> bool:
+        """Show a point within a step, if nothing was shown for some time; returns whether to end."""
+        if not self.stopped and time.perf_counter() - self.last >= _SECONDS:
+            self.tell(n_iter, primal, dual)
+        return self.stopped
+
+    def tell(self, n_iter: int, primal: float, dual: float) -> Checkpoint:
+        """Show a point."""
+        point = self.checkpoint(n_iter, primal, dual)
+        self.show(point, tolerance(self.control.tol, primal))
+        self.stopped = self.control.callback is not None and bool(self.control.callback(point))
+        self.last = time.perf_counter()
+        return point
+
+    def checkpoint(self, n_iter: int, primal: float, dual: float) -> Checkpoint:
+        """A point at this moment."""
+        assert self.control.started is not None
+        return Checkpoint(n_iter, time.perf_counter() - self.control.started, primal, dual)
 
 
 class Alternation:
-    """State of one start: D, W and T feasible together from the first W-step on."""
+    """State of one start: D, W and T feasible together from the first W-step on.
+
+    ``n_done`` alternations are done. When ``watch`` was told to stop, the point is that of the step under way.
+    """
 
     def __init__(
         self,
@@ -38,10 +98,11 @@ class Alternation:
         ways: Ways,
         dual: SlackDual,
         gram: RowGram | None,
+        watch: Watch,
     ) -> None:
         self.problem, self.view, self.tol, self.n_threads, self.ways = problem, view, tol, n_threads, ways
-        self.dual, self.gram = dual, gram
-        self.n_idle = 0
+        self.dual, self.gram, self.watch = dual, gram, watch
+        self.n_done, self.n_idle, self.done = 0, 0, False
         self.w_penalty: np.ndarray | None = None
         self.d_penalty: np.ndarray | None = None
         self.step_tol = max(tol, _FIRST_TOL)
@@ -49,7 +110,7 @@ class Alternation:
 
     def again(self, dual: SlackDual) -> Alternation:
         """Another start."""
-        return Alternation(self.problem, self.view, self.tol, self.n_threads, self.ways, dual, self.gram)
+        return Alternation(self.problem, self.view, self.tol, self.n_threads, self.ways, dual, self.gram, self.watch)
 
     def begin(self, D: np.ndarray, point: Point | None = None) -> None:
         """First alternation, from D, or from a feasible point with that D."""
@@ -66,9 +127,9 @@ class Alternation:
         assert start.privileged is not None
         self.D, self.W, self.T = start.dictionary, start.codes, start.privileged.T
         self.objective, self.step_dual = stopped.history[-1].primal, stopped.history[-1].dual
-        self.step_tol = max(self.tol, stopped.step_tol)
+        self.step_tol = max(_FINEST * self.tol, stopped.step_tol)
         self.w_penalty, self.d_penalty = stopped.w_penalty, stopped.d_penalty
-        self.n_idle, self.done = stopped.n_idle, stopped.done
+        self.n_done, self.n_idle, self.done = stopped.history[-1].n_iter, stopped.n_idle, stopped.done
 
     def stopped(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLStopped:
         """What `go_on` needs to stand here again."""
@@ -76,22 +137,57 @@ class Alternation:
 
     def alternate(self) -> None:
         """One W-step and one D-step."""
-        before, T_before = self.objective, self.T
+        before, T_before, dual_before = self.objective, self.T, self.dual
         self._w_step()
+        if self.watch.stopped:
+            return
         self._balance()
-        self._d_step()
+        self._d_step(dual_before)
+        if self.watch.stopped:
+            return
+        self.n_done += 1
         decrease = before - self.objective
-        self.change = float(np.linalg.norm(self.T - T_before))
+        change = float(np.linalg.norm(self.T - T_before))
         tol_abs = tolerance(self.tol, self.objective)
         # ||dT|| that a step of this gap can tell apart: gamma2 / 2 ||dT||^2 <= gap.
         resolution = np.sqrt(2.0 * max(self.objective - self.step_dual, 0.0) / self.problem.gamma2)
-        still = self.change <= max(self.tol * float(np.linalg.norm(self.T)), resolution)
-        precise = self.step_tol <= _LOOSE * self.tol
-        self.done = precise and decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
-        idle = self.step_tol <= self.tol and decrease <= ROUNDING * abs(self.objective)
+        still = change <= max(self.tol * float(np.linalg.norm(self.T)), resolution)
+        idle = self.step_tol <= _FINEST * self.tol and decrease <= ROUNDING * abs(self.objective)
         self.n_idle = self.n_idle + 1 if idle else 0
         gained = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
-        self.step_tol = max(self.tol, min(self.step_tol, _SHARE_OF_PROGRESS * gained))
+        self.step_tol = max(min(self.tol, self.step_tol), min(self.step_tol, _SHARE_OF_PROGRESS * gained))
+        settled = decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
+        self.done = settled and self._w_gap() <= tol_abs
+        if self.done:
+            self._drop_worthless()
+        elif decrease <= _UNMOVED * tol_abs:
+            self.step_tol = max(_FINEST * self.tol, 0.5 * self.step_tol)
+
+    def _w_gap(self) -> float:
+        """How much less the objective can be with D held, at most."""
+        return self.objective - (self._w_solution(_CERTIFIES * self.tol).dual + self._of_dictionary())
+
+    def _is_direct(self) -> bool:
+        """Whether D-steps have a factorised system."""
+        return solves_directly(Features(self.problem.X, self.view), self._d_problem().prior)
+
+    def _d_problem(self) -> SVMPlusProblem:
+        """The D-step, without empty rows of W."""
+        return self.problem.d_step(self.W[self.W.any(axis=1)])
+
+    def _drop_worthless(self) -> None:
+        """Go to zero predictors where next to nothing is left of them and slacks alone cost less."""
+        D, W, T = np.zeros(self.D.shape), np.zeros(self.W.shape), self.ways.lift
+        objective = self.problem.objective(D, W, T)
+        if self.ways.bases or objective > self.objective or np.abs(self._scores()).max() > _NEXT_TO_NOTHING:
+            return
+        self.D, self.W, self.T, self.objective = D, W, T, objective
+        # With these dual variables and R = 0 the bound is that of T alone.
+        nothing = PriorPart(np.arange(len(T)), "diagonal", np.zeros(len(T)))
+        self.step_dual = self.problem.step(self.problem.X, nothing).dual(self.dual)
+
+    def _scores(self) -> np.ndarray:
+        return np.asarray(np.asarray(self.problem.X @ self.D.T) @ self.W)
 
     def _solve(
         self,
@@ -99,16 +195,22 @@ class Alternation:
         view: np.ndarray | CSR,
         penalty: np.ndarray | None,
         gram: RowGram | None,
-        known: tuple[float, np.ndarray, np.ndarray] | None = None,
-        looser: float = 1.0,
+        constant: float,
+        known: tuple[float, np.ndarray, np.ndarray] | None,
+        tol: float,
     ) -> SVMPlusResult:
+        """Solve a step of which (5) is the objective plus a constant."""
+
+        def within(primal: float, dual: float) -> bool:
+            return self.watch.within(self.n_done, min(self.objective, primal + constant), dual + constant)
+
         start = None if penalty is None else _PENALTY_BACK * penalty
         # The tolerance is meant for (5), of which a coupled step is a part.
-        tol = looser * self.step_tol * (self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0)
+        tol *= self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0
         return solve_svm_plus(
             step,
             view,
-            Control(tol, STEP_ITER),
+            Control(tol, STEP_ITER, within=within),
             seeds=(),
             n_threads=self.n_threads,
             start=self.dual,
@@ -118,27 +220,38 @@ class Alternation:
             known=known,
         )
 
-    def _w_step(self) -> None:
+    def _of_dictionary(self) -> float:
+        """The part of the objective that the W-step does not see."""
+        return 0.5 * float(np.sum(self.D * self.D))
+
+    def _w_solution(self, tol: float) -> SVMPlusResult:
         """Best W and T for D."""
-        step = self.problem.w_step(self.D)
+        step, constant = self.problem.w_step(self.D), self._of_dictionary()
         known = None
         if np.isfinite(self.objective):
-            known = (self.objective - 0.5 * float(np.sum(self.D * self.D)), self.problem.gamma1 * self.W, self.T)
-        result = self._solve(step, step.X, self.w_penalty, None, known, _W_TOL)
+            known = (self.objective - constant, self.problem.gamma1 * self.W, self.T)
+        return self._solve(step, step.X, self.w_penalty, None, constant, known, tol)
+
+    def _w_step(self) -> None:
+        """Go to the best W and T for D."""
+        result = self._w_solution((_W_TOL_IF_DIRECT if self._is_direct() else _W_TOL) * self.step_tol)
         self.w_penalty, self.dual = result.penalty, result.dual_coef
+        self.step_dual = result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
 
-    def _d_step(self) -> None:
-        """Best D and T for W."""
-        used = np.flatnonzero(self.W.any(axis=1))
-        step = self.problem.d_step(self.W[used])
+    def _d_step(self, dual_before: SlackDual) -> None:
+        """Go to the best D and T for W; ``dual_before`` is where this step ended last time."""
+        used, step = np.flatnonzero(self.W.any(axis=1)), self._d_problem()
+        # A factorised step needs no start of its own, and would hardly move from it.
+        if not self._is_direct() and step.dual(dual_before) > step.dual(self.dual):
+            self.dual = dual_before
         if not isinstance(self.problem.X, np.ndarray) and self.gram is None:
             self.gram = RowGram(Features(self.problem.X, self.view))
         constant = 0.5 * self.problem.gamma1 * float(np.sum(self.W * self.W))
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
         known = (self.objective - constant, nowhere, self.T)
-        result = self._solve(step, self.view, self.d_penalty, self.gram, known)
+        result = self._solve(step, self.view, self.d_penalty, self.gram, constant, known, self.step_tol)
         self.d_penalty, self.dual = result.penalty, result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)

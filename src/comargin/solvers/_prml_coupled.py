@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..kernels._cholesky import cholesky, solve_factored
+from ..kernels._cholesky import cholesky, solve_factored, solve_lower
 from ..problems.label_prior import PriorPart
 from ._prml_system import Features, LabelSystem
 
-# Most entries of D for a factorised system, and of the moments of all labels.
-_DIRECT_SIZE = 1500
-_DIRECT_MOMENTS = 20_000_000
+# Most entries of D, in the coordinates of the rows' span, for a factorised system; most entries of the moments of all
+# labels, and of those that are held at once.
+_DIRECT_SIZE = 3000
+_DIRECT_MOMENTS = 40_000_000
+_MOMENTS_AT_ONCE = 4_000_000
 # Conjugate gradients: what may be left of the gradient, most steps, and steps between two looks at it.
 _CG_SHARE = 0.3
 _CG_STEPS = 200
@@ -36,23 +38,30 @@ def solves_directly(features: Features, prior: PriorPart) -> bool:
     Returns
     -------
     bool
-        True for R = F F^T of low rank on few features.
+        True for R = F F^T of low rank on few features or few rows.
     """
     if prior.form != "factor":
         return False
     n_labels, rank = prior.matrix.shape
-    small = rank * features.n_features <= _DIRECT_SIZE
-    return small and n_labels * features.n_features**2 <= _DIRECT_MOMENTS
+    small = rank * features.n_compact <= _DIRECT_SIZE
+    return small and n_labels * features.n_compact**2 <= _DIRECT_MOMENTS
 
 
 def coupled_directly(
-    features: Features, prior: PriorPart, systems: list[LabelSystem], gV: np.ndarray, grads: Vectors
+    features: Features,
+    prior: PriorPart,
+    systems: list[LabelSystem],
+    gV: np.ndarray,
+    grads: Vectors,
+    run: Callable[..., Iterable[Any]],
 ) -> Vectors:
     r"""Solve for z of all labels by the Newton system of D = F^T V^T (rank x d) with the privileged weights eliminated.
 
     .. math:: \Big(I + \sum_l f_l f_l^\top \otimes X_l^\top \Pi_l X_l\Big)\, dD = -g_D - \sum_l f_l
         (X_l^\top S_l\, \sigma U_l H_l'^{-1} g_l)^\top, \qquad \Pi_l = \sigma I - \sigma^2 S U H'^{-1} U^\top S,
         \quad H' = H + \sigma U^\top U
+
+    Rows of D are in the span of X: where rows are fewer than features the system is that of its coordinates.
 
     Parameters
     ----------
@@ -66,6 +75,8 @@ def coupled_directly(
         Gradient in V.
     grads : list of ndarray
         Negative gradients in T.
+    run : callable
+        Maps a function over labels.
 
     Returns
     -------
@@ -74,32 +85,40 @@ def coupled_directly(
     """
     F = np.asarray(prior.matrix)
     n_labels, rank = F.shape
-    d = features.n_features
-    moments, rows, inners = np.empty((n_labels, d, d)), [], []
-    right = -(F.T @ gV.T)
-    for k, (system, g) in enumerate(zip(systems, grads, strict=True)):
-        X = features.X[system.rows]
-        X = X if isinstance(X, np.ndarray) else X.toarray()
-        X = system.signs[:, None] * X
-        sigma = system.sigma
+    d = features.n_compact
+
+    def rows_of(system: LabelSystem) -> np.ndarray:
+        return system.signs[:, None] * features.compact(system.rows)
+
+    def moment(system: LabelSystem, g: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        X, sigma = rows_of(system), system.sigma
         inner = cholesky(system.H + sigma * (system.U.T @ system.U))
-        XU = X.T @ system.U
-        moments[k] = sigma * (X.T @ X) - sigma**2 * (XU @ solve_factored(inner, XU.T))
-        right -= np.outer(F[k], sigma * (XU @ solve_factored(inner, g)))
-        rows.append(X)
-        inners.append(inner)
-    outer = F[:, :, None] * F[:, None, :]
-    M = np.tensordot(outer, moments, axes=(0, 0)).transpose(0, 2, 1, 3).reshape(rank * d, rank * d)
-    M = np.ascontiguousarray(M)
+        half = solve_lower(inner, sigma * (system.U.T @ X))
+        return sigma * (X.T @ X) - half.T @ half, half.T @ solve_lower(inner, g), inner
+
+    M, right = np.zeros((rank * rank, d * d)), -(F.T @ features.compact_weights(gV).T)
+    inners: Vectors = []
+    n_at_once = max(1, _MOMENTS_AT_ONCE // (d * d))
+    for first in range(0, n_labels, n_at_once):
+        some = slice(first, first + n_at_once)
+        found = list(run(moment, systems[some], grads[some]))
+        f = F[some]
+        M += (f[:, :, None] * f[:, None, :]).reshape(len(f), -1).T @ np.stack([m for m, _, _ in found]).reshape(
+            len(f), -1
+        )
+        right -= f.T @ np.stack([r for _, r, _ in found])
+        inners += [inner for _, _, inner in found]
+    M = np.ascontiguousarray(M.reshape(rank, rank, d, d).transpose(0, 2, 1, 3)).reshape(rank * d, rank * d)
     M.flat[:: rank * d + 1] += 1.0
     dD = solve_factored(cholesky(M), right.ravel()).reshape(rank, d)
-    zs = []
-    for k, (system, g) in enumerate(zip(systems, grads, strict=True)):
-        margins = rows[k] @ (F[k] @ dD)
+
+    def values(system: LabelSystem, inner: np.ndarray, f: np.ndarray, g: np.ndarray) -> np.ndarray:
+        margins = rows_of(system) @ (f @ dD)
         # z = Pi dM + sigma U H'^-1 g, with H t = g - U^T z.
-        t = solve_factored(inners[k], g - system.sigma * (system.U.T @ margins))
-        zs.append(system.sigma * (margins + system.U @ t))
-    return zs
+        t = solve_factored(inner, g - system.sigma * (system.U.T @ margins))
+        return np.asarray(system.sigma * (margins + system.U @ t))
+
+    return list(run(values, systems, inners, F, grads))
 
 
 def coupled_by_cg(

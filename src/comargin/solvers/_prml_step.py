@@ -242,12 +242,12 @@ class StepBlock:
         .. math:: dV = -g_V - X^\top (S \circ z), \quad (\gamma_2 + \tau U_b^\top U_b)\, dt = -g_t - U^\top z, \quad
             z / \sigma = S \circ (X\, dV R) + U dt
         """
+        assert self.gram is not None
         systems = list(run(self._system, range(len(self.labels))))
         grads = [-self._places(gT, k) for k in range(len(systems))]
         if self.coupled and solves_directly(self.features, self.problem.prior):
-            zs = coupled_directly(self.features, self.problem.prior, systems, gV, grads)
+            zs = coupled_directly(self.gram.features, self.problem.prior, systems, gV, grads, run)
         else:
-            assert self.gram is not None
             list(run(partial(LabelSystem.factorise, features=self.features, gram=self.gram), systems))
             right = -self.S * self.features.scores(RgV)
             rights = [right[system.rows, k] for k, system in enumerate(systems)]

@@ -16,6 +16,8 @@ from ..problems.prml import PrivilegedSets
 
 # Parts of a Gram matrix that threads compute.
 _GRAM_PARTS = 8
+# Directions of X shorter than this, relative to the longest, are rounding.
+_SPAN = 1e-7
 
 
 class Features:
@@ -54,6 +56,31 @@ class Features:
         chosen = self.X[rows]
         product = chosen.T @ chosen
         return product if isinstance(product, np.ndarray) else product.toarray()
+
+    @property
+    def n_compact(self) -> int:
+        """Coordinates that all rows can be given in: X has no more dimensions than rows."""
+        return min(self.n_samples, self.n_features)
+
+    @cached_property
+    def _span(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows in coordinates of their own span, X = compact Q^T, and the matrix that makes Q^T V of X V."""
+        gram = self.X @ self.X.T
+        values, vectors = np.linalg.eigh(gram if isinstance(gram, np.ndarray) else gram.toarray())
+        roots = np.sqrt(np.maximum(values, 0.0))
+        there = roots > _SPAN * roots[-1]
+        return vectors * np.where(there, roots, 0.0), vectors.T / np.where(there, roots, np.inf)[:, None]
+
+    def compact(self, rows: np.ndarray) -> np.ndarray:
+        """The given rows in ``n_compact`` coordinates, with all products between them as they are."""
+        if self.n_samples < self.n_features:
+            return self._span[0][rows]
+        chosen = self.X[rows]
+        return chosen if isinstance(chosen, np.ndarray) else chosen.toarray()
+
+    def compact_weights(self, V: np.ndarray) -> np.ndarray:
+        """V, columns in the span of the rows, in the coordinates of ``compact``."""
+        return V if self.n_samples >= self.n_features else np.asarray(self._span[1] @ self.scores(V))
 
 
 def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray) -> np.ndarray:

@@ -25,7 +25,7 @@ from ..problems.rows import row_blocks, squared_lengths
 from ._loop import Control, run_loop, tolerance
 from ._m3l_finish import finish
 from ._prior_matrix import kernel_matrix
-from ._result import Result
+from ._result import Result, Status
 from ._threads import worker_threads
 
 # Most independent labels that share one product with x_i: more are faster, but two threads want two blocks
@@ -92,8 +92,7 @@ class Products:
 class Block:
     """State of the labels of one part of R; ``epoch`` and ``certify`` release the GIL in their heavy parts.
 
-    Invariant after ``certify``: Z = 2 V R with V = X^T (S o A); for low rank W = 2 V F. ``primal`` is that of
-    ``best_Z``, ``dual`` that of A.
+    Invariant after ``certify``: Z = 2 V R with V = X^T (S o A); for low rank W = 2 V F.
     """
 
     def __init__(
@@ -142,6 +141,7 @@ class Block:
         self.W = np.zeros((n_features, part.matrix.shape[1])) if part.form == "factor" else self.Z
         self.primal, self.dual, self.estimate = np.inf, -np.inf, np.inf
         self.certified_Z = self.best_Z = self.Z
+        self.best_primal = np.inf  # the dual only rises, the primal does not only fall
         self.done, self.n_epochs, self.epochs_to_go = False, 0, np.inf
         self.tried_newton = False
         self.certified = (0, np.inf)  # passes and gap at the last certificate
@@ -234,10 +234,9 @@ class Block:
                 sums[1] += np.sum(self.upper(rows) * (dual.targets[rows] if dual.targets.size else 1.0), axis=0)
         self.sums = sums
         quadratic, losses, targets = sums
-        # The dual only rises, the primal does not only fall: the best weights so far are kept.
-        primal = float(np.sum(quadratic + 2.0 * losses))
-        if not primal >= self.primal:
-            self.primal, self.best_Z = primal, self.certified_Z
+        self.primal = float(np.sum(quadratic + 2.0 * losses))
+        if not self.primal >= self.best_primal:
+            self.best_primal, self.best_Z = self.primal, self.certified_Z
         self.dual = float(np.sum(2.0 * targets - quadratic))
         self.label_gaps = 2.0 * (quadratic + losses - targets)
         # A hair below the tolerance, so that the sum over blocks meets it in spite of rounding.
@@ -330,8 +329,8 @@ def solve_m3l(
     Returns
     -------
     Result
-        ``coef`` is Z^T, a view, of the smallest primal objective met; ``dual_coef`` is A, ``products`` are those of its
-        blocks.
+        ``coef`` is Z^T, a view, ``dual_coef`` is A, ``products`` are those of its blocks. If it ended before the
+        tolerance was met, Z is the best one certified, and the last of ``history`` its certificate.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
@@ -364,6 +363,13 @@ def solve_m3l(
             return joined(X.shape[0], lambda block: block.dual_state.A)
 
         status, history, tol_abs = run_loop(step, certify, control, state=dual_variables)
-        Z, A = joined(X.shape[1], lambda block: block.best_Z), dual_variables()
+        last = history[-1]
+        best = control.unit * sum(b.best_primal for b in blocks)
+        ended_early = status is not Status.CONVERGED and best < last.primal
+        if ended_early:
+            history = (*history, last._replace(primal=best))
+            tol_abs = tolerance(control.tol, best)
+        Z = joined(X.shape[1], lambda block: block.best_Z if ended_early else block.certified_Z)
+        A = dual_variables()
     products = [Products(block.certified_Z, block.sums) for block in blocks]
     return Result(Z.T, A, history, tol_abs, status, products=products)

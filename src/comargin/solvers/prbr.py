@@ -9,7 +9,8 @@ weights are few (``_prml_finish``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +21,14 @@ from ..problems.label_prior import PriorPart
 from ..problems.m3l import M3LProblem
 from ..problems.prml import SlackDual, SVMPlusProblem
 from ..problems.rows import squared_lengths
-from ._loop import Control, run_loop
+from ._loop import Control, run_loop, tolerance
 from ._prml_coupled import solves_directly
 from ._prml_feasible import privileged_ways
 from ._prml_finish import finish_label
 from ._prml_split import LabelPasses, LabelRun, SplitPhase
 from ._prml_step import StepBlock, Ways
 from ._prml_system import Features, RowGram
-from ._result import Result
+from ._result import Checkpoint, Result, Status
 from ._threads import worker_threads
 from .m3l import label_blocks, solve_m3l
 
@@ -89,7 +90,8 @@ def solve_svm_plus(
     view : ndarray or CSR
         ``problem.X`` as the kernels take it.
     control : Control
-        Tolerance, limits (of updates of the multipliers), progress and callback.
+        Tolerance, limits (of updates of the multipliers), progress and callback. ``within`` is called between passes
+        over coupled labels, and between labels.
     seeds : iterable of int
         One seed per block of ``label_blocks((problem.prior,))``; used when there is no start.
     n_threads : int, default=1
@@ -133,6 +135,14 @@ def solve_svm_plus(
         together = coupled or (can_split and known is not None)
         passes, runs = None, dict[int, LabelRun]()
         updates = np.zeros(len(labels), dtype=np.int64)
+        looking = False
+
+        def look() -> None:
+            """Show how far it is; what the blocks have found so far stays when this ends it."""
+            if looking and control.within is not None and control.within(*_objectives(blocks)):
+                raise _EndedWithin
+
+        run = _looking(pool.map, look)
 
         def single_labels() -> list[StepBlock]:
             singles = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
@@ -166,7 +176,7 @@ def solve_svm_plus(
         def step() -> float:
             nonlocal blocks, together
             if passes is not None and not passes.exhausted:
-                passes.advance(pool.map)
+                passes.advance(run, look)
                 return 0.0
             if together and not coupled:  # what was known is not good enough
                 blocks, together = single_labels(), False
@@ -177,13 +187,13 @@ def solve_svm_plus(
                     gram.require(np.arange(features.n_samples), pool.map)
             if coupled:
                 blocks[0].gram = gram
-                blocks[0].advance(pool.map)
+                blocks[0].advance(run)
             else:
-                list(pool.map(advance, left))
+                list(run(advance, left))
             return 0.0
 
         def certify() -> tuple[float, float]:
-            primal, dual = sum(b.best_primal for b in blocks), sum(b.best_dual for b in blocks)
+            primal, dual = _objectives(blocks)
             if len(blocks) > 1:  # half of what is allowed to each label by its objective, half to all alike
                 for block in blocks:
                     block.share, block.allowance = 0.45, 0.45 * control.tol * max(dual, 0.0) / len(blocks)
@@ -207,7 +217,14 @@ def solve_svm_plus(
                 A[:, block.labels], B[:, block.labels] = block.best_A, block.best_B
             return SlackDual(A, B)
 
-        status, history, tol_abs = run_loop(step, certify, control, patience=3, state=dual_variables)
+        looking, begun = True, time.perf_counter() if control.started is None else control.started
+        try:
+            status, history, tol_abs = run_loop(step, certify, control, patience=3, state=dual_variables)
+        except _EndedWithin:
+            status, history = Status.STOPPED, ()
+    if not history:  # threads may have been at work until here
+        history = (Checkpoint(control.n_before, time.perf_counter() - begun, *_objectives(blocks)),)
+        tol_abs = tolerance(control.tol, history[-1].primal)
     n_labels = len(labels)
     Z, V = np.empty((features.n_features, n_labels)), np.empty((features.n_features, n_labels))
     T, sigma = np.empty((n_labels, n_labels)), np.empty(n_labels)
@@ -218,33 +235,58 @@ def solve_svm_plus(
     return SVMPlusResult(Z.T.copy(), dual_variables(), history, tol_abs, status, T.T.copy(), V, sigma)
 
 
+class _EndedWithin(Exception):  # noqa: N818
+    """``Control.within`` ended an iteration."""
+
+
+def _objectives(blocks: list[StepBlock]) -> tuple[float, float]:
+    """The best primal and dual objective so far."""
+    return sum(block.best_primal for block in blocks), sum(block.best_dual for block in blocks)
+
+
+def _looking(run: Callable[..., Iterable[Any]], look: Callable[[], None]) -> Callable[..., Iterable[Any]]:
+    """``run`` that looks up after every item."""
+
+    def running(function: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        for result in run(function, *items):
+            look()
+            yield result
+
+    return running
+
+
 class _Split:
     """Passes over coupled labels before the first Newton step, as long as they pay."""
 
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, self.phase, self.exhausted, self.count = block, SplitPhase(block, seed), False, _SPLIT_PASSES
-        self.repaired = 0
+        self.repaired = self.fruitless = 0
         self.direct = solves_directly(block.features, block.problem.prior)
         self.most = _MOST_IF_DIRECT if self.direct else _MOST_PASSES
 
-    def advance(self, run: Callable[..., Iterable[Any]]) -> None:
+    def advance(self, run: Callable[..., Iterable[Any]], look: Callable[[], None]) -> None:
         """Some passes and a certificate; in the end the block stands at its best dual variables.
 
         Passes that gain nothing are the last: from a start more precise than theirs they would only come back to it,
-        and a fit that was not given to Newton steps yet would count as stalled.
+        and a fit that was not given to Newton steps yet would count as stalled. Where Newton
+        steps cost more than passes they are given a second chance: the first ones may only have left a good start.
         """
         block, before, gap_before = self.block, self.block.best_dual, self.block.best_primal - self.block.best_dual
-        self.phase.passes(self.count)
+        for _ in range(self.count):
+            self.phase.passes(1)
+            look()
         self.phase.to_block()
         self.count = int(_SPLIT_GROWTH * self.count)
         raised, gap = block.best_dual - before, block.best_primal - block.best_dual
-        near = raised <= _STILL_RISING * max(block.tol * abs(block.best_dual), gap)
+        near = raised <= _STILL_RISING * max(block.tol * abs(block.best_dual), gap) and (raised > 0.0 or self.fruitless)
         # A problem that is not half solved by now has costs too high for passes.
         last = self.phase.n_passes >= self.most or (self.direct and gap > _TOO_FAR * block.best_primal)
         if not block.done and near and not (last and self.direct) and self.phase.n_passes >= 2 * self.repaired:
             self.phase.repair(run)
             self.repaired = self.phase.n_passes
-        if last or block.best_primal - block.best_dual >= gap_before:
+        gap = block.best_primal - block.best_dual
+        self.fruitless = self.fruitless + 1 if gap >= gap_before else 0
+        if last or self.fruitless > (0 if self.direct else 1):
             self.exhausted = True
             block.A, block.B = block.best_A, block.best_B
             block.link()

@@ -9,7 +9,8 @@ The first D has the singular vectors of PrBR's predictors. Where an alternation 
 predictors of a few labels alone, one begins with those as well, and the better of both goes on.
 
 The dual objective of a checkpoint is that of the D-step (with the constant W-term of (5)): the gap says how much (D, T)
-could still gain with W held. How far (5) is from its global optimum is bounded by ``PrMLProblem.lower_bound``.
+could still gain with W held. In the end a W-step certifies the same point. How far (5) is from its global optimum is
+bounded by ``PrMLProblem.lower_bound``.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from ..kernels._rows import CSR
 from ..problems.label_prior import PriorPart, identity_prior
 from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
 from ._loop import Control, progress, tolerance
-from ._prml_alternation import STEP_ITER, Alternation
+from ._prml_alternation import STEP_ITER, Alternation, Watch
 from ._prml_feasible import infeasible_labels, named, privileged_ways
-from ._prml_start import PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
+from ._prml_start import Point, PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
 from ._prml_step import Ways
 from ._prml_system import RowGram
 from ._result import Checkpoint, Result, Status
@@ -96,7 +97,8 @@ def solve_prml(
     view : ndarray or CSR
         ``problem.X`` as the kernels take it.
     control : Control
-        Tolerance, most alternations, progress and callback.
+        Tolerance, most alternations, progress and callback, which see every alternation, and every few seconds the
+        step under way.
     rank : int
         Rows of D and W.
     seeds : iterable of int
@@ -105,24 +107,27 @@ def solve_prml(
         Threads; the result is the same for any number.
     start : PrMLStart or None
         Where the first start begins; from its D alone, if the rest is not feasible for this problem. If None, it has
-        the singular vectors of PrBR's predictors. All others have random mixtures of them. One that a callback stopped,
-        on the same problem, goes on as if it had not been.
+        the singular vectors of PrBR's predictors. All others have random mixtures of them. One that a callback stopped
+        after an alternation, on the same problem, goes on as if it had not been; within one, from the point it had.
 
     Returns
     -------
     PrMLResult
-        ``coef`` is (D^T W)^T. Converged: the D-step is solved to the tolerance, the last alternation lowered the
-        objective by less than ``tol`` of it, and moved the privileged weights by less than ``tol`` of their length (or
-        by less than the gap of the step can tell apart).
+        ``coef`` is (D^T W)^T. Converged: both steps are certified to ``tol`` of the objective at the point returned,
+        the last alternation lowered it by no more, and moved the privileged weights by at most ``tol`` of their length
+        (or by less than the gap of the step can tell apart). Stopped within an alternation: the last checkpoint of
+        ``history`` is that of the step under way.
     """
     seeds = list(seeds)
     if not seeds:
         raise ValueError("seeds must hold at least one seed: one per start")
-    with one_blas_thread():  # rounding decides between local optima: it must not depend on the threads of BLAS
+    started = time.perf_counter() if control.started is None else control.started
+    stopped = None if start is None else _going_on(start, problem, len(seeds))
+    control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
+    # Rounding decides between local optima: it must not depend on the threads of BLAS.
+    with one_blas_thread(), progress(control) as show:
+        watch = Watch(control, show)
         ways = privileged_ways(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
-        stopped = None if start is None else _going_on(start, problem, len(seeds))
-        started = time.perf_counter() if control.started is None else control.started
-        control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
         best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
         first = 0 if stopped is None else stopped.number
         gram: RowGram | None = None
@@ -135,9 +140,11 @@ def solve_prml(
                 if predictors is None:
                     # Those of a fit that was stopped, again.
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
-                    predictors = _Predictors(problem, view, ways, rng_before, n_threads)
+                    predictors = _Predictors(problem, view, ways, rng_before, n_threads, watch)
                 dual = predictors.plain.dual_coef
-            alternation = Alternation(problem, view, control.tol, n_threads, ways, dual, gram)
+                if watch.stopped:
+                    return predictors.unfinished(rank, rng) if best is None else replace(best, status=Status.STOPPED)
+            alternation = Alternation(problem, view, control.tol, n_threads, ways, dual, gram, watch)
             history: tuple[Checkpoint, ...] = ()
             if known is not None and stopped is not None:
                 alternation.go_on(known, stopped)
@@ -150,7 +157,7 @@ def solve_prml(
             else:
                 assert predictors is not None
                 alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
-            result = _run(alternation, control, history)
+            result = _run(alternation, control, watch, history)
             gram = alternation.gram
             if result.status is Status.STOPPED:
                 earlier = None if best is None else best.finished
@@ -177,12 +184,8 @@ def _going_on(start: PrMLStart, problem: PrMLProblem, n_starts: int) -> PrMLStop
 
 def _finished(best: PrMLFinished, problem: PrMLProblem, tol: float) -> PrMLResult:
     """The result of a start that was finished before."""
-    D, W, privileged, dual, history, status = best
-    kept = PrMLStart(D, W, privileged, dual)
-    coef = np.ascontiguousarray((D.T @ W).T)
-    tol_abs = tolerance(tol, history[-1].primal)
-    bound = problem.lower_bound(dual)
-    return PrMLResult(coef, dual, history, tol_abs, Status[status], D, W, privileged, bound, kept)
+    point = Point(best.dictionary, best.codes, best.privileged.T)
+    return _result(problem, point, best.dual, best.history, tol, Status[best.status])
 
 
 def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
@@ -195,16 +198,29 @@ class _Predictors:
     """Predictors of the labels, each for itself, loosely: where the alternation begins."""
 
     def __init__(
-        self, problem: PrMLProblem, view: np.ndarray | CSR, ways: Ways, rng: np.random.Generator, n_threads: int
+        self,
+        problem: PrMLProblem,
+        view: np.ndarray | CSR,
+        ways: Ways,
+        rng: np.random.Generator,
+        n_threads: int,
+        watch: Watch,
     ) -> None:
-        self.problem, self.view, self.ways, self.n_threads = problem, view, ways, n_threads
+        self.problem, self.view, self.ways, self.n_threads, self.watch = problem, view, ways, n_threads, watch
+        n_labels = problem.S.shape[1]
+        nothing = np.zeros((1, problem.X.shape[1])), np.zeros((1, n_labels)), ways.lift
+        # What is shown meanwhile: slacks alone, if they can be, or a better point that is known.
+        self.objective = problem.objective(*nothing) if not ways.bases else np.inf
         self.seeds = rng.integers(2**63, size=n_seeds(self._step(np.ones(problem.S.shape[1])))).tolist()
 
     def _step(self, r: np.ndarray) -> SVMPlusProblem:
         return self.problem.step(self.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
 
     def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
-        control = Control(_START_TOL, STEP_ITER)
+        def within(primal: float, dual: float) -> bool:
+            return bool(np.isfinite(self.objective)) and self.watch.within(0, self.objective, 0.0)
+
+        control = Control(_START_TOL, STEP_ITER, within=within)
         return solve_svm_plus(
             self._step(r),
             self.view,
@@ -230,11 +246,29 @@ class _Predictors:
         result = self.plain
         for _ in range(_REWEIGHTED):
             lengths = np.linalg.norm(result.coef, axis=1)
-            if not lengths.any():
+            if not lengths.any() or self.watch.stopped:
                 break
             r = np.maximum(lengths, _SHORTEST * lengths.max()) / np.sqrt(self.problem.gamma1)
             result = self._solve(r, result.dual_coef)
         return result
+
+    def unfinished(self, rank: int, rng: np.random.Generator) -> PrMLResult:
+        """What there is when the callback ends the fit in here: predictors of a few labels, or none.
+
+        The next fit begins with the singular vectors of what there is.
+        """
+        problem, (n_labels, n_features) = self.problem, self.plain.coef.shape
+        D = first_dictionary(self.plain.coef, rank, problem.gamma1, rng, mixed=False)
+        nothing = Point(D, np.zeros((rank, n_labels)), self.ways.lift)
+        point = kept_predictors(problem, self.plain.coef, self.plain.privileged, self.ways, rank, rng, drawn=False)
+        if point is None:
+            point = nothing._replace(D=np.zeros((rank, n_features)))
+        # Of all A = 0: nothing is below the part of W.
+        objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
+        history = (self.watch.checkpoint(0, objective, bound),)
+        kept = PrMLStart(D, nothing.W, np.ascontiguousarray(nothing.T.T), self.plain.dual_coef)
+        result = _result(problem, point, self.plain.dual_coef, history, self.watch.control.tol, Status.STOPPED)
+        return replace(result, kept=kept)
 
 
 def _first_alternation(
@@ -248,7 +282,8 @@ def _first_alternation(
     bad = infeasible_labels(problem.w_step(D)) if ways.bases else {}
     if not bad:
         alternation.begin(D)
-        if kept is None or problem.objective(*kept) >= alternation.objective:
+        predictors.objective = alternation.objective
+        if alternation.watch.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
             return alternation
     if kept is None:
         raise ValueError(
@@ -266,38 +301,38 @@ def _first_alternation(
     return alternation if alternation.objective <= rival.objective else rival
 
 
-def _run(alternation: Alternation, control: Control, before: tuple[Checkpoint, ...]) -> PrMLResult:
+def _run(alternation: Alternation, control: Control, watch: Watch, before: tuple[Checkpoint, ...]) -> PrMLResult:
     """Go on until the tolerance, the limit, or the callback's word; ``before`` are the checkpoints up to here.
 
     Without any, the first alternation is done and has none yet.
     """
-    assert control.started is not None
-    history, status = list(before), _ended(alternation, len(before), control)
-    with progress(control) as show:
-        while status is None:
-            if history:
-                alternation.alternate()
-            seconds, n_iter = time.perf_counter() - control.started, control.n_before + len(history) + 1
-            history.append(Checkpoint(n_iter, seconds, alternation.objective, alternation.step_dual))
-            show(history[-1], tolerance(control.tol, alternation.objective))
-            if control.callback is not None and control.callback(history[-1]):
-                status = Status.STOPPED
-            else:
-                status = _ended(alternation, len(history), control)
-    tol_abs = tolerance(control.tol, alternation.objective)
-    D, W, privileged, dual = alternation.D, alternation.W, np.ascontiguousarray(alternation.T.T), alternation.dual
-    bound = alternation.problem.lower_bound(dual)
+    history, status = list(before), _ended(alternation, control) if before else None
+    while status is None:
+        if history:
+            alternation.alternate()
+        state = alternation.n_done, alternation.objective, alternation.step_dual
+        # What the callback ended within an alternation is no state that it has seen.
+        history.append(watch.checkpoint(*state) if watch.stopped else watch.tell(*state))
+        status = Status.STOPPED if watch.stopped else _ended(alternation, control)
+    point = Point(alternation.D, alternation.W, alternation.T)
+    return _result(alternation.problem, point, alternation.dual, tuple(history), control.tol, status)
+
+
+def _result(
+    problem: PrMLProblem, point: Point, dual: SlackDual, history: tuple[Checkpoint, ...], tol: float, status: Status
+) -> PrMLResult:
+    D, W, T = point
+    privileged = np.ascontiguousarray(T.T)
     kept = PrMLStart(D, W, privileged, dual)
     coef = np.ascontiguousarray((D.T @ W).T)
-    return PrMLResult(coef, dual, tuple(history), tol_abs, status, D, W, privileged, bound, kept)
+    tol_abs, bound = tolerance(tol, history[-1].primal), problem.lower_bound(dual)
+    return PrMLResult(coef, dual, history, tol_abs, status, D, W, privileged, bound, kept)
 
 
-def _ended(alternation: Alternation, n_iter: int, control: Control) -> Status | None:
-    """How an alternation ended with the last of ``n_iter`` steps, if it did."""
-    if n_iter == 0:
-        return None
+def _ended(alternation: Alternation, control: Control) -> Status | None:
+    """How an alternation ended with the steps so far, if it did."""
     if alternation.done:
         return Status.CONVERGED
     if alternation.n_idle >= _PATIENCE:
         return Status.STALLED
-    return Status.MAX_ITER if n_iter >= control.max_iter else None
+    return Status.MAX_ITER if alternation.n_done >= control.max_iter else None

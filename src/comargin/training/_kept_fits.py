@@ -280,7 +280,7 @@ def _fit_slices(
 
 
 class _Slice:
-    """The callback of one slice: stops the solver when its time is over and it has done something."""
+    """The callback of one slice: stops the solver when its time is over and it has just ended an iteration."""
 
     def __init__(
         self,
@@ -294,15 +294,17 @@ class _Slice:
         self.began = self.now = time.perf_counter()  # when it began, and its last checkpoint
         self.setup = 0.0
         self.first: Checkpoint | None = None
+        self.n_seen = 0  # iterations at the last checkpoint; PrML shows some within the next
         self.is_due = False
 
     def __call__(self, point: Checkpoint) -> bool:
         now = self.now = time.perf_counter()
         if self.first is None:  # what came before is the price of a slice, and does not count
-            self.first, self.setup, self.began = point, now - self.began, now
+            self.first, self.setup, self.began, self.n_seen = point, now - self.began, now, point.n_iter
         stopped = self.callback is not None and bool(self.callback(self.moved(point)))
         stopped = stopped or self.should_stop()
-        self.is_due = not stopped and now - self.began >= self.length and point.n_iter != self.first.n_iter
+        self.is_due = not stopped and now - self.began >= self.length and point.n_iter > self.n_seen
+        self.n_seen = point.n_iter
         return stopped or self.is_due
 
     def moved(self, point: Checkpoint) -> Checkpoint:
