@@ -255,18 +255,18 @@ class _Predictors:
     def unfinished(self, rank: int, rng: np.random.Generator) -> PrMLResult:
         """What there is when the callback ends the fit in here: predictors of a few labels, or none.
 
-        The next fit begins with the singular vectors of what there is.
+        The next fit begins there, or with the singular vectors of what there is.
         """
         problem, (n_labels, n_features) = self.problem, self.plain.coef.shape
         D = first_dictionary(self.plain.coef, rank, problem.gamma1, rng, mixed=False)
         nothing = Point(D, np.zeros((rank, n_labels)), self.ways.lift)
-        point = kept_predictors(problem, self.plain.coef, self.plain.privileged, self.ways, rank, rng, drawn=False)
-        if point is None:
-            point = nothing._replace(D=np.zeros((rank, n_features)))
+        few = kept_predictors(problem, self.plain.coef, self.plain.privileged, self.ways, rank, rng, drawn=False)
+        next_start = nothing if few is None else few
+        point = nothing._replace(D=np.zeros((rank, n_features))) if few is None else few
         # Of all A = 0: nothing is below the part of W.
         objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
         history = (self.watch.checkpoint(0, objective, bound),)
-        kept = PrMLStart(D, nothing.W, np.ascontiguousarray(nothing.T.T), self.plain.dual_coef)
+        kept = PrMLStart(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), self.plain.dual_coef)
         result = _result(problem, point, self.plain.dual_coef, history, self.watch.control.tol, Status.STOPPED)
         return replace(result, kept=kept)
 
