@@ -44,8 +44,8 @@ def test_a_long_run_goes_on_showing_where_it_is():
     falling = iter(range(10**6, 0, -1))
     _, history, _ = run_loop(lambda: None, lambda: (float(next(falling)), 0.0), Control(0.0, 2000), check_every=4)
     distances = [b.n_iter - a.n_iter for a, b in itertools.pairwise(history)]
-    assert max(distances) == 40
-    assert distances[-2] == 40
+    assert max(distances) == 100
+    assert distances[-2] == 100
 
 
 def test_max_iter_is_kept_and_certified():

@@ -20,6 +20,7 @@ from ._result import Checkpoint, Status
 
 # The gap is a difference of two sums: below this fraction of them it is rounding, not distance to the optimum.
 ROUNDING = 32 * float(np.finfo(np.float64).eps)
+_LONGEST = 100.0  # most iterations between two certificates
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def run_loop(
         Tolerance, limits, progress and callback.
     check_every : int, default=10
         Certify after so many iterations without a promising estimate; the interval grows by half each time, up to
-        ten times this, so that a long run spends little on certificates and still shows how it goes on.
+        100, so that a long run spends little on certificates and still shows how it goes on.
     patience : int, default=0
         Iterations without any change of the certificate that do not yet count as a stall.
     state : callable or None
@@ -157,7 +158,7 @@ def run_loop(
                     if (estimate is not None and control.unit * estimate <= tol_abs) or n_iter >= next_check:
                         break
                 if n_iter >= next_check:
-                    interval = min(1.5 * interval, 10.0 * check_every)
+                    interval = min(1.5 * interval, _LONGEST)
                     next_check = n_iter + int(interval)
                 continue
             return status, tuple(history), tol_abs

@@ -362,7 +362,7 @@ def solve_m3l(
         def dual_variables() -> np.ndarray:
             return joined(X.shape[0], lambda block: block.dual_state.A)
 
-        status, history, tol_abs = run_loop(step, certify, control, state=dual_variables)
+        status, history, tol_abs = run_loop(step, certify, control, check_every=_FINISH_AFTER, state=dual_variables)
         last = history[-1]
         best = control.unit * sum(b.best_primal for b in blocks)
         ended_early = status is not Status.CONVERGED and best < last.primal
