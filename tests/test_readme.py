@@ -80,6 +80,8 @@ def test_benchmark_tables_are_those_of_the_results():
         ("rank", "rank_growth"),
         ("lsg21", "lsg21_scene"),
         ("prml", "prml_tables"),
+        ("prml", "prml_rank"),
+        ("m3l", "m3l_search"),
         ("which_model", "models"),
         ("which_model", "models_sparse"),
     ):
