@@ -156,13 +156,13 @@ def interior_point_on_box(
         newton = _NewtonSystem(M, upper, x, room, low, high, gradient - low + high)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dx, dlow, dhigh = newton.direction(-x * low, -room * high)
-        step = _longest((x, dx), (room, -dx), (low, dlow), (high, dhigh))
+        step = longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         ahead = (x + step * dx) @ (low + step * dlow) + (room - step * dx) @ (high + step * dhigh)
         target = mu * (float(ahead) / (2 * x.size * mu)) ** 3
         dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
         # One length for all: the gradient moves with x, and steps of different lengths would part it from its
         # multipliers.
-        step = _STEP_TO_BOUNDARY * _longest((x, dx), (room, -dx), (low, dlow), (high, dhigh))
+        step = _STEP_TO_BOUNDARY * longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         x, room, low, high = x + step * dx, room - step * dx, low + step * dlow, high + step * dhigh
     # Complementarity: of x and its multiplier (in units of its cost) the larger one is not zero. The last step tells it
     # best, before rounding has spoilt it.
@@ -207,8 +207,19 @@ class _NewtonSystem:
         return (right - self.upper * self.M.times(inner)) / self.theta
 
 
-def _longest(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
-    """Longest step, at most 1, that keeps every value of every (value, change) pair from going below zero."""
+def longest_step(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
+    """Longest step, at most 1, that keeps every value from going below zero.
+
+    Parameters
+    ----------
+    *pairs : tuple of two ndarrays of one shape
+        Values, and how they change with a step of 1.
+
+    Returns
+    -------
+    float
+        Its length.
+    """
     length = 1.0
     for value, change in pairs:
         shrinking = change < 0.0

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.linalg import LinAlgError
 
 from ..kernels._cholesky import cholesky, solve_factored
+from ._interior_point import longest_step
 from ._prml_step import StepBlock
 
 _MOST_FLOPS = 2e10  # of one label
@@ -119,12 +120,12 @@ def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -
         newton = _NewtonSystem(Q, G, slack, multipliers, of_dual, of_primal)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dw, dslack, dmultipliers = newton.direction(-slack * multipliers)
-        length = min(_longest(slack, dslack), _longest(multipliers, dmultipliers))
+        length = longest_step((slack, dslack), (multipliers, dmultipliers))
         ahead = float((slack + length * dslack) @ (multipliers + length * dmultipliers)) / len(h)
         centred = mu * (ahead / mu) ** 3
         dw, dslack, dmultipliers = newton.direction(centred - slack * multipliers - dslack * dmultipliers)
         # One length for both: with a quadratic term the residual of the dual has both parts.
-        length = _TO_BOUNDARY * min(_longest(slack, dslack), _longest(multipliers, dmultipliers))
+        length = _TO_BOUNDARY * longest_step((slack, dslack), (multipliers, dmultipliers))
         w, slack = w + length * dw, slack + length * dslack
         multipliers = multipliers + length * dmultipliers
     return w * unit, multipliers
@@ -154,9 +155,3 @@ class _NewtonSystem:
         dw = solve_factored(self.factor, right)
         dslack = self.G @ dw + self.of_primal
         return dw, dslack, product / self.slack - self.ratio * dslack
-
-
-def _longest(value: np.ndarray, change: np.ndarray) -> float:
-    """Longest step, at most 1, that keeps every value from going below zero."""
-    shrinking = change < 0.0
-    return min(1.0, float(np.min(-value[shrinking] / change[shrinking]))) if shrinking.any() else 1.0
