@@ -66,6 +66,7 @@ def update_pages() -> None:
         ("docs/rank.md", "rank_growth", table("bench_rank_growth")),
         ("docs/lsg21.md", "lsg21_scene", table("bench_lsg21_scene")),
         ("docs/prml.md", "prml_tables", table("bench_prml_tables")),
+        ("docs/prml.md", "prml_rank", table("bench_prml_rank")),
         ("docs/which_model.md", "models", table("bench_models")),
         ("docs/which_model.md", "models_sparse", table("bench_models_sparse")),
     ):
