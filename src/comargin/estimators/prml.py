@@ -60,8 +60,8 @@ class PrMLClassifier(PrivilegedClassifier):
     tol : float, default=1e-3
         Relative tolerance of the objective: the fit ends where neither (W, \tilde W) with D held nor (D, \tilde W) with
         W held can lower it by more than ``tol`` of it, both by a certificate, and the last alternation has not. The
-        privileged weights are then within ``sqrt(2 tol objective_ / gamma2)`` of the best ones for either step: about
-        the root of ``tol``, relative to their length. Where they count themselves, take a smaller ``tol``.
+        privileged weights are then within ``sqrt(2 tol objective_ / gamma2)`` of the best ones for either step, which
+        may be a tenth of their length at the default. Where they count themselves, take a smaller ``tol``.
     max_iter : int, default=100
         Most alternations.
     n_jobs : int, default=None
