@@ -84,7 +84,7 @@ def test_both_ways_lead_to_one_point(rng, monkeypatch, at_once):
 def test_fruitless_passes_get_a_second_chance_before_conjugate_gradients(rng, monkeypatch):
     """A good start is not reached again by the first passes; a Newton step costs more than all of them."""
     problem = wide_problem(rng)
-    monkeypatch.setattr(SplitPhase, "passes", lambda self, count: None)
+    monkeypatch.setattr(SplitPhase, "iterate", lambda self: None)
     for size, n_rounds in ((_prml_coupled._DIRECT_SIZE, 1), (0, 2)):
         monkeypatch.setattr(_prml_coupled, "_DIRECT_SIZE", size)
         split = _Split(advanced(problem, 1), seed=0)

@@ -72,7 +72,8 @@ class PrMLClassifier(PrivilegedClassifier):
         1 shows a progress bar.
     callback : callable, default=None
         Called with the ``Checkpoint`` of every alternation, and every few seconds with that of the step under way (its
-        ``n_iter`` is that of the alternation before); returning True ends the fit with what it has.
+        ``n_iter`` is that of the alternation before), as soon as there is a feasible point; returning True ends the fit
+        with what it has.
     warm_start : bool, default=False
         Start from the solution of the fit before, which must have been on the same rows, features and labels, and of
         the same rank. When X is another, only the dictionary counts. A fit that ``callback`` stopped, of the same

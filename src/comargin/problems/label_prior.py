@@ -70,6 +70,7 @@ class PriorPart:
         """R as a dense array."""
         return self.apply(np.eye(len(self.labels)))
 
+    @cached_property
     def factor(self) -> np.ndarray:
         """F of shape (m, rank) with R = F F^T."""
         return np.asarray(self.matrix) if self.form == "factor" else _factor_of(*np.linalg.eigh(self.to_array()))

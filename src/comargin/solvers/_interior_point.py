@@ -71,13 +71,12 @@ class LabelRows:
         if info == 0:
             return np.asarray(factor)
         # Near the end the sums can be too ill-conditioned to be formed: triangles of the labels do without them.
-        parts = [np.eye(self.n_columns)]
+        triangle = np.eye(self.n_columns)
         for root, f in zip(roots, self.F, strict=True):
             own = qr(root[:, None] * self.X, mode="r", overwrite_a=True, check_finite=False)[0][:n_features]
-            parts.append(np.kron(own, f[None, :]))
-        return np.asarray(
-            qr(np.concatenate(parts), mode="r", overwrite_a=True, check_finite=False)[0][: self.n_columns]
-        )
+            stacked = np.concatenate([triangle, np.kron(own, f[None, :])])
+            triangle = qr(stacked, mode="r", overwrite_a=True, check_finite=False)[0][: self.n_columns]
+        return np.asarray(triangle)
 
     def _spread(self, x: np.ndarray) -> np.ndarray:
         whole = np.zeros(self.S.size)
@@ -153,12 +152,14 @@ def interior_point_on_box(
         if at_x <= enough or n_worse > _MOST_WORSE:
             break
         mu = float(x @ low + room @ high) / (2 * x.size)
+        if mu <= 0.0:
+            break
         newton = _NewtonSystem(M, upper, x, room, low, high, gradient - low + high)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dx, dlow, dhigh = newton.direction(-x * low, -room * high)
         step = longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         ahead = (x + step * dx) @ (low + step * dlow) + (room - step * dx) @ (high + step * dhigh)
-        target = mu * (float(ahead) / (2 * x.size * mu)) ** 3
+        target = mu * min(float(ahead) / (2 * x.size * mu), 1.0) ** 3
         dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
         # One length for all: the gradient moves with x, and steps of different lengths would part it from its
         # multipliers.

@@ -49,7 +49,7 @@ def finish(block: Block) -> None:
             return
         if few:
             _newton_jointly(block, upper, flops)
-        if few or _interior_fits(block.X.shape, *block.part.factor().shape):
+        if few or _interior_fits(block.X.shape, *block.part.factor.shape):
             return  # in time all labels can be solved at once
         R = block.part.to_array()
     enough = 0.5 * block.allowed / A.shape[1]
@@ -63,7 +63,8 @@ def finish(block: Block) -> None:
 def _interior_fits(shape: tuple[int, int], n_labels: int, rank: int) -> bool:
     """Whether the arrays of an interior-point method on so many labels fit in memory."""
     n_samples, n_features = shape
-    return max(n_samples * n_features, n_labels * n_features**2, (n_features * rank) ** 2) <= _DENSE_SIZE
+    sizes = n_samples * n_features, n_labels * n_features**2, n_labels * rank**2, (n_features * rank) ** 2
+    return max(sizes) <= _DENSE_SIZE
 
 
 def _label_rows(
@@ -76,7 +77,7 @@ def _label_rows(
     them.
     """
     X, n_free = block.X, np.count_nonzero((a > 0.0) & (a < u))
-    if not _interior_fits(X.shape, *F.shape) or (n_free <= X.shape[1] * F.shape[1] and not block.tried_newton):
+    if not _interior_fits(X.shape, *F.shape) or (n_free <= X.shape[1] * F.shape[1] and not block.tried_finish):
         return None
     chosen = np.flatnonzero(u > 0.0)
     if not chosen.size or interior_point_flops(X.shape, *F.shape) > flops:
@@ -132,7 +133,7 @@ def _newton(
 
 def _interior_jointly(block: Block, upper: np.ndarray, flops: float) -> bool:
     """Interior-point method on all labels at once, if rank(R) times the features is small; returns whether A moved."""
-    dual, F = block.dual_state, block.part.factor()
+    dual, F = block.dual_state, block.part.factor
     M = _label_rows(block, dual.S, F, dual.A, upper, flops)
     if M is None:
         return False

@@ -26,18 +26,13 @@ _TO_BOUNDARY = 0.995
 _PRECISION = 1e-9
 
 
-def finish_label(block: StepBlock) -> bool:
+def finish_label(block: StepBlock) -> None:
     """Offer a block of one label the point of an interior-point method, if its weights are few.
 
     Parameters
     ----------
     block : StepBlock
         Of one label.
-
-    Returns
-    -------
-    bool
-        Whether that was tried.
     """
     n_samples, n_features = block.features.X.shape
     n_sets, r = len(block.sets.sets), float(block.r[0])
@@ -45,9 +40,9 @@ def finish_label(block: StepBlock) -> bool:
     size = n_features + len(columns)
     n_constraints = n_samples + n_sets
     if block.bases or r <= 0.0 or n_constraints * size > _DENSE_SIZE:
-        return False
+        return
     if _MOST_ITER * n_constraints * float(size) ** 2 > _MOST_FLOPS:
-        return False
+        return
     rows, sets = np.flatnonzero(block.there[:, 0]), np.flatnonzero(block.set_there[:, 0])
     X = block.features.X[rows]
     X = X if isinstance(X, np.ndarray) else X.toarray()
@@ -62,9 +57,9 @@ def finish_label(block: StepBlock) -> bool:
     try:
         w, multipliers = interior_point(Q, c, G, h)
     except LinAlgError:
-        return True
+        return
     if not (np.isfinite(w).all() and np.isfinite(multipliers).all()):
-        return True
+        return
     A, B, T, before = np.zeros_like(block.A), np.zeros_like(block.B), np.zeros_like(block.T), block.best_dual
     A[rows, 0], B[sets, 0] = multipliers[: len(rows)], multipliers[len(rows) :]
     T[columns, 0] = w[n_features:]
@@ -76,7 +71,6 @@ def finish_label(block: StepBlock) -> bool:
     if block.best_dual <= before:  # the method of multipliers goes on from the best
         block.A, block.B = block.best_A, block.best_B
         block.link()
-    return True
 
 
 def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -117,12 +111,14 @@ def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -
             and np.max(np.abs(of_dual)) <= _PRECISION * (1.0 + float(np.max(np.abs(c))))
         ):
             break
+        if mu <= 0.0:
+            break
         newton = _NewtonSystem(Q, G, slack, multipliers, of_dual, of_primal)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dw, dslack, dmultipliers = newton.direction(-slack * multipliers)
         length = longest_step((slack, dslack), (multipliers, dmultipliers))
         ahead = float((slack + length * dslack) @ (multipliers + length * dmultipliers)) / len(h)
-        centred = mu * (ahead / mu) ** 3
+        centred = mu * min(ahead / mu, 1.0) ** 3
         dw, dslack, dmultipliers = newton.direction(centred - slack * multipliers - dslack * dmultipliers)
         # One length for both: with a quadratic term the residual of the dual has both parts.
         length = _TO_BOUNDARY * longest_step((slack, dslack), (multipliers, dmultipliers))

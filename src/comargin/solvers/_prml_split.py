@@ -79,7 +79,7 @@ class SplitPhase:
     def __init__(self, block: StepBlock, seed: int) -> None:
         self.block, sets = block, block.sets
         n_samples, n_labels = block.S.shape
-        self.F = np.ascontiguousarray(block.problem.prior.factor())
+        self.F = np.ascontiguousarray(block.problem.prior.factor)
         self.diagonal = np.vecdot(self.F, self.F)
         rho = _PENALTY * _rows_of(sets)
         self.rho = rho[:, None]
@@ -98,23 +98,22 @@ class SplitPhase:
         )
         self.n_passes = 0
 
-    def passes(self, count: int) -> None:
-        """Some iterations of V, T and multipliers."""
+    def iterate(self) -> None:
+        """One iteration of V, T and multipliers."""
         block, dual, active = self.block, self.dual, self.active
-        for _ in range(count):
-            dual.offset[:] = self.slack - self.beta / self.rho
-            visit_all = self.n_passes % _VISIT_ALL == 0
-            if visit_all:
-                active.count[:] = dual.A.shape[1]
-            keep = _KEEP[0 if visit_all else 1]
-            prml_split_pass(block.features.view, self.F, self.diagonal, dual, active, self.N, keep)
-            self.n_passes += 1
-            xi = np.maximum(dual.offset + dual.totals / self.rho, 0.0)
-            xi = _RELAX * xi + (1.0 - _RELAX) * self.slack
-            right = block.sets.adjoint(self.beta - block.set_cost + self.rho * xi, block.labels)
-            self.T = self.regression.solve(right)
-            self.slack = block.sets.slack(self.T, block.labels)
-            self.beta = self.beta + self.rho * (xi - self.slack)
+        dual.offset[:] = self.slack - self.beta / self.rho
+        visit_all = self.n_passes % _VISIT_ALL == 0
+        if visit_all:
+            active.count[:] = dual.A.shape[1]
+        keep = _KEEP[0 if visit_all else 1]
+        prml_split_pass(block.features.view, self.F, self.diagonal, dual, active, self.N, keep)
+        self.n_passes += 1
+        xi = np.maximum(dual.offset + dual.totals / self.rho, 0.0)
+        xi = _RELAX * xi + (1.0 - _RELAX) * self.slack
+        right = block.sets.adjoint(self.beta - block.set_cost + self.rho * xi, block.labels)
+        self.T = self.regression.solve(right)
+        self.slack = block.sets.slack(self.T, block.labels)
+        self.beta = self.beta + self.rho * (xi - self.slack)
 
     def to_block(self) -> None:
         """Give the block these dual variables, with its certificate."""

@@ -16,7 +16,7 @@ single labels as preconditioner. The penalties grow with every update, and are l
 gains nothing.
 
 The certificate: D(A, B) is a lower bound for any A, B >= 0. (V, T) becomes feasible by raising the privileged
-constant, or by scaling margins and slacks up.
+constant, or labels that are on in the rows that need it, or by scaling margins and slacks up.
 """
 
 from __future__ import annotations

@@ -141,9 +141,9 @@ class Block:
         self.W = np.zeros((n_features, part.matrix.shape[1])) if part.form == "factor" else self.Z
         self.primal, self.dual, self.estimate = np.inf, -np.inf, np.inf
         self.certified_Z = self.best_Z = self.Z
-        self.best_primal = np.inf  # the dual only rises, the primal does not only fall
+        self.best_primal = np.inf
         self.done, self.n_epochs, self.epochs_to_go = False, 0, np.inf
-        self.tried_newton = False
+        self.tried_finish = False
         self.certified = (0, np.inf)  # passes and gap at the last certificate
         self.allowed, self.label_gaps = 0.0, np.full(n_labels, np.inf)
         self.met = 0.0  # parts of the gap met in the pass before
@@ -211,7 +211,7 @@ class Block:
             if self.Z.dtype == np.float32:
                 self.to_double()
             finish(self)
-            self.tried_newton = True
+            self.tried_finish = True
             self.activate_all()
             self._evaluate()
 
@@ -330,7 +330,8 @@ def solve_m3l(
     -------
     Result
         ``coef`` is Z^T, a view, ``dual_coef`` is A, ``products`` are those of its blocks. If it ended before the
-        tolerance was met, Z is the best one certified, and the last of ``history`` its certificate.
+        tolerance was met, Z is the best one certified, not that of A, and the last of ``history`` its certificate; a
+        start from A does not know it.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
@@ -363,12 +364,13 @@ def solve_m3l(
             return joined(X.shape[0], lambda block: block.dual_state.A)
 
         status, history, tol_abs = run_loop(step, certify, control, check_every=_FINISH_AFTER, state=dual_variables)
-        last = history[-1]
+        # The dual rises, but the primal does not only fall: a run that ends early has the best weights met.
         best = control.unit * sum(b.best_primal for b in blocks)
-        ended_early = status is not Status.CONVERGED and best < last.primal
+        ended_early = status is not Status.CONVERGED and best < history[-1].primal
         if ended_early:
-            history = (*history, last._replace(primal=best))
-            tol_abs = tolerance(control.tol, best)
+            history, tol_abs = (*history[:-1], history[-1]._replace(primal=best)), tolerance(control.tol, best)
+            if history[-1].gap <= tol_abs and status is not Status.STOPPED:
+                status = Status.CONVERGED
         Z = joined(X.shape[1], lambda block: block.best_Z if ended_early else block.certified_Z)
         A = dual_variables()
     products = [Products(block.certified_Z, block.sums) for block in blocks]

@@ -273,7 +273,7 @@ class _Split:
         """
         block, before, gap_before = self.block, self.block.best_dual, self.block.best_primal - self.block.best_dual
         for _ in range(self.count):
-            self.phase.passes(1)
+            self.phase.iterate()
             look()
         self.phase.to_block()
         self.count = int(_SPLIT_GROWTH * self.count)
