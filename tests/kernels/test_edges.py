@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from tests import reference_lsg21 as reference
 
-from comargin.kernels._edge_prox import left_over, shrink_row
+from comargin.kernels._edge_prox import least_left_over, left_over, shrink_row
 from comargin.kernels._edges import (
     conjugate_step,
     edge_curvature,
@@ -320,6 +320,26 @@ def test_what_is_left_by_hand():
     assert largest == left.max()
 
 
+@pytest.mark.parametrize("n_labels", [5, 100])
+def test_the_least_that_is_left(n_labels, rng):
+    """It is the proximal map, whatever the start; or anything below what is enough, of parts that are no longer."""
+    A = affinity("complete", n_labels, rng)
+    penalty, edges, scratch = loops(A)
+    for w in (np.zeros(n_labels), rng.normal(size=n_labels)):
+        h = 3.0 * n_labels * rng.normal(size=n_labels)
+        least_left_over(h, w, 0.1, 1.0, edges, scratch, EXACT, 0.0)
+        least = np.copysign(scratch.left, h)
+        assert np.abs(least).max() > 0.1
+        assert_allclose(least, shrunk(h, 1.0, A), atol=1e-8)
+        for factor in (1.0 + 1e-6, 1.5, 5.0):
+            enough = factor * np.abs(least).max()
+            least_left_over(h, w, 0.1, 1.0, edges, scratch, EXACT, enough)
+            left = np.copysign(1.0, h) * scratch.left
+            assert np.abs(left).max() < enough
+            for v in (h, least, *rng.normal(size=(20, n_labels))):  # h - left is in the dual ball
+                assert abs((h - left) @ v) <= row_norm(v, penalty) * (1.0 + 1e-12)
+
+
 # ---- passes over the features
 
 
@@ -467,8 +487,9 @@ def test_conjugate_steps_solve_the_system_of_every_label(rng):
 
     values = [majoriser(W)]
     for _ in range(8):
-        conjugate_step(gram @ conjugate, weights, lengths, W, slope, residual, conjugate, rho)
+        fell = conjugate_step(gram @ conjugate, weights, lengths, W, slope, residual, conjugate, rho)
         values.append(majoriser(W))
+        assert_allclose(fell, values[-2] - values[-1], rtol=1e-9, atol=1e-12 * values[0])
         assert_allclose(slope, X.T @ (X @ W - Y), atol=1e-10)
     assert (np.diff(values) <= 1e-12 * values[0]).all()
     assert_array_equal(W[~free], start[~free])

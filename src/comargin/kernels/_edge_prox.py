@@ -190,6 +190,30 @@ def _settle(u, scratch, n_core, n_edges, accuracy):
 
 
 @kernel
+def _start_at(h, w, scale, scratch, n_core, n_edges):
+    """Write u = scale |w| where w has the sign of h, else 0, and the parts in its direction."""
+    u = scratch.u
+    for c in range(n_core):
+        i = scratch.queue[c]
+        u[c] = scale * abs(w[i]) if (w[i] > 0.0) == (h[i] > 0.0) else 0.0
+    for e in range(n_edges):
+        a, b = u[scratch.ends[0, e]], u[scratch.ends[1, e]]
+        length = np.sqrt(a * a + b * b)
+        part = scratch.radius[e] / length if length > 0.0 else 0.0
+        scratch.parts[0, e], scratch.parts[1, e] = part * a, part * b
+
+
+@kernel
+def _take_parts(u, scratch, n_core, n_edges):
+    """Write u = v - sum_e p_e."""
+    for c in range(n_core):
+        u[c] = scratch.v[c]
+    for e in range(n_edges):
+        u[scratch.ends[0, e]] -= scratch.parts[0, e]
+        u[scratch.ends[1, e]] -= scratch.parts[1, e]
+
+
+@kernel
 def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
     """Write u = prox_{alpha Omega}(h), without the signs of h, into ``scratch.left``.
 
@@ -222,16 +246,9 @@ def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
             u[c] = max(u[c], 0.0)
     else:
         done = False
-        for c in range(n_core):
-            i = scratch.queue[c]
-            u[c] = scale * abs(w[i]) if (w[i] > 0.0) == (h[i] > 0.0) else 0.0
-        for e in range(n_edges):
-            a, b = u[scratch.ends[0, e]], u[scratch.ends[1, e]]
-            length = np.sqrt(a * a + b * b)
-            part = scratch.radius[e] / length if length > 0.0 else 0.0
-            scratch.parts[0, e], scratch.parts[1, e] = part * a, part * b
+        _start_at(h, w, scale, scratch, n_core, n_edges)
     if not done:
-        norm_sum_newton(u, scratch, n_core, n_edges, accuracy)
+        norm_sum_newton(u, scratch, n_core, n_edges, accuracy, 0.0)
         _settle(u, scratch, n_core, n_edges, accuracy)
     for c in range(n_core):
         left[scratch.queue[c]] = u[c]
@@ -277,15 +294,38 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
         if not _sweep(u, scratch, n_edges, _SWEEPS):
             for c in range(n_core):
                 u[c] = max(u[c], 0.0)
-            norm_sum_newton(u, scratch, n_core, n_edges, accuracy)
-            for c in range(n_core):
-                u[c] = v[c]
-            for e in range(n_edges):
-                u[scratch.ends[0, e]] -= scratch.parts[0, e]
-                u[scratch.ends[1, e]] -= scratch.parts[1, e]
+            norm_sum_newton(u, scratch, n_core, n_edges, accuracy, 0.0)
+            _take_parts(u, scratch, n_core, n_edges)
         for c in range(n_core):
             left[scratch.queue[c]] = u[c]
     largest = 0.0
     for i in range(n_labels):
         largest = max(largest, abs(left[i]))
     return largest
+
+
+@kernel
+def least_left_over(h, w, scale, alpha, edges, scratch, accuracy, enough):
+    """Write into ``scratch.left`` the least that can be left of h, prox_{alpha Omega}(h), or less than ``enough``.
+
+    Parameters
+    ----------
+    h : ndarray (L,)
+    w : ndarray (L,)
+    scale : float, u = scale |w| is the start
+    alpha : float
+    edges : Edges
+    scratch : Scratch
+    accuracy : as in ``shrink_row``
+    enough : float, parts that leave less than this for every label will do
+    """
+    if _reduce(h, alpha, edges, scratch) == h.size:
+        return
+    n_core, n_edges = _list_core(alpha, edges, scratch)
+    if n_edges == 0:
+        return
+    _start_at(h, w, scale, scratch, n_core, n_edges)
+    norm_sum_newton(scratch.u, scratch, n_core, n_edges, accuracy, enough)
+    _take_parts(scratch.u, scratch, n_core, n_edges)
+    for c in range(n_core):
+        scratch.left[scratch.queue[c]] = scratch.u[c]

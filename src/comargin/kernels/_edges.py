@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._edge_prox import left_over, shrink_row
+from ._edge_prox import least_left_over, left_over, shrink_row
 from ._jit import kernel
 
 # From this excess on a certificate tries what it would be without the weights of the feature.
@@ -110,8 +110,6 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
     excess : ndarray (d,), written
     """
     n_labels = H.shape[1]
-    nothing = scratch.delta
-    nothing[:] = 0.0
     for f in range(H.shape[0]):
         excess[f] = 0.0
         at_rest = True
@@ -121,15 +119,20 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
             continue
         left_over(H[f], W[f], alpha, edges, scratch, accuracy)
         excess[f] = _handed_out(edges, total, scratch.left) / alpha
-    # Weights of rounding point anywhere: without them the largest excess may be smaller, and only that one counts.
-    tried = np.zeros(H.shape[0], dtype=np.bool_)
+    # The best parts do not follow from W, whose small weights may point anywhere. Only the largest excess counts: once
+    # one is known to be as small as it can be, others need not be smaller.
+    done = np.zeros(H.shape[0], dtype=np.bool_)
+    least, known = np.min(total), 0.0
     while H.shape[0] > 0:
         f = np.argmax(excess)
-        if excess[f] <= _TRY_WITHOUT or tried[f] or not np.any(W[f]):
+        longest = np.max(np.abs(W[f]))
+        if excess[f] <= _TRY_WITHOUT or done[f] or longest == 0.0:
             break
-        tried[f] = True
-        left_over(H[f], nothing, alpha, edges, scratch, accuracy)
+        done[f] = True
+        scale, enough = excess[f] * alpha * least / longest, known * alpha * least / np.sqrt(2.0)
+        least_left_over(H[f], W[f], scale, alpha, edges, scratch, accuracy, enough)
         excess[f] = min(excess[f], _handed_out(edges, total, scratch.left) / alpha)
+        known = max(known, excess[f])
 
 
 @kernel
@@ -185,7 +188,7 @@ def edge_weights(W, edges, out):
 def conjugate_step(product, weights, lengths, W, slope, residual, conjugate, rho):
     """One step of conjugate gradients for (2 X^T X + diag(m_i)) w_i = 2 X^T y_i, for every label i by itself.
 
-    Preconditioned by the diagonal. Only weights with m > 0 move.
+    Preconditioned by the diagonal. Only weights with m > 0 move. Returns how much the quadratic objective fell.
 
     Parameters
     ----------
@@ -201,8 +204,10 @@ def conjugate_step(product, weights, lengths, W, slope, residual, conjugate, rho
         for i in range(n_labels):
             c = conjugate[f, i]
             step[i] += c * (2.0 * product[f, i] + weights[f, i] * c)
+    fell = 0.0
     for i in range(n_labels):
         step[i] = rho[i] / step[i] if step[i] > 0.0 else 0.0
+        fell += 0.5 * step[i] * rho[i]
         rho[i] = 0.0
     for f in range(n_features):
         for i in range(n_labels):
@@ -217,6 +222,7 @@ def conjugate_step(product, weights, lengths, W, slope, residual, conjugate, rho
             if weights[f, i] > 0.0:
                 turn = rho[i] / before[i] if before[i] > 0.0 else 0.0
                 conjugate[f, i] = residual[f, i] / (lengths[f] + weights[f, i]) + turn * conjugate[f, i]
+    return fell
 
 
 @kernel

@@ -105,8 +105,10 @@ def _conjugate_solve(u, scratch, x, n_core, n_edges):
 
 
 @kernel
-def norm_sum_newton(u, scratch, n_core, n_edges, accuracy):
+def norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough):
     """Newton steps for u and the parts, from the given u; at last v - sum_e p_e is u to ``accuracy``.
+
+    They end before where no entry of v - sum_e p_e exceeds ``enough``; 0 if u itself is wanted.
 
     Invariant: ||p_e|| <= radius_e, so that v - sum_e p_e bounds what cannot be taken.
     """
@@ -128,11 +130,12 @@ def norm_sum_newton(u, scratch, n_core, n_edges, accuracy):
             gap += radius[e] * np.sqrt(u[i] * u[i] + u[j] * u[j]) - parts[0, e] * u[i] - parts[1, e] * u[j]
             left[i] -= parts[0, e]
             left[j] -= parts[1, e]
-        apart = 0.0
+        apart, most_left = 0.0, 0.0
         for c in range(n_core):
             gap += 0.5 * (left[c] - u[c]) ** 2
             apart = max(apart, abs(left[c] - u[c]))
-        if mu == least and apart <= accuracy * largest:
+            most_left = max(most_left, abs(left[c]))
+        if (mu == least and apart <= accuracy * largest) or most_left < enough:
             break
         if length > 0.9:  # the steps follow
             floor = 0.1 * mu if mu < np.inf else 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,10 @@ from ..kernels._edges import (
     edge_slope,
     edge_weights,
 )
+from ._threads import one_blas_thread
 
+# Systems of fewer rows are factorised sooner by one thread than by several that wait for each other.
+_THREADS_FROM = 512
 # Conjugate gradients end when the residual, in the norm of the preconditioner, has fallen to this.
 _CG_TOL = 0.1
 _CG_MAX = 30
@@ -27,9 +31,10 @@ _SYSTEMS_UP_TO = 60_000_000
 _PRODUCTS_SAVED = 20
 # Products are taken label by label when the weights in use leave less than this fraction of the work.
 _APART_BELOW = 0.25
-# Rounds of reweighting in one step, and what conjugate gradients do in each.
-_ROUNDS = 3
-_ROUND_STEPS = 8
+# Steps of conjugate gradients for a ridge regression to start from.
+_RIDGE_STEPS = 10
+# A round of reweighting that gains this fraction of the round before: what is left are weights on their way to zero.
+_SLOW = 0.9
 # The ridge of a Newton step, relative to the length of each feature: the first, the smallest, and how it changes.
 FIRST_RIDGE = 1e-6
 _SMALLEST_RIDGE = 1e-9
@@ -42,6 +47,24 @@ _LENGTHS = (1.0, 0.3, 0.1, 0.03)
 # Ridges that are tried at most; and a fall of the objective that may be rounding.
 _TRIALS = 6
 _ROUNDING = 1e-14
+
+
+class Rounds(NamedTuple):
+    """Rounds of reweighting in one step.
+
+    Attributes
+    ----------
+    most : int
+        So many at most.
+    n_steps : int
+        Steps of conjugate gradients in each.
+    enough : float
+        A round that gains no more than this is the last one.
+    """
+
+    most: int
+    n_steps: int
+    enough: float
 
 
 class _LabelSystem(NamedTuple):
@@ -145,7 +168,24 @@ class _Used:
         self.slope += product
 
 
-def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float, edges: Edges) -> float:
+def ridge_start(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, ridge: np.ndarray) -> None:
+    """From W = 0 some steps towards ridge regression, sum_fi ridge_fi w_fi^2 / 2 in place of the penalty.
+
+    Parameters
+    ----------
+    gram : ndarray of shape (n_features, n_features)
+        X^T X.
+    slope : ndarray of shape (n_features, n_labels)
+        X^T (X W - Y), kept up to date.
+    W : ndarray of shape (n_features, n_labels)
+        Zeros, changed.
+    ridge : ndarray of shape (n_features, n_labels)
+        Positive for weights that may move.
+    """
+    _conjugate_steps(gram, ridge, W, slope, _RIDGE_STEPS)
+
+
+def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float, edges: Edges, rounds: Rounds) -> float:
     """Rounds of reweighting for the weights that are not zero, without a factorisation.
 
     The norms are replaced by squares that touch them at W and are above them elsewhere. That makes labels independent,
@@ -163,6 +203,8 @@ def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float,
         Of the penalty.
     edges : Edges
         The label graph.
+    rounds : Rounds
+        How many.
 
     Returns
     -------
@@ -170,23 +212,32 @@ def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float,
         How much the objective fell.
     """
     used = _Used(gram, slope, W)
-    lengths = 2.0 * used.system.diagonal()
     new, slopes, weights = used.part.copy(), used.slopes.copy(), np.empty_like(used.part)
-    for _ in range(_ROUNDS):
+    before = np.inf
+    for _ in range(rounds.most):
         edge_weights(new, edges, weights)
         weights *= alpha
         weights[~np.isfinite(weights)] = 0.0  # as good as zero: these do not move
-        free = weights > 0.0
-        residual = np.where(free, -2.0 * slopes - weights * new, 0.0)
-        conjugate = np.divide(residual, lengths[:, None] + weights, out=np.zeros_like(residual), where=free)
-        rho = np.einsum("fl,fl->l", residual, conjugate)
-        for _ in range(_ROUND_STEPS):
-            conjugate_step(used.system @ conjugate, weights, lengths, new, slopes, residual, conjugate, rho)
+        gained = _conjugate_steps(used.system, weights, new, slopes, rounds.n_steps)
+        if gained <= rounds.enough or gained > _SLOW * before:
+            break
+        before = gained
     delta = new - used.part
     fell = alpha * (edge_penalty(used.part, edges) - edge_penalty(new, edges))
     fell -= float(np.vdot(delta, used.slopes + slopes))
     used.moved(new, slopes - used.slopes)
     return fell
+
+
+def _conjugate_steps(gram: np.ndarray, weights: np.ndarray, W: np.ndarray, slope: np.ndarray, n_steps: int) -> float:
+    """Conjugate gradients for every label by itself, the penalty replaced by sum_fi weights_fi w_fi^2 / 2."""
+    free, lengths = weights > 0.0, 2.0 * gram.diagonal()
+    residual = np.where(free, -2.0 * slope - weights * W, 0.0)
+    conjugate = np.divide(residual, lengths[:, None] + weights, out=np.zeros_like(residual), where=free)
+    rho = np.einsum("fl,fl->l", residual, conjugate)
+    return sum(
+        conjugate_step(gram @ conjugate, weights, lengths, W, slope, residual, conjugate, rho) for _ in range(n_steps)
+    )
 
 
 class RidgedNewton:
@@ -225,8 +276,9 @@ class RidgedNewton:
         edge_slope(used.part, self.edges, gradient)
         gradient = np.where(used.part != 0.0, 2.0 * used.slopes + alpha * gradient, 0.0)
         for _ in range(_TRIALS):
-            hessian = _Hessian(used.system, used.part, alpha, self.edges, self.ridge, self.factorise)
-            D, solved = _direction(hessian, gradient)
+            with one_blas_thread() if used.n_rows < _THREADS_FROM else nullcontext():
+                hessian = _Hessian(used.system, used.part, alpha, self.edges, self.ridge, self.factorise)
+                D, solved = _direction(hessian, gradient)
             self.factorise = self.factorise or not solved
             for length in _LENGTHS:
                 new, product, fell = self._best(used, length * D, alpha)

@@ -11,7 +11,7 @@ from ..kernels._edge_prox import Edges, Scratch, shrink_row
 from ..kernels._edges import edge_descent, edge_excess
 from ..kernels._norm_sum import FACTOR_UP_TO
 from ..problems.lsg21 import EdgePenalty, LSG21Problem
-from ._edge_newton import RidgedNewton, reweighted
+from ._edge_newton import RidgedNewton, Rounds, reweighted, ridge_start
 from ._label_split import split_labels
 from ._loop import Control, run_loop
 from ._result import Result
@@ -30,6 +30,9 @@ _STEPS_AT_ONCE = 3
 _WORTH_A_STEP = 0.1
 # Steps that reweight after a start from nothing: Newton's method is for zeros that hardly change any more.
 _REWEIGHTED = 2
+# Rounds of reweighting and steps in each: from ridge regression, which has no zeros, and from a pass over the features.
+_FROM_RIDGE = (40, 4)
+_FROM_PASS = (3, 8)
 # Accuracy of the row steps: at first, from step to step or as a part of what the last step gained of ||Y||^2, at last.
 _ACCURACY = 1e-4
 _FINER = 0.3
@@ -38,8 +41,13 @@ _EXACT = 1e-12
 _COARSE_STEPS = 5
 # Below this fraction of ||Y||^2 the residual is computed, not taken from inner products.
 _FROM_PRODUCTS = 1e-4
-# From this multiple of alpha on, slopes of single labels tell that W = 0 is not optimal.
+# From this multiple of alpha on, slopes of single labels tell that W = 0 is not optimal. Where this fraction of all
+# slopes exceeds alpha, ridge regression and reweighting find the weights sooner than one feature after the other.
 _FAR = 2.0
+_MANY = 0.4
+# Reweighting ends with a round that gains this part of the tolerance, of ||Y||^2: it is not for small ones.
+_OF_TOL = 0.1
+_LOOSE = 1e-5
 
 
 class LSG21Start(NamedTuple):
@@ -235,7 +243,7 @@ class _Descent(Certifier):
     def step(self) -> float:
         """All weights that are not zero, then passes over the features; returns how much the objective fell."""
         W = self.W if self.all else np.ascontiguousarray(self.W[self.features])
-        fell = 0.0 if self.cold else self._together(W)
+        fell = self._together(W)
         self.cold, self.moved = False, True
         first = gained = self._pass(W, np.arange(len(W), dtype=np.int32))
         fell += first
@@ -254,10 +262,34 @@ class _Descent(Certifier):
         return 0.0 if self.n_steps >= _STEPS_AT_ONCE or fell <= _WORTH_A_STEP * self.first_fell else np.inf
 
     def _together(self, W: np.ndarray) -> float:
+        if self.cold:
+            return self._from_ridge(W) if self.all and np.mean(self._singles() > 1.0) >= _MANY else 0.0
         if self.n_reweighted == 0:
             return self.newton.step(self.gram, self.slope, W, self.alpha)
         self.n_reweighted -= 1
-        return reweighted(self.gram, self.slope, W, self.alpha, self.edges)
+        return self._reweighted(W, _FROM_PASS)
+
+    def _reweighted(self, W: np.ndarray, rounds: tuple[int, int]) -> float:
+        enough = _OF_TOL * max(self.tol, _LOOSE) * self.square
+        return reweighted(self.gram, self.slope, W, self.alpha, self.edges, Rounds(*rounds, enough))
+
+    def _from_ridge(self, W: np.ndarray) -> float:
+        """From W = 0 to ridge regression, and from there by reweighting."""
+        # Squares that touch |w_i| at what the feature would do by itself.
+        largest = np.max(np.abs(self.XY), axis=1)
+        inverse = np.divide(self.gram.diagonal(), largest, out=np.zeros_like(largest), where=largest > 0.0)
+        ridge_start(self.gram, self.slope, W, self.alpha * np.outer(inverse, self.problem.penalty.total))
+        self._reweighted(W, _FROM_RIDGE)
+        fell = float(np.vdot(W, self.XY - self.slope)) - self.alpha * self.problem.penalty.value(W)
+        if fell <= 0.0:
+            W[:], self.slope = 0.0, -self.XY
+            return 0.0
+        self.n_reweighted = 0
+        return fell
+
+    def _singles(self) -> np.ndarray:
+        """|g_i| / T_i over alpha, g = 2 slope: the dual norm of g is between their maximum and sqrt(2) times it."""
+        return np.abs(self.slope) / (0.5 * self.alpha * self.problem.penalty.total)
 
     def _pass(self, W: np.ndarray, features: np.ndarray) -> float:
         return edge_descent(self.gram, self.slope, W, self.alpha, self.edges, features, self.scratch, self.accuracy)
@@ -283,8 +315,7 @@ class _Descent(Certifier):
     def _bound(self) -> float:
         """How far any feature may be from dual feasible: as tight as steps are exact, rough where that tells enough."""
         if self.cold:
-            # max_i |g_i| / T_i bounds the dual norm of g from below, the square root of two times it from above.
-            single = 2.0 * float(np.max(np.abs(self.slope) / self.problem.penalty.total, initial=0.0)) / self.alpha
+            single = float(self._singles().max(initial=0.0))
             if single > _FAR:
                 return math.sqrt(2.0) * single - 1.0
         accuracy = self.accuracy if self.moved else _EXACT
