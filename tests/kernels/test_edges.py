@@ -10,6 +10,7 @@ from tests import reference_lsg21 as reference
 
 from comargin.kernels._edge_prox import least_left_over, left_over, shrink_row
 from comargin.kernels._edges import (
+    conjugate_start,
     conjugate_step,
     edge_curvature,
     edge_curvature_diagonal,
@@ -458,8 +459,9 @@ def test_squares_of_reweighting_touch_the_penalty_from_above(kind, rng):
     _, edges, _ = loops(A)
     W = rng.normal(size=(4, 6)) * (rng.random((4, 6)) < 0.7)
     W[1] = 0.0
-    weights, slope = np.full_like(W, np.nan), np.empty_like(W)
-    edge_weights(W, edges, weights)
+    weights, slope = np.full(W.T.shape, np.nan), np.empty_like(W)
+    edge_weights(np.ascontiguousarray(W.T), 2.0, edges, weights)
+    weights = 0.5 * weights.T
     assert_array_equal(weights == 0.0, W == 0.0)
     edge_slope(W, edges, slope)
     assert_allclose(weights * W, slope, atol=1e-12)
@@ -470,31 +472,51 @@ def test_squares_of_reweighting_touch_the_penalty_from_above(kind, rng):
         assert edge_penalty(V, edges) <= above * (1.0 + 1e-12)
 
 
-def test_conjugate_steps_solve_the_system_of_every_label(rng):
-    X, Y, _ = least_squares(rng)
-    gram, lengths = X.T @ X, 2.0 * np.sum(X**2, axis=0)
-    W = rng.normal(size=(6, 5))
-    weights = rng.uniform(0.5, 2.0, W.shape) * (rng.random(W.shape) < 0.7)
-    weights[:, 4] = 0.0  # a label that does not move
-    start, free = W.copy(), weights > 0.0
-    slope = X.T @ (X @ W - Y)
-    residual = np.where(free, -2.0 * slope - weights * W, 0.0)
-    conjugate = residual / (lengths[:, None] + weights)
-    rho = np.sum(residual * conjugate, axis=0)
+def test_weights_next_to_nothing_do_not_move():
+    _, edges, _ = loops(np.array([[1.0, 0.5], [0.5, 1.0]]))
+    weights = np.empty((2, 1))
+    edge_weights(np.array([[1e-320], [1.0]]), 1.0, edges, weights)
+    assert weights[0, 0] == 0.0 < weights[1, 0] < np.inf
+
+
+@pytest.mark.parametrize("touch", [False, True])
+def test_conjugate_steps_solve_the_system_of_every_label(touch, rng):
+    """With squares that stay, exactly; with squares that touch anew after every step the penalised objective falls."""
+    X, Y, A = least_squares(rng)
+    _, edges, _ = loops(A)
+    alpha, gram, root = 0.5, X.T @ X, np.sqrt(np.sum(X**2, axis=0))
+    W = rng.normal(size=(5, 6)) * (rng.random((5, 6)) < 0.7)
+    W[4] = 0.0  # a label that does not move
+    start, free, weights = W.copy(), W != 0.0, np.empty_like(W)
+    edge_weights(W, alpha, edges, weights)
+    held = weights.copy()
+    slope, residual, conjugate, scaled = (W @ X.T - Y.T) @ X, np.empty_like(W), np.empty_like(W), np.empty_like(W)
+    state = (W, slope, residual, conjugate, np.empty(5), scaled)
+    conjugate_start(weights, root, *state)
 
     def majoriser(W):
-        return float(np.sum((X @ W - Y) ** 2) + 0.5 * np.sum(weights * W**2))
+        return float(np.sum((W @ X.T - Y.T) ** 2) + 0.5 * np.sum(held * W**2))
 
     values = [majoriser(W)]
     for _ in range(8):
-        fell = conjugate_step(gram @ conjugate, weights, lengths, W, slope, residual, conjugate, rho)
+        before, touched, squares = value(X, Y, W.T, alpha, A), W.copy(), weights.copy()
+        assert_allclose(scaled, root * conjugate, rtol=1e-14)
+        fell = conjugate_step(scaled @ (gram / np.outer(root, root)), weights, root, alpha, edges, touch, *state)
         values.append(majoriser(W))
-        assert_allclose(fell, values[-2] - values[-1], rtol=1e-9, atol=1e-12 * values[0])
-        assert_allclose(slope, X.T @ (X @ W - Y), atol=1e-10)
-    assert (np.diff(values) <= 1e-12 * values[0]).all()
+        assert_allclose(slope, (W @ X.T - Y.T) @ X, atol=1e-10)
+        if touch:
+            assert before - value(X, Y, W.T, alpha, A) >= fell * (1.0 - 1e-9) - 1e-12 * before
+            change = 0.5 * np.sum(squares * (W**2 - touched**2))
+            assert_allclose(np.sum((touched @ X.T - Y.T) ** 2) - np.sum((W @ X.T - Y.T) ** 2) - change, fell, rtol=1e-6)
+        else:
+            assert_array_equal(weights, held)
+            assert_allclose(fell, values[-2] - values[-1], rtol=1e-9, atol=1e-12 * values[0])
     assert_array_equal(W[~free], start[~free])
+    assert (W[free] != start[free]).all()
+    if touch:
+        return
     for i in range(4):
-        rows = free[:, i]
-        rest = X[:, rows].T @ (Y[:, i] - X[:, ~rows] @ W[~rows, i])
-        system = gram[np.ix_(rows, rows)] + np.diag(0.5 * weights[rows, i])
-        assert_allclose(W[rows, i], np.linalg.solve(system, rest), rtol=1e-8, atol=1e-10)
+        rows = free[i]
+        rest = X[:, rows].T @ (Y[:, i] - X[:, ~rows] @ W[i, ~rows])
+        system = gram[np.ix_(rows, rows)] + np.diag(0.5 * held[i, rows])
+        assert_allclose(W[i, rows], np.linalg.solve(system, rest), rtol=1e-8, atol=1e-10)

@@ -12,7 +12,7 @@ from tests import reference_lsg21 as reference
 
 from comargin.problems.lsg21 import EdgePenalty, LSG21Problem
 from comargin.solvers import Status, _edge_newton, lsg21
-from comargin.solvers._edge_newton import Rounds, reweighted, ridge_start
+from comargin.solvers._edge_newton import reweighted
 from comargin.solvers._label_split import least_norm, split_labels
 from comargin.solvers._loop import Control
 from comargin.solvers.lsg21 import alpha_max, as_edges, full_gram, solve_lsg21
@@ -518,7 +518,7 @@ def test_a_path_is_the_same_as_fits_from_nothing(n, d):
         assert_allclose(warm.primal, cold.primal, rtol=2e-8)
         assert_allclose(warm.coef, cold.coef, atol=1e-3)
         start, warm_steps, cold_steps = warm.dual_coef.W, warm_steps + warm.n_iter, cold_steps + cold.n_iter
-    # Below alpha_max / 3 fits from nothing begin with ridge regression, which takes about as many steps.
+    # Far below alpha_max fits from nothing begin with ridge regression, which takes about as many steps.
     assert warm_steps <= 1.25 * cold_steps
 
 
@@ -570,41 +570,57 @@ def test_reweighting_lowers_the_objective_and_keeps_zeros(ratio):
         part[kept] = W[kept]
         zero, before = part == 0.0, value(problem, part, alpha)
         slope = problem.transposed(problem.product(part) - problem.Y)
-        fell = reweighted(gram, slope, part, alpha, as_edges(problem.penalty), Rounds(3, 8, 0.0))
+        fell = reweighted(gram, slope, part, alpha, as_edges(problem.penalty), most=24, enough=0.0)
         assert fell > 0.0
         assert_allclose(before - value(problem, part, alpha), fell, rtol=1e-9)
         assert_allclose(slope, problem.transposed(problem.product(part) - problem.Y), atol=1e-9)
         assert_array_equal(part[zero], 0.0)
 
 
-def test_rounds_end_where_they_gain_enough_or_little():
+def test_reweighting_ends_where_it_gains_enough_or_little():
     problem, alpha = random_problem(1, 60, 20, 5, 0.1)
     gram, edges = full_gram(problem), as_edges(problem.penalty)
 
-    def fell(rounds):
+    def fell(most, enough=0.0):
         W = np.random.default_rng(0).normal(size=(20, 5))
-        return reweighted(gram, problem.transposed(problem.product(W) - problem.Y), W, alpha, edges, rounds)
+        slope = problem.transposed(problem.product(W) - problem.Y)
+        return reweighted(gram, slope, W, alpha, edges, most=most, enough=enough)
 
-    one, two, three = (fell(Rounds(most, 4, 0.0)) for most in (1, 2, 3))
-    assert 0.0 < one < two < three
-    assert fell(Rounds(40, 4, np.inf)) == one
-    assert fell(Rounds(40, 4, three - two)) == three  # the squares bound what a round gains from below
-    assert fell(Rounds(40, 4, 0.0)) < fell(Rounds(4000, 4, 0.0)) * (1.0 + 1e-12)
+    falls = [fell(most) for most in (1, 8, 16, 24)]
+    assert falls[0] > 0.0
+    assert (np.diff(falls) > 0.0).all()
+    assert fell(160, np.inf) == falls[1]  # steps are judged by eights
+    assert fell(160, 0.9 * (falls[2] - falls[1])) >= falls[2]
+    assert fell(160) < fell(10_000) * (1.0 + 1e-9)
+    assert fell(0) == 0.0
 
 
-def test_ridge_start_is_ridge_regression(rng):
-    problem, _ = random_problem(0, 60, 8, 4, 0.1)
-    gram, W, ridge = full_gram(problem), np.zeros((8, 4)), rng.uniform(1.0, 3.0, (8, 4))
-    ridge[5] = 0.0  # does not move
+def test_with_a_ridge_the_first_steps_are_those_of_ridge_regression(rng):
+    problem, alpha = random_problem(0, 60, 4, 4, 0.1)
+    gram, W, ridge = full_gram(problem), np.zeros((4, 4)), rng.uniform(1.0, 3.0, (4, 4))
     slope = -problem.transposed(problem.Y)
-    ridge_start(gram, slope, W, ridge)
-    kept = np.flatnonzero(ridge[:, 0])
-    right = 2.0 * problem.transposed(problem.Y)[kept]
-    for label in range(4):
-        system = 2.0 * gram[np.ix_(kept, kept)] + np.diag(ridge[kept, label])
-        assert_allclose(W[kept, label], np.linalg.solve(system, right[:, label]), rtol=1e-8)
-    assert_array_equal(W[5], 0.0)
+    edges = as_edges(problem.penalty)
+    assert reweighted(gram, slope, W, alpha, edges, most=4, enough=0.0, ridge=ridge) > 0.0
+    for label in range(4):  # four steps of conjugate gradients solve a system of four
+        system = 2.0 * gram + np.diag(ridge[:, label])
+        solved = np.linalg.solve(system, 2.0 * problem.transposed(problem.Y)[:, label])
+        assert_allclose(W[:, label], solved, rtol=1e-4, atol=1e-4 * np.abs(solved).max())
     assert_allclose(slope, problem.transposed(problem.product(W) - problem.Y), atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-25, 1e25])
+def test_reweighting_does_not_depend_on_the_units_of_features(unit, rng):
+    """Products are in single precision, between features of length 1."""
+    X, Y, A = instance(rng, 40, 8, 4)
+    problems = [build(X, Y, A), build(unit * X, Y, A)]
+    weights = []
+    for problem, scale in zip(problems, (1.0, unit), strict=True):
+        gram, W, slope = full_gram(problem), np.zeros((8, 4)), -problem.transposed(problem.Y)
+        ridge = np.outer(gram.diagonal(), np.ones(4))
+        reweighted(gram, slope, W, scale, as_edges(problem.penalty), most=40, enough=0.0, ridge=ridge)
+        weights.append(scale * W)
+    assert np.abs(weights[0]).max() > 1e-3
+    assert_allclose(weights[1], weights[0], atol=1e-5 * np.abs(weights[0]).max())
 
 
 def test_a_ridge_that_is_no_better_than_nothing_is_not_taken(monkeypatch):
@@ -612,7 +628,7 @@ def test_a_ridge_that_is_no_better_than_nothing_is_not_taken(monkeypatch):
     problem, alpha = random_problem(2, 60, 12, 5, 0.9)
     best = solve_lsg21(problem, alpha, TIGHT)
     monkeypatch.setattr(lsg21, "_MANY", 0.0)
-    monkeypatch.setattr(lsg21, "_FROM_RIDGE", (0, 0))
+    monkeypatch.setattr(lsg21, "_FROM_RIDGE", 1)
     result = solve_lsg21(problem, alpha, TIGHT)
     assert_array_equal(result.coef, best.coef)
     assert [point.primal for point in result.history] == [point.primal for point in best.history]

@@ -165,63 +165,102 @@ def edge_slope(W, edges, out):
 
 
 @kernel
-def edge_weights(W, edges, out):
-    """Write m for which sum_fi m_fi v_fi^2 / 2 + const. >= sum_f Omega(v^f), equal at v = W; 0 where W is 0.
+def edge_weights(W, alpha, edges, out):
+    """Write m for which sum_if m_if v_if^2 / 2 + const. >= alpha sum_f Omega(v_f), equal at v = W; 0 where W is 0.
 
-    sqrt(s) lies below its tangent in s: ||v_e|| <= ||w_e|| / 2 + ||v_e||^2 / (2 ||w_e||).
-    """
-    for f in range(W.shape[0]):
-        for i in range(W.shape[1]):
-            out[f, i] = edges.own[i] / abs(W[f, i]) if W[f, i] != 0.0 else 0.0
-        for e in range(edges.weight.size):
-            i, j = edges.first[e], edges.second[e]
-            a, b = W[f, i], W[f, j]
-            if a != 0.0 or b != 0.0:
-                scale = edges.weight[e] / np.sqrt(a * a + b * b)
-                if a != 0.0:
-                    out[f, i] += scale
-                if b != 0.0:
-                    out[f, j] += scale
-
-
-@kernel
-def conjugate_step(product, weights, lengths, W, slope, residual, conjugate, rho):
-    """One step of conjugate gradients for (2 X^T X + diag(m_i)) w_i = 2 X^T y_i, for every label i by itself.
-
-    Preconditioned by the diagonal. Only weights with m > 0 move. Returns how much the quadratic objective fell.
+    sqrt(s) lies below its tangent in s: ||v_e|| <= ||w_e|| / 2 + ||v_e||^2 / (2 ||w_e||). Also 0 for weights so near
+    zero that m is not a number.
 
     Parameters
     ----------
-    product : ndarray (d, L), X^T X times ``conjugate``
-    weights : ndarray (d, L), m
-    lengths : ndarray (d,), the diagonal of 2 X^T X
-    W, slope, residual, conjugate : ndarray (d, L), changed; slope is X^T (X W - Y)
-    rho : ndarray (L,), residuals in the norm of the preconditioner, changed
+    W : ndarray (L, d), the features of a label contiguous, so that the loops over them are vectorised
+    alpha : float
+    edges : Edges
+    out : ndarray (L, d)
     """
-    n_features, n_labels = W.shape
-    step, before = np.zeros(n_labels), rho.copy()
-    for f in range(n_features):
-        for i in range(n_labels):
-            c = conjugate[f, i]
-            step[i] += c * (2.0 * product[f, i] + weights[f, i] * c)
+    n_features = W.shape[1]
+    for i in range(W.shape[0]):
+        own = alpha * edges.own[i]
+        for f in range(n_features):
+            out[i, f] = own / abs(W[i, f]) if W[i, f] != 0.0 else 0.0
+    for e in range(edges.weight.size):
+        weight, first, second = alpha * edges.weight[e], edges.first[e], edges.second[e]
+        for f in range(n_features):
+            a, b = W[first, f], W[second, f]
+            square = a * a + b * b
+            scale = weight / np.sqrt(square) if square > 0.0 else 0.0
+            out[first, f] += scale
+            out[second, f] += scale
+    for i in range(W.shape[0]):
+        for f in range(n_features):
+            if W[i, f] == 0.0 or not np.isfinite(out[i, f]):
+                out[i, f] = 0.0
+
+
+@kernel
+def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled):
+    """The first direction of ``conjugate_step``, that of steepest descent; arguments as there."""
+    for i in range(W.shape[0]):
+        rho[i] = 0.0
+        for f in range(W.shape[1]):
+            m, r, z = weights[i, f], 0.0, 0.0
+            if m > 0.0:
+                r = -2.0 * slope[i, f] - m * W[i, f]
+                z = r / (2.0 * root[f] * root[f] + m)
+            residual[i, f], conjugate[i, f], scaled[i, f] = r, z, root[f] * z
+            rho[i] += r * z
+
+
+@kernel
+def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residual, conjugate, rho, scaled):
+    """A step of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
+
+    Preconditioned by the diagonal; weights with m = 0 do not move. Then m may be made to touch at the new W: the next
+    direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere), which is the same if m
+    stays. Returns how much the quadratic objectives fell.
+
+    Parameters
+    ----------
+    product : ndarray (L, d), ``scaled`` times X^T X between features of length 1; overwritten
+    weights : ndarray (L, d), m, changed if ``touch``
+    root : ndarray (d,), the lengths of the features
+    alpha : float
+    edges : Edges
+    touch : bool, whether the squares touch the penalty at the new W from here on
+    W, slope, residual, conjugate : ndarray (L, d), changed; slope is X^T (X W - Y)
+    rho : ndarray (L,), residuals in the norm of the preconditioner, changed
+    scaled : ndarray (L, d), gets the new ``conjugate`` times ``root``
+    """
+    n_labels, n_features = W.shape
     fell = 0.0
     for i in range(n_labels):
-        step[i] = rho[i] / step[i] if step[i] > 0.0 else 0.0
-        fell += 0.5 * step[i] * rho[i]
+        inner, curvature = 0.0, 0.0
+        for f in range(n_features):
+            c = conjugate[i, f]
+            inner += c * residual[i, f]
+            curvature += c * (2.0 * root[f] * product[i, f] + weights[i, f] * c)
+        length = inner / curvature if curvature > 0.0 else 0.0
+        fell += 0.5 * length * inner
+        for f in range(n_features):
+            W[i, f] += length * conjugate[i, f]
+            slope[i, f] += length * root[f] * product[i, f]
+    if touch:
+        edge_weights(W, alpha, edges, weights)
+    for i in range(n_labels):
+        before, along = rho[i], 0.0
         rho[i] = 0.0
-    for f in range(n_features):
-        for i in range(n_labels):
-            c = conjugate[f, i]
-            slope[f, i] += step[i] * product[f, i]
-            if weights[f, i] > 0.0:
-                W[f, i] += step[i] * c
-                residual[f, i] -= step[i] * (2.0 * product[f, i] + weights[f, i] * c)
-                rho[i] += residual[f, i] * residual[f, i] / (lengths[f] + weights[f, i])
-    for f in range(n_features):
-        for i in range(n_labels):
-            if weights[f, i] > 0.0:
-                turn = rho[i] / before[i] if before[i] > 0.0 else 0.0
-                conjugate[f, i] = residual[f, i] / (lengths[f] + weights[f, i]) + turn * conjugate[f, i]
+        for f in range(n_features):
+            m, r, z = weights[i, f], 0.0, 0.0
+            if m > 0.0:
+                r = -2.0 * slope[i, f] - m * W[i, f]
+                z = r / (2.0 * root[f] * root[f] + m)
+            rho[i] += r * z
+            along += z * (r - residual[i, f])
+            residual[i, f], product[i, f] = r, z
+        turn = max(along / before, 0.0) if before > 0.0 else 0.0
+        for f in range(n_features):
+            c = product[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
+            conjugate[i, f], scaled[i, f] = c, root[f] * c
     return fell
 
 

@@ -181,7 +181,8 @@ class LSG21Problem:
             targets = np.where(label_varies, root[:, None] * (Y - label_mean), 0.0)
         if isinstance(X, np.ndarray):
             centred = X - mean
-            centred *= root[:, None]
+            if np.any(root != 1.0):
+                centred *= root[:, None]
             centred[:, ~varies] = 0.0
             return cls(centred, targets, root, np.zeros_like(mean), mean, label_mean, penalty, fit_intercept)
         weighted = sp.csr_array(sp.diags_array(root) @ X)

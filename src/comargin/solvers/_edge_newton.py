@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..kernels._edge_prox import Edges
 from ..kernels._edges import (
+    conjugate_start,
     conjugate_step,
     edge_curvature,
     edge_curvature_diagonal,
@@ -18,10 +18,8 @@ from ..kernels._edges import (
     edge_slope,
     edge_weights,
 )
-from ._threads import one_blas_thread
+from ._threads import blas_threads_for
 
-# Systems of fewer rows are factorised sooner by one thread than by several that wait for each other.
-_THREADS_FROM = 512
 # Conjugate gradients end when the residual, in the norm of the preconditioner, has fallen to this.
 _CG_TOL = 0.1
 _CG_MAX = 30
@@ -32,8 +30,10 @@ _PRODUCTS_SAVED = 20
 # Products are taken label by label when the weights in use leave less than this fraction of the work.
 _APART_BELOW = 0.25
 # Steps of conjugate gradients for a ridge regression to start from.
-_RIDGE_STEPS = 10
-# A round of reweighting that gains this fraction of the round before: what is left are weights on their way to zero.
+_RIDGE_STEPS = 4
+# What so many steps of reweighting gain together tells whether to go on: not if it is more than this fraction of what
+# those before gained, as what is left are weights on their way to zero.
+_STEPS_TOGETHER = 8
 _SLOW = 0.9
 # The ridge of a Newton step, relative to the length of each feature: the first, the smallest, and how it changes.
 FIRST_RIDGE = 1e-6
@@ -47,24 +47,6 @@ _LENGTHS = (1.0, 0.3, 0.1, 0.03)
 # Ridges that are tried at most; and a fall of the objective that may be rounding.
 _TRIALS = 6
 _ROUNDING = 1e-14
-
-
-class Rounds(NamedTuple):
-    """Rounds of reweighting in one step.
-
-    Attributes
-    ----------
-    most : int
-        So many at most.
-    n_steps : int
-        Steps of conjugate gradients in each.
-    enough : float
-        A round that gains no more than this is the last one.
-    """
-
-    most: int
-    n_steps: int
-    enough: float
 
 
 class _LabelSystem(NamedTuple):
@@ -148,12 +130,12 @@ def _direction(hessian: _Hessian, gradient: np.ndarray) -> tuple[np.ndarray, boo
 
 
 class _Used:
-    """The rows of W that are not zero, with what belongs to them; copies only pay when these rows are few."""
+    """The rows of W that are not zero, or all, with what belongs to them; copies only pay when these rows are few."""
 
-    def __init__(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray) -> None:
+    def __init__(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray, every: bool = False) -> None:
         self.gram, self.slope, self.W = gram, slope, W
         used = np.flatnonzero(W.any(axis=1))
-        self.n_rows, self.few = used.size, 2 * used.size <= len(W)
+        self.n_rows, self.few = used.size, 2 * used.size <= len(W) and not every
         self.rows = used if self.few else slice(None)
         self.system = gram[np.ix_(used, used)] if self.few else gram
         self.part, self.slopes = W[self.rows], slope[self.rows]
@@ -168,28 +150,21 @@ class _Used:
         self.slope += product
 
 
-def ridge_start(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, ridge: np.ndarray) -> None:
-    """From W = 0 some steps towards ridge regression, sum_fi ridge_fi w_fi^2 / 2 in place of the penalty.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n_features, n_features)
-        X^T X.
-    slope : ndarray of shape (n_features, n_labels)
-        X^T (X W - Y), kept up to date.
-    W : ndarray of shape (n_features, n_labels)
-        Zeros, changed.
-    ridge : ndarray of shape (n_features, n_labels)
-        Positive for weights that may move.
-    """
-    _conjugate_steps(gram, ridge, W, slope, _RIDGE_STEPS)
-
-
-def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float, edges: Edges, rounds: Rounds) -> float:
-    """Rounds of reweighting for the weights that are not zero, without a factorisation.
+def reweighted(
+    gram: np.ndarray,
+    slope: np.ndarray,
+    W: np.ndarray,
+    alpha: float,
+    edges: Edges,
+    *,
+    most: int,
+    enough: float,
+    ridge: np.ndarray | None = None,
+) -> float:
+    """Conjugate gradients for the weights that are not zero, the norms reweighted after every step.
 
     The norms are replaced by squares that touch them at W and are above them elsewhere. That makes labels independent,
-    and any step of conjugate gradients that lowers the new objective lowers the old one.
+    and a step that lowers the new objective lowers the old one.
 
     Parameters
     ----------
@@ -203,41 +178,51 @@ def reweighted(gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float,
         Of the penalty.
     edges : Edges
         The label graph.
-    rounds : Rounds
-        How many.
+    most : int
+        Most steps.
+    enough : float
+        Steps end when some of them together gain no more than this.
+    ridge : ndarray of shape (n_features, n_labels) or None
+        Squares sum_fi ridge_fi w_fi^2 / 2 for the first steps, which may then start from W = 0.
 
     Returns
     -------
     float
-        How much the objective fell.
+        How much the objective fell; 0 when W is as it was.
     """
-    used = _Used(gram, slope, W)
-    new, slopes, weights = used.part.copy(), used.slopes.copy(), np.empty_like(used.part)
+    used = _Used(gram, slope, W, every=ridge is not None)
+    # Labels in rows: the features of a label are contiguous.
+    new, slopes = used.part.T.copy(), used.slopes.T.copy()
+    root = np.sqrt(used.system.diagonal())
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
+    # Half the memory: of the products only the next direction depends on them, slopes are computed anew in the end.
+    system = np.multiply(inverse[:, None] * used.system, inverse, dtype=np.float32, casting="same_kind")
+    weights, residual, conjugate = np.empty_like(new), np.empty_like(new), np.empty_like(new)
+    rho, scaled, product = np.empty(len(new)), np.empty(new.shape, np.float32), np.empty(new.shape, np.float32)
+    state, n_held = (new, slopes, residual, conjugate, rho, scaled), 0
+    if ridge is None:
+        edge_weights(new, alpha, edges, weights)
+    else:
+        weights[:], n_held = ridge.T, _RIDGE_STEPS
+    conjugate_start(weights, root, *state)
     before = np.inf
-    for _ in range(rounds.most):
-        edge_weights(new, edges, weights)
-        weights *= alpha
-        weights[~np.isfinite(weights)] = 0.0  # as good as zero: these do not move
-        gained = _conjugate_steps(used.system, weights, new, slopes, rounds.n_steps)
-        if gained <= rounds.enough or gained > _SLOW * before:
+    for first in range(0, most, _STEPS_TOGETHER):
+        gained = 0.0
+        for step in range(first, min(first + _STEPS_TOGETHER, most)):
+            np.matmul(scaled, system, out=product)
+            gained += conjugate_step(product, weights, root, alpha, edges, step + 1 >= n_held, *state)
+        if first >= n_held and (gained <= enough or gained > _SLOW * before):
             break
         before = gained
-    delta = new - used.part
-    fell = alpha * (edge_penalty(used.part, edges) - edge_penalty(new, edges))
-    fell -= float(np.vdot(delta, used.slopes + slopes))
-    used.moved(new, slopes - used.slopes)
+    moved = np.ascontiguousarray(new.T)
+    change = moved - used.part
+    exact = used.system @ change
+    fell = alpha * (edge_penalty(used.part, edges) - edge_penalty(moved, edges))
+    fell -= float(np.vdot(change, 2.0 * used.slopes + exact))
+    if fell <= 0.0:
+        return 0.0
+    used.moved(moved, exact)
     return fell
-
-
-def _conjugate_steps(gram: np.ndarray, weights: np.ndarray, W: np.ndarray, slope: np.ndarray, n_steps: int) -> float:
-    """Conjugate gradients for every label by itself, the penalty replaced by sum_fi weights_fi w_fi^2 / 2."""
-    free, lengths = weights > 0.0, 2.0 * gram.diagonal()
-    residual = np.where(free, -2.0 * slope - weights * W, 0.0)
-    conjugate = np.divide(residual, lengths[:, None] + weights, out=np.zeros_like(residual), where=free)
-    rho = np.einsum("fl,fl->l", residual, conjugate)
-    return sum(
-        conjugate_step(gram @ conjugate, weights, lengths, W, slope, residual, conjugate, rho) for _ in range(n_steps)
-    )
 
 
 class RidgedNewton:
@@ -276,7 +261,7 @@ class RidgedNewton:
         edge_slope(used.part, self.edges, gradient)
         gradient = np.where(used.part != 0.0, 2.0 * used.slopes + alpha * gradient, 0.0)
         for _ in range(_TRIALS):
-            with one_blas_thread() if used.n_rows < _THREADS_FROM else nullcontext():
+            with blas_threads_for(used.n_rows):
                 hessian = _Hessian(used.system, used.part, alpha, self.edges, self.ridge, self.factorise)
                 D, solved = _direction(hessian, gradient)
             self.factorise = self.factorise or not solved

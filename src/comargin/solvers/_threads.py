@@ -11,6 +11,9 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+# Smaller systems are factorised sooner by one thread than by two that wait for each other.
+_THREADS_FROM = 1024
+
 
 @contextlib.contextmanager
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
@@ -46,6 +49,22 @@ def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
     if threading.current_thread() is not threading.main_thread():
         return contextlib.nullcontext()
     return _controller().limit(limits=1, user_api="blas")
+
+
+def blas_threads_for(size: int) -> contextlib.AbstractContextManager[Any]:
+    """Hold BLAS to one thread, in the main thread, while systems of fewer rows than pay for several are factorised.
+
+    Parameters
+    ----------
+    size : int
+        Rows of a system.
+
+    Returns
+    -------
+    context manager
+        For the time of the work.
+    """
+    return one_blas_thread() if size < _THREADS_FROM else contextlib.nullcontext()
 
 
 @cache

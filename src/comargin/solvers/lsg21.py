@@ -11,7 +11,7 @@ from ..kernels._edge_prox import Edges, Scratch, shrink_row
 from ..kernels._edges import edge_descent, edge_excess
 from ..kernels._norm_sum import FACTOR_UP_TO
 from ..problems.lsg21 import EdgePenalty, LSG21Problem
-from ._edge_newton import RidgedNewton, Rounds, reweighted, ridge_start
+from ._edge_newton import RidgedNewton, reweighted
 from ._label_split import split_labels
 from ._loop import Control, run_loop
 from ._result import Result
@@ -21,20 +21,24 @@ from ._result import Result
 _ALL_FEATURES_UP_TO = 2e10
 _FIRST_FEATURES = 256
 _MOST_FEATURES = 4096
-# Passes over the features in use, after a pass over all, as long as each gains this fraction of the first; only with
-# no more edges than labels: else the step of one row costs more than its share of a step for all weights together.
+# Passes over the features in use, after a pass over all, as long as each gains this fraction of the first, and this of
+# the whole step; only with no more edges than labels: else the step of one row costs more than its share of a step for
+# all weights together.
 _MORE_PASSES = 5
 _WORTH_A_PASS = 0.3
+_WORTH_ANY = 1e-3
 # Steps for the same features, as long as each gains this fraction of the first.
 _STEPS_AT_ONCE = 3
 _WORTH_A_STEP = 0.1
 # Steps that reweight after a start from nothing: Newton's method is for zeros that hardly change any more.
 _REWEIGHTED = 2
-# Rounds of reweighting and steps in each: from ridge regression, which has no zeros, and from a pass over the features.
-_FROM_RIDGE = (40, 4)
-_FROM_PASS = (3, 8)
-# Accuracy of the row steps: at first, from step to step or as a part of what the last step gained of ||Y||^2, at last.
+# Most steps of conjugate gradients in one step: from ridge regression, which has no zeros, and from a pass.
+_FROM_RIDGE = 160
+_FROM_PASS = 24
+# Accuracy of the row steps: at first, after ridge regression and reweighting, from step to step or as a part of what
+# the last step gained of ||Y||^2, at last.
 _ACCURACY = 1e-4
+_AFTER_RIDGE = 1e-6
 _FINER = 0.3
 _OF_GAIN = 0.01
 _EXACT = 1e-12
@@ -45,7 +49,7 @@ _FROM_PRODUCTS = 1e-4
 # slopes exceeds alpha, ridge regression and reweighting find the weights sooner than one feature after the other.
 _FAR = 2.0
 _MANY = 0.4
-# Reweighting ends with a round that gains this part of the tolerance, of ||Y||^2: it is not for small ones.
+# Reweighting ends with steps that gain this part of the tolerance, of ||Y||^2: it is not for small ones.
 _OF_TOL = 0.1
 _LOOSE = 1e-5
 
@@ -248,7 +252,7 @@ class _Descent(Certifier):
         first = gained = self._pass(W, np.arange(len(W), dtype=np.int32))
         fell += first
         for _ in range(self.more_passes):
-            if gained < _WORTH_A_PASS * first:
+            if gained < max(_WORTH_A_PASS * first, _WORTH_ANY * fell):
                 break
             gained = self._pass(W, np.flatnonzero(W.any(axis=1)).astype(np.int32))
             fell += gained
@@ -269,22 +273,18 @@ class _Descent(Certifier):
         self.n_reweighted -= 1
         return self._reweighted(W, _FROM_PASS)
 
-    def _reweighted(self, W: np.ndarray, rounds: tuple[int, int]) -> float:
+    def _reweighted(self, W: np.ndarray, most: int, ridge: np.ndarray | None = None) -> float:
         enough = _OF_TOL * max(self.tol, _LOOSE) * self.square
-        return reweighted(self.gram, self.slope, W, self.alpha, self.edges, Rounds(*rounds, enough))
+        return reweighted(self.gram, self.slope, W, self.alpha, self.edges, most=most, enough=enough, ridge=ridge)
 
     def _from_ridge(self, W: np.ndarray) -> float:
-        """From W = 0 to ridge regression, and from there by reweighting."""
+        """From W = 0 towards ridge regression, and from there by reweighting."""
         # Squares that touch |w_i| at what the feature would do by itself.
         largest = np.max(np.abs(self.XY), axis=1)
         inverse = np.divide(self.gram.diagonal(), largest, out=np.zeros_like(largest), where=largest > 0.0)
-        ridge_start(self.gram, self.slope, W, self.alpha * np.outer(inverse, self.problem.penalty.total))
-        self._reweighted(W, _FROM_RIDGE)
-        fell = float(np.vdot(W, self.XY - self.slope)) - self.alpha * self.problem.penalty.value(W)
-        if fell <= 0.0:
-            W[:], self.slope = 0.0, -self.XY
-            return 0.0
-        self.n_reweighted = 0
+        fell = self._reweighted(W, _FROM_RIDGE, self.alpha * np.outer(inverse, self.problem.penalty.total))
+        if fell > 0.0:
+            self.n_reweighted, self.accuracy = 0, _AFTER_RIDGE
         return fell
 
     def _singles(self) -> np.ndarray:

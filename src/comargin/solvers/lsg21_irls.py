@@ -11,6 +11,7 @@ from ..problems.lsg21 import LSG21Problem
 from ._label_split import split_labels
 from ._loop import Control, run_loop
 from ._result import Result
+from ._threads import blas_threads_for
 from .lsg21 import Certifier, LSG21Start
 
 # sqrt(w_i^2 + w_j^2) is kept from zero by this, relative to the largest weight of the
@@ -62,7 +63,8 @@ def solve_lsg21_irls(
         weights = 0.5 * penalty.own / np.hypot(W, smallest)
         for end in (penalty.first, penalty.second):
             np.add.at(weights.T, end, (0.5 * penalty.weight / edges).T)
-        W = solve(alpha * weights)
+        with blas_threads_for(min(n_samples, n_features)):
+            W = solve(alpha * weights)
 
     def certify() -> tuple[float, float]:
         split_at = np.where(np.abs(W) > _ON_THE_WAY * scale, W, 0.0)
