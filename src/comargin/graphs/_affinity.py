@@ -85,7 +85,8 @@ def cosine_affinity(
         weight = np.asarray(sample_weight, dtype=np.float64)
         if weight.shape != indicator.shape[:1] or not (np.isfinite(weight).all() and weight.min(initial=0.0) >= 0.0):
             raise ValueError(f"sample_weight must hold {indicator.shape[0]} finite, non-negative numbers")
-        indicator = sp.csr_array(sp.diags_array(np.sqrt(weight)) @ indicator)
+        if np.any(weight != 1.0):
+            indicator = sp.csr_array(sp.diags_array(np.sqrt(weight)) @ indicator)
     together = _counts(indicator).tocoo()
     together.eliminate_zeros()  # rows of weight 0
     counts = np.zeros(together.shape[0])
