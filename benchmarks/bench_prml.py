@@ -1,4 +1,4 @@
-"""PrBR beside M3L without correlation on the same data, and PrML's times: half of the rows, C = 0.01 and 1.
+"""PrBR beside M3L without correlation on the same data, and PrML's times: half of the rows, C = 0.01, 0.1 and 1.
 
 M3L at C / 2 is the same problem with free slacks. Run: python benchmarks/bench_prml.py
 """
@@ -28,7 +28,7 @@ def main() -> list[Row]:
     rows = []
     for name in ("yeast", "enron", "bibtex"):
         X, Y = half(name)
-        for C in (0.01, 1.0):
+        for C in (0.01, 0.1, 1.0):
             prbr = PrBRClassifier(C, random_state=0, n_jobs=2)
             m3l = M3LClassifier(C / 2, random_state=0, n_jobs=2)
             work = f"PrBR, half of {name}, C = {C:g}, gap 1e-3, n_jobs=2"

@@ -70,6 +70,7 @@ def update_pages() -> None:
         ("docs/lsg21.md", "lsg21_scene", table("bench_lsg21_scene")),
         ("docs/prml.md", "prml_tables", table("bench_prml_tables")),
         ("docs/prml.md", "prml_rank", table("bench_prml_rank")),
+        ("docs/prml.md", "prml_literal", table("bench_prml_literal")),
         ("docs/which_model.md", "models", table("bench_models")),
         ("docs/which_model.md", "models_sparse", table("bench_models_sparse")),
     ):

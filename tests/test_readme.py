@@ -80,6 +80,7 @@ def test_benchmark_tables_are_those_of_the_results():
         ("lsg21", "lsg21_scene"),
         ("prml", "prml_tables"),
         ("prml", "prml_rank"),
+        ("prml", "prml_literal"),
         ("m3l", "m3l_search"),
         ("which_model", "models"),
         ("which_model", "models_sparse"),

@@ -216,8 +216,9 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
     """A step of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
 
     Preconditioned by the diagonal; weights with m = 0 do not move. Then m may be made to touch at the new W: the next
-    direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere), which is the same if m
-    stays. Returns how much the quadratic objectives fell.
+    direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere, with at most the turn of
+    Fletcher and Reeves: Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these are one if m stays. Returns how much
+    the quadratic objectives fell.
 
     Parameters
     ----------
@@ -257,7 +258,7 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
             rho[i] += r * z
             along += z * (r - residual[i, f])
             residual[i, f], product[i, f] = r, z
-        turn = max(along / before, 0.0) if before > 0.0 else 0.0
+        turn = max(min(along, rho[i]) / before, 0.0) if before > 0.0 else 0.0
         for f in range(n_features):
             c = product[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
             conjugate[i, f], scaled[i, f] = c, root[f] * c
