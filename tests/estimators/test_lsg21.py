@@ -410,3 +410,30 @@ def test_same_result_every_time_and_for_any_n_jobs(data):
         model = LSG21Classifier(alpha=0.5, **options).fit(*data)
         assert_array_equal(model.coef_, expected.coef_)
         assert model.n_iter_ == expected.n_iter_
+
+
+def test_columns_and_weights_that_single_precision_cannot_hold(rng):
+    X = rng.normal(size=(80, 10))
+    Y = (X[:, :4] + 0.5 * X[:, 1:5] + rng.normal(size=(80, 4)) > 0).astype(int)
+    small = X.copy()
+    small[:, -1] *= 1e-40
+    without = LSG21Classifier(alpha=1.0).fit(X[:, :-1], Y)
+    model = LSG21Classifier(alpha=1.0).fit(small, Y)
+    assert_allclose(model.objective_, without.objective_, rtol=2e-6)
+    assert_allclose(model.coef_[:, :-1], without.coef_, atol=1e-3)
+    plain = LSG21Classifier(alpha=1.0).fit(X, Y)
+    for unit in (1e-80, 1e80):
+        weighted = LSG21Classifier(alpha=unit).fit(X, Y, sample_weight=np.full(80, unit))
+        assert_allclose(weighted.objective_ / unit, plain.objective_, rtol=2e-6)
+        assert weighted.duality_gap_ <= 1e-6 * weighted.objective_
+
+
+def test_unpenalised_labels_that_no_step_improves_are_told_of(rng):
+    """Rows of very different weights are beyond iterative least squares: a warning, not an error."""
+    X, Y = sp.csr_array(rng.normal(size=(120, 90))), (rng.random((120, 3)) < 0.5).astype(int)
+    weight = 10.0 ** rng.uniform(-6, 6, 120)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        model = LSG21Classifier(alpha=0.0).fit(X, Y, sample_weight=weight)
+    converged = model.duality_gap_ <= 1e-6 * model.objective_
+    assert converged or any(issubclass(one.category, ConvergenceWarning) for one in told)

@@ -310,6 +310,18 @@ def test_excess_is_zero_at_an_optimum(rng):
         assert excess_of(g[None], np.zeros((1, 6)), 0.9 * norm, A)[0] > 0.01
 
 
+def test_excess_is_tight_and_a_bound_for_weights_that_point_anywhere(rng):
+    """The largest of several features is known as well as without their weights, next to nothing as these may be."""
+    for size in (1.0, 1e-9, 1e-160, 1e-310):
+        A = affinity("complete", 5, rng, own=1.0)
+        H, W = 3.0 * rng.normal(size=(6, 5)), size * rng.normal(size=(6, 5)) * (rng.random((6, 5)) < 0.8)
+        alpha = 0.5 * max(reference.dual_norm(h, A) for h in H)
+        largest = max(reference.dual_norm(h, A) for h in H) / alpha
+        for weights in (W, np.zeros_like(W)):
+            bound = 1.0 + excess_of(H, weights, alpha, A).max()
+            assert largest * (1.0 - 1e-6) <= bound <= 1.5 * largest
+
+
 def test_what_is_left_by_hand():
     # The own edge takes 1 sqrt(2) of each label; the part of the edge points along w, not along h.
     A = np.array([[1.0, 0.5], [0.5, 1.0]])
@@ -491,7 +503,7 @@ def test_conjugate_steps_solve_the_system_of_every_label(touch, rng):
     edge_weights(W, alpha, edges, weights)
     held = weights.copy()
     slope, residual, conjugate, scaled = (W @ X.T - Y.T) @ X, np.empty_like(W), np.empty_like(W), np.empty_like(W)
-    state = (W, slope, residual, conjugate, np.empty(5), scaled)
+    state = (W, slope, residual, conjugate, np.empty(5), scaled, np.empty_like(W))
     conjugate_start(weights, root, *state)
 
     def majoriser(W):

@@ -281,8 +281,9 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
         a = abs(w[i]) if (w[i] > 0.0) == (h[i] > 0.0) else -abs(w[i])
         for k in range(edges.begin[i], edges.begin[i + 1]):
             j = edges.other[k]
-            if not scratch.zero[j]:
-                left[i] -= alpha * edges.weight[edges.at[k]] * a / np.sqrt(w[i] * w[i] + w[j] * w[j])
+            length = np.sqrt(w[i] * w[i] + w[j] * w[j])
+            if not scratch.zero[j] and length > 0.0:
+                left[i] -= alpha * edges.weight[edges.at[k]] * a / length
     for i in range(n_labels):
         scratch.zero[i] = scratch.zero[i] or w[i] != 0.0
     n_core, n_edges = _list_core(alpha, edges, scratch)

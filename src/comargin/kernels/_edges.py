@@ -7,8 +7,8 @@ import numpy as np
 from ._edge_prox import least_left_over, left_over, shrink_row
 from ._jit import kernel
 
-# From this excess on a certificate tries what it would be without the weights of the feature.
-_TRY_WITHOUT = 1e-9
+# From this excess on a certificate looks for better parts than those that follow from the weights of the feature.
+_WORTH_A_LOOK = 1e-9
 
 
 @kernel
@@ -126,10 +126,12 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
     while H.shape[0] > 0:
         f = np.argmax(excess)
         longest = np.max(np.abs(W[f]))
-        if excess[f] <= _TRY_WITHOUT or done[f] or longest == 0.0:
+        if excess[f] <= _WORTH_A_LOOK or done[f] or longest == 0.0:
             break
         done[f] = True
         scale, enough = excess[f] * alpha * least / longest, known * alpha * least / np.sqrt(2.0)
+        if not np.isfinite(scale):  # weights next to nothing
+            scale = 0.0
         least_left_over(H[f], W[f], scale, alpha, edges, scratch, accuracy, enough)
         excess[f] = min(excess[f], _handed_out(edges, total, scratch.left) / alpha)
         known = max(known, excess[f])
@@ -140,6 +142,8 @@ def _handed_out(edges, total, left):
     """How much longer parts get, relative to their weights, when labels hand out what is left to their edges."""
     worst = 0.0
     for i in range(left.size):
+        if np.isnan(left[i]):
+            return np.inf
         if edges.own[i] > 0.0 or edges.begin[i] == edges.begin[i + 1]:
             worst = max(worst, abs(left[i]) / total[i])
     for e in range(edges.weight.size):
@@ -158,8 +162,9 @@ def edge_slope(W, edges, out):
         for e in range(edges.weight.size):
             i, j = edges.first[e], edges.second[e]
             a, b = W[f, i], W[f, j]
-            if a != 0.0 or b != 0.0:
-                scale = edges.weight[e] / np.sqrt(a * a + b * b)
+            length = np.sqrt(a * a + b * b)
+            if length > 0.0:
+                scale = edges.weight[e] / length
                 out[f, i] += scale * a
                 out[f, j] += scale * b
 
@@ -198,7 +203,7 @@ def edge_weights(W, alpha, edges, out):
 
 
 @kernel
-def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled):
+def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled, steepest):
     """The first direction of ``conjugate_step``, that of steepest descent; arguments as there."""
     for i in range(W.shape[0]):
         rho[i] = 0.0
@@ -207,12 +212,12 @@ def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled):
             if m > 0.0:
                 r = -2.0 * slope[i, f] - m * W[i, f]
                 z = r / (2.0 * root[f] * root[f] + m)
-            residual[i, f], conjugate[i, f], scaled[i, f] = r, z, root[f] * z
+            residual[i, f], steepest[i, f], conjugate[i, f], scaled[i, f] = r, z, z, root[f] * z
             rho[i] += r * z
 
 
 @kernel
-def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residual, conjugate, rho, scaled):
+def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residual, conjugate, rho, scaled, steepest):
     """A step of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
 
     Preconditioned by the diagonal; weights with m = 0 do not move. Then m may be made to touch at the new W: the next
@@ -222,7 +227,7 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
 
     Parameters
     ----------
-    product : ndarray (L, d), ``scaled`` times X^T X between features of length 1; overwritten
+    product : ndarray (L, d), ``scaled`` times X^T X between features of length 1
     weights : ndarray (L, d), m, changed if ``touch``
     root : ndarray (d,), the lengths of the features
     alpha : float
@@ -231,6 +236,7 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
     W, slope, residual, conjugate : ndarray (L, d), changed; slope is X^T (X W - Y)
     rho : ndarray (L,), residuals in the norm of the preconditioner, changed
     scaled : ndarray (L, d), gets the new ``conjugate`` times ``root``
+    steepest : ndarray (L, d), gets the residual through the preconditioner
     """
     n_labels, n_features = W.shape
     fell = 0.0
@@ -257,10 +263,10 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
                 z = r / (2.0 * root[f] * root[f] + m)
             rho[i] += r * z
             along += z * (r - residual[i, f])
-            residual[i, f], product[i, f] = r, z
+            residual[i, f], steepest[i, f] = r, z
         turn = max(min(along, rho[i]) / before, 0.0) if before > 0.0 else 0.0
         for f in range(n_features):
-            c = product[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
+            c = steepest[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
             conjugate[i, f], scaled[i, f] = c, root[f] * c
     return fell
 
@@ -274,10 +280,11 @@ def edge_curvature(W, V, edges, out):
         for e in range(edges.weight.size):
             i, j = edges.first[e], edges.second[e]
             a, b = W[f, i], W[f, j]
-            if a != 0.0 and b != 0.0:
-                square = a * a + b * b
+            square = a * a + b * b
+            cube = square * np.sqrt(square)
+            if a != 0.0 and b != 0.0 and cube > 0.0:
                 # The part of V across w_e, over its length.
-                across = (b * V[f, i] - a * V[f, j]) * edges.weight[e] / (square * np.sqrt(square))
+                across = (b * V[f, i] - a * V[f, j]) * edges.weight[e] / cube
                 out[f, i] += b * across
                 out[f, j] -= a * across
 
@@ -291,8 +298,9 @@ def edge_curvature_diagonal(W, edges, out):
         for e in range(edges.weight.size):
             i, j = edges.first[e], edges.second[e]
             a, b = W[f, i], W[f, j]
-            if a != 0.0 and b != 0.0:
-                square = a * a + b * b
-                scale = edges.weight[e] / (square * np.sqrt(square))
+            square = a * a + b * b
+            cube = square * np.sqrt(square)
+            if a != 0.0 and b != 0.0 and cube > 0.0:
+                scale = edges.weight[e] / cube
                 out[f, i] += b * b * scale
                 out[f, j] += a * a * scale

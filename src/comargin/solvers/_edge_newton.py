@@ -195,11 +195,12 @@ def reweighted(
     new, slopes = used.part.T.copy(), used.slopes.T.copy()
     root = np.sqrt(used.system.diagonal())
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
-    # Half the memory: of the products only the next direction depends on them, slopes are computed anew in the end.
-    system = np.multiply(inverse[:, None] * used.system, inverse, dtype=np.float32, casting="same_kind")
-    weights, residual, conjugate = np.empty_like(new), np.empty_like(new), np.empty_like(new)
+    # In single precision, half the time: directions and lengths of steps need no more, and slopes are computed anew in
+    # the end. Features of length 1 keep the products from overflowing.
+    system = (inverse[:, None] * used.system * inverse).astype(np.float32)
+    weights, residual, conjugate, steepest = (np.empty_like(new) for _ in range(4))
     rho, scaled, product = np.empty(len(new)), np.empty(new.shape, np.float32), np.empty(new.shape, np.float32)
-    state, n_held = (new, slopes, residual, conjugate, rho, scaled), 0
+    state, n_held = (new, slopes, residual, conjugate, rho, scaled, steepest), 0
     if ridge is None:
         edge_weights(new, alpha, edges, weights)
     else:
@@ -209,9 +210,10 @@ def reweighted(
     for first in range(0, most, _STEPS_TOGETHER):
         gained = 0.0
         for step in range(first, min(first + _STEPS_TOGETHER, most)):
-            np.matmul(scaled, system, out=product)
+            with np.errstate(over="ignore", invalid="ignore"):  # then nothing is gained, and W stays as it was
+                np.matmul(scaled, system, out=product)
             gained += conjugate_step(product, weights, root, alpha, edges, step + 1 >= n_held, *state)
-        if first >= n_held and (gained <= enough or gained > _SLOW * before):
+        if first >= n_held and not enough < gained <= _SLOW * before:
             break
         before = gained
     moved = np.ascontiguousarray(new.T)
@@ -219,7 +221,7 @@ def reweighted(
     exact = used.system @ change
     fell = alpha * (edge_penalty(used.part, edges) - edge_penalty(moved, edges))
     fell -= float(np.vdot(change, 2.0 * used.slopes + exact))
-    if fell <= 0.0:
+    if not fell > 0.0:
         return 0.0
     used.moved(moved, exact)
     return fell

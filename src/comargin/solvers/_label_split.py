@@ -11,6 +11,8 @@ from ..problems.lsg21 import LSG21Problem
 
 # A residual below this fraction of what it is of is rounding.
 _ROUNDING = 1e-10
+# Times that what least squares left over is fitted again, with features of length 1.
+_CORRECTIONS = 4
 
 
 def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, float, float]:
@@ -28,31 +30,55 @@ def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, f
     W : ndarray of shape (n_features, n_labels)
         Weights of these labels.
     primal, dual : float
-        ||X W - Y||^2, and that without the part of the residual that X could still fit.
+        ||X W - Y||^2, and that without the part of the residual that X could still fit, as far as another fit finds it.
     """
     n_samples, n_features = problem.X.shape
     Y = problem.Y[:, labels]
     if not Y.any():  # nothing to fit
         return np.zeros((n_features, labels.size)), 0.0, 0.0
 
-    def fit(targets: np.ndarray) -> np.ndarray:
+    def fit(targets: np.ndarray, inverse: np.ndarray | None = None) -> np.ndarray:
+        """The shortest of the best weights; with ``inverse`` for features of length 1, and then in their own units."""
         if isinstance(problem.X, np.ndarray):
-            return np.linalg.lstsq(problem.X, targets, rcond=None)[0]
-        operator = LinearOperator(
-            (n_samples, n_features),
-            matvec=lambda w: problem.product(w.reshape(-1, 1))[:, 0],
-            rmatvec=lambda r: problem.transposed(r.reshape(-1, 1))[:, 0],
-            dtype=np.float64,
-        )
-        solved = [lsmr(operator, y, atol=1e-12, btol=1e-12, maxiter=10 * min(operator.shape))[0] for y in targets.T]
-        return np.column_stack(solved)
+            X = problem.X if inverse is None else problem.X * inverse
+            solved = np.linalg.lstsq(X, targets, rcond=None)[0]
+        else:
+            scale = np.ones(n_features) if inverse is None else inverse
+            operator = LinearOperator(
+                (n_samples, n_features),
+                matvec=lambda w: problem.product((scale * w.ravel())[:, None])[:, 0],
+                rmatvec=lambda r: scale * problem.transposed(r.reshape(-1, 1))[:, 0],
+                dtype=np.float64,
+            )
+            limit = 10 * min(operator.shape)
+            solved = np.column_stack(
+                [lsmr(operator, y, atol=1e-12, btol=1e-12, conlim=0, maxiter=limit)[0] for y in targets.T]
+            )
+        return solved if inverse is None else inverse[:, None] * solved
 
     W = fit(Y)
     R = Y - problem.product(W)
-    correction = fit(R)
-    rest = R - problem.product(correction)
-    primal, dual = float(np.vdot(R, R)), float(np.vdot(rest, rest))
-    return W, primal, primal if primal <= _ROUNDING**2 * float(np.vdot(Y, Y)) else min(dual, primal)
+    inverse, total = _inverse_lengths(problem), float(np.vdot(Y, Y))
+    for _ in range(_CORRECTIONS):
+        correction = fit(R, inverse)
+        rest = R - problem.product(correction)
+        primal, dual = float(np.vdot(R, R)), float(np.vdot(rest, rest))
+        if primal - dual <= _ROUNDING * total:
+            break
+        # Features of very different lengths: what was left of them counts more than the norm of all weights.
+        W, R = W + correction, rest
+    return W, primal, primal if primal <= _ROUNDING**2 * total else min(dual, primal)
+
+
+def _inverse_lengths(problem: LSG21Problem) -> np.ndarray:
+    """One over the length of every centred feature, 0 for those that do not vary."""
+    if isinstance(problem.X, np.ndarray):
+        squares = np.einsum("if,if->f", problem.X, problem.X)
+    else:
+        squares = np.asarray(problem.X.multiply(problem.X).sum(axis=0)).ravel()
+        squares = squares - (problem.root_weight @ problem.root_weight) * problem.shift**2
+    lengths = np.sqrt(np.maximum(squares, 0.0))
+    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
 
 
 class LabelSplit(NamedTuple):

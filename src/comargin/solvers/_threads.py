@@ -11,7 +11,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Smaller systems are factorised sooner by one thread than by two that wait for each other.
+# Smaller systems are factorised sooner by one thread than by several that wait for each other (measured with two).
 _THREADS_FROM = 1024
 
 

@@ -267,7 +267,7 @@ class _Descent(Certifier):
 
     def _together(self, W: np.ndarray) -> float:
         if self.cold:
-            return self._from_ridge(W) if self.all and np.mean(self._singles() > 1.0) >= _MANY else 0.0
+            return self._from_ridge(W) if self.all and np.mean(self._singles() > self.alpha) >= _MANY else 0.0
         if self.n_reweighted == 0:
             return self.newton.step(self.gram, self.slope, W, self.alpha)
         self.n_reweighted -= 1
@@ -288,8 +288,8 @@ class _Descent(Certifier):
         return fell
 
     def _singles(self) -> np.ndarray:
-        """|g_i| / T_i over alpha, g = 2 slope: the dual norm of g is between their maximum and sqrt(2) times it."""
-        return np.abs(self.slope) / (0.5 * self.alpha * self.problem.penalty.total)
+        """|g_i| / T_i, g = 2 slope: the dual norm of g is between their maximum and sqrt(2) times it."""
+        return 2.0 * np.abs(self.slope) / self.problem.penalty.total
 
     def _pass(self, W: np.ndarray, features: np.ndarray) -> float:
         return edge_descent(self.gram, self.slope, W, self.alpha, self.edges, features, self.scratch, self.accuracy)
@@ -315,7 +315,7 @@ class _Descent(Certifier):
     def _bound(self) -> float:
         """How far any feature may be from dual feasible: as tight as steps are exact, rough where that tells enough."""
         if self.cold:
-            single = float(self._singles().max(initial=0.0))
+            single = float(self._singles().max(initial=0.0)) / self.alpha
             if single > _FAR:
                 return math.sqrt(2.0) * single - 1.0
         accuracy = self.accuracy if self.moved else _EXACT
@@ -409,6 +409,9 @@ def solve_lsg21(
     def kept() -> LSG21Start:
         return LSG21Start(split.joined(descent.W), problem.Y.shape)
 
-    status, history, tol_abs = run_loop(descent.step, certify, control, patience=_COARSE_STEPS, state=kept)
+    def step() -> float:
+        return descent.step() if split.penalised.size else 0.0
+
+    status, history, tol_abs = run_loop(step, certify, control, patience=_COARSE_STEPS, state=kept)
     last = kept()
     return Result(np.ascontiguousarray(last.W.T), last, history, tol_abs, status)

@@ -50,7 +50,8 @@ def solve_lsg21_irls(
     n_samples, n_features = part.X.shape
     solve = _by_features(part) if n_features <= n_samples else _by_samples(part)
     if start is None:
-        W = solve(alpha * np.broadcast_to(penalty.total, (n_features, penalty.total.size)))
+        with blas_threads_for(min(n_samples, n_features)):
+            W = solve(alpha * np.broadcast_to(penalty.total, (n_features, penalty.total.size)))
     else:
         W = np.array(start[:, split.penalised], order="C")
     certifier = Certifier(part, alpha)
