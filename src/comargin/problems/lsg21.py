@@ -75,11 +75,12 @@ class EdgePenalty:
         EdgePenalty
             The same for any order of the entries.
         """
-        upper = sp.coo_array(sp.triu(affinity, k=1, format="csr"))
-        kept = upper.data > 0.0
-        first, second = upper.row[kept].astype(np.int32), upper.col[kept].astype(np.int32)
+        pairs = affinity.tocoo()
+        kept = np.flatnonzero((pairs.row < pairs.col) & (pairs.data > 0.0))
+        kept = kept[np.lexsort((pairs.col[kept], pairs.row[kept]))]
+        first, second = pairs.row[kept].astype(np.int32), pairs.col[kept].astype(np.int32)
         own = np.sqrt(2.0) * affinity.diagonal() if self_edges else np.zeros(affinity.shape[0])
-        return cls(first, second, 2.0 * upper.data[kept], own)
+        return cls(first, second, 2.0 * pairs.data[kept], own)
 
     @cached_property
     def total(self) -> np.ndarray:
