@@ -239,13 +239,11 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
     steepest : ndarray (L, d), gets the residual through the preconditioner
     """
     n_labels, n_features = W.shape
-    fell = 0.0
+    fell, curved = 0.0, np.empty(n_features)
     for i in range(n_labels):
-        inner, curvature = 0.0, 0.0
         for f in range(n_features):
-            c = conjugate[i, f]
-            inner += c * residual[i, f]
-            curvature += c * (2.0 * root[f] * product[i, f] + weights[i, f] * c)
+            curved[f] = 2.0 * root[f] * product[i, f] + weights[i, f] * conjugate[i, f]
+        inner, curvature = np.dot(conjugate[i], residual[i]), np.dot(conjugate[i], curved)
         length = inner / curvature if curvature > 0.0 else 0.0
         fell += 0.5 * length * inner
         for f in range(n_features):
@@ -254,17 +252,15 @@ def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residu
     if touch:
         edge_weights(W, alpha, edges, weights)
     for i in range(n_labels):
-        before, along = rho[i], 0.0
-        rho[i] = 0.0
         for f in range(n_features):
-            m, r, z = weights[i, f], 0.0, 0.0
-            if m > 0.0:
-                r = -2.0 * slope[i, f] - m * W[i, f]
-                z = r / (2.0 * root[f] * root[f] + m)
-            rho[i] += r * z
-            along += z * (r - residual[i, f])
-            residual[i, f], steepest[i, f] = r, z
-        turn = max(min(along, rho[i]) / before, 0.0) if before > 0.0 else 0.0
+            m = weights[i, f]
+            z = -(2.0 * slope[i, f] + m * W[i, f]) / (2.0 * root[f] * root[f] + m) if m > 0.0 else 0.0
+            steepest[i, f] = z
+        before, across = rho[i], np.dot(steepest[i], residual[i])
+        for f in range(n_features):
+            residual[i, f] = (2.0 * root[f] * root[f] + weights[i, f]) * steepest[i, f]
+        rho[i] = np.dot(steepest[i], residual[i])
+        turn = max(min(rho[i] - across, rho[i]) / before, 0.0) if before > 0.0 else 0.0
         for f in range(n_features):
             c = steepest[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
             conjugate[i, f], scaled[i, f] = c, root[f] * c
