@@ -55,7 +55,7 @@ assert {f: len(f.signatures) for f in ranks} == compiled, compiled
 edges = {f for f in vars(_edges).values() if hasattr(f, "signatures")}
 compiled = {f: len(f.signatures) for f in edges}
 called = {"shrink_row", "edge_descent", "edge_excess", "edge_slope", "edge_curvature", "edge_curvature_diagonal"}
-called |= {"edge_penalty", "edge_weights", "conjugate_start", "conjugate_step"}
+called |= {"edge_penalty", "edge_weights", "conjugate_start", "conjugate_steps"}
 assert all(n == 1 for f, n in compiled.items() if f.__name__ in called), compiled
 for features in (X, sp.csr_array(X)):
     for options in ({}, {"self_edges": False, "affinity": np.ones((6, 6))}):

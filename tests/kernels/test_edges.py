@@ -11,7 +11,7 @@ from tests import reference_lsg21 as reference
 from comargin.kernels._edge_prox import least_left_over, left_over, shrink_row
 from comargin.kernels._edges import (
     conjugate_start,
-    conjugate_step,
+    conjugate_steps,
     edge_curvature,
     edge_curvature_diagonal,
     edge_descent,
@@ -509,11 +509,11 @@ def test_conjugate_steps_solve_the_system_of_every_label(touch, rng):
     def majoriser(W):
         return float(np.sum((W @ X.T - Y.T) ** 2) + 0.5 * np.sum(held * W**2))
 
-    values = [majoriser(W)]
+    values, held_for = [majoriser(W)], 0 if touch else 2
     for _ in range(8):
         before, touched, squares = value(X, Y, W.T, alpha, A), W.copy(), weights.copy()
         assert_allclose(scaled, root * conjugate, rtol=1e-14)
-        fell = conjugate_step(scaled @ (gram / np.outer(root, root)), weights, root, alpha, edges, touch, *state)
+        fell = conjugate_steps(gram / np.outer(root, root), weights, root, alpha, edges, held_for, 1, *state)
         values.append(majoriser(W))
         assert_allclose(slope, (W @ X.T - Y.T) @ X, atol=1e-10)
         if touch:
@@ -532,3 +532,27 @@ def test_conjugate_steps_solve_the_system_of_every_label(touch, rng):
         rest = X[:, rows].T @ (Y[:, i] - X[:, ~rows] @ W[i, ~rows])
         system = gram[np.ix_(rows, rows)] + np.diag(0.5 * held[i, rows])
         assert_allclose(W[i, rows], np.linalg.solve(system, rest), rtol=1e-8, atol=1e-10)
+
+
+def test_conjugate_steps_together_are_those_one_by_one_and_squares_are_held_for_as_long_as_asked(rng):
+    X, Y, A = least_squares(rng)
+    _, edges, _ = loops(A)
+    alpha, root = 0.5, np.sqrt(np.sum(X**2, axis=0))
+    system, W = X.T @ X / np.outer(root, root), rng.normal(size=(5, 6))
+    ends = []
+    for counts in ((5,), (1, 1, 1, 1, 1), (2, 3)):
+        new, weights = W.copy(), np.empty_like(W)
+        edge_weights(new, alpha, edges, weights)
+        held = weights.copy()
+        state = (new, (W @ X.T - Y.T) @ X, *(np.empty_like(W) for _ in range(2)), np.empty(5))
+        state += (np.empty_like(W), np.empty_like(W))
+        conjugate_start(weights, root, *state)
+        fell, done = 0.0, 0
+        for count in counts:
+            fell += conjugate_steps(system, weights, root, alpha, edges, 3 - done, count, *state)
+            done += count
+            assert (done < 3) == np.array_equal(weights, held)
+        ends.append((new, fell))
+    for new, fell in ends[1:]:
+        assert_allclose(new, ends[0][0], rtol=1e-12)
+        assert_allclose(fell, ends[0][1], rtol=1e-12)

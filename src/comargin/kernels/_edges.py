@@ -204,7 +204,7 @@ def edge_weights(W, alpha, edges, out):
 
 @kernel
 def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled, steepest):
-    """The first direction of ``conjugate_step``, that of steepest descent; arguments as there."""
+    """The first direction of ``conjugate_steps``, that of steepest descent; arguments as there."""
     for i in range(W.shape[0]):
         rho[i] = 0.0
         for f in range(W.shape[1]):
@@ -217,53 +217,58 @@ def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled, s
 
 
 @kernel
-def conjugate_step(product, weights, root, alpha, edges, touch, W, slope, residual, conjugate, rho, scaled, steepest):
-    """A step of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
+def conjugate_steps(
+    system, weights, root, alpha, edges, held, count, W, slope, residual, conjugate, rho, scaled, steepest
+):
+    """Steps of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
 
-    Preconditioned by the diagonal; weights with m = 0 do not move. Then m may be made to touch at the new W: the next
-    direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere, with at most the turn of
-    Fletcher and Reeves: Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these are one if m stays. Returns how much
-    the quadratic objectives fell.
+    Preconditioned by the diagonal; weights with m = 0 do not move. After the first ``held`` steps m is made to touch at
+    the new W: the next direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere, with at
+    most the turn of Fletcher and Reeves: Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these are one if m stays.
+    Returns how much the quadratic objectives fell.
 
     Parameters
     ----------
-    product : ndarray (L, d), ``scaled`` times X^T X between features of length 1
-    weights : ndarray (L, d), m, changed if ``touch``
+    system : ndarray (d, d), X^T X between features of length 1
+    weights : ndarray (L, d), m, changed by steps that are not held
     root : ndarray (d,), the lengths of the features
     alpha : float
     edges : Edges
-    touch : bool, whether the squares touch the penalty at the new W from here on
+    held : int, steps until the squares touch the penalty at the new W; they do after that many steps, and all later
+    count : int, how many steps
     W, slope, residual, conjugate : ndarray (L, d), changed; slope is X^T (X W - Y)
     rho : ndarray (L,), residuals in the norm of the preconditioner, changed
-    scaled : ndarray (L, d), gets the new ``conjugate`` times ``root``
+    scaled : ndarray (L, d), of the type of ``system``, gets the new ``conjugate`` times ``root``
     steepest : ndarray (L, d), gets the residual through the preconditioner
     """
     n_labels, n_features = W.shape
-    fell, curved = 0.0, np.empty(n_features)
-    for i in range(n_labels):
-        for f in range(n_features):
-            curved[f] = 2.0 * root[f] * product[i, f] + weights[i, f] * conjugate[i, f]
-        inner, curvature = np.dot(conjugate[i], residual[i]), np.dot(conjugate[i], curved)
-        length = inner / curvature if curvature > 0.0 else 0.0
-        fell += 0.5 * length * inner
-        for f in range(n_features):
-            W[i, f] += length * conjugate[i, f]
-            slope[i, f] += length * root[f] * product[i, f]
-    if touch:
-        edge_weights(W, alpha, edges, weights)
-    for i in range(n_labels):
-        for f in range(n_features):
-            m = weights[i, f]
-            z = -(2.0 * slope[i, f] + m * W[i, f]) / (2.0 * root[f] * root[f] + m) if m > 0.0 else 0.0
-            steepest[i, f] = z
-        before, across = rho[i], np.dot(steepest[i], residual[i])
-        for f in range(n_features):
-            residual[i, f] = (2.0 * root[f] * root[f] + weights[i, f]) * steepest[i, f]
-        rho[i] = np.dot(steepest[i], residual[i])
-        turn = max(min(rho[i] - across, rho[i]) / before, 0.0) if before > 0.0 else 0.0
-        for f in range(n_features):
-            c = steepest[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
-            conjugate[i, f], scaled[i, f] = c, root[f] * c
+    fell, curved, product = 0.0, np.empty(n_features), np.empty_like(scaled)
+    for step in range(count):
+        np.dot(scaled, system, product)
+        for i in range(n_labels):
+            for f in range(n_features):
+                curved[f] = 2.0 * root[f] * product[i, f] + weights[i, f] * conjugate[i, f]
+            inner, curvature = np.dot(conjugate[i], residual[i]), np.dot(conjugate[i], curved)
+            length = inner / curvature if curvature > 0.0 else 0.0
+            fell += 0.5 * length * inner
+            for f in range(n_features):
+                W[i, f] += length * conjugate[i, f]
+                slope[i, f] += length * root[f] * product[i, f]
+        if step + 1 >= held:
+            edge_weights(W, alpha, edges, weights)
+        for i in range(n_labels):
+            for f in range(n_features):
+                m = weights[i, f]
+                z = -(2.0 * slope[i, f] + m * W[i, f]) / (2.0 * root[f] * root[f] + m) if m > 0.0 else 0.0
+                steepest[i, f] = z
+            before, across = rho[i], np.dot(steepest[i], residual[i])
+            for f in range(n_features):
+                residual[i, f] = (2.0 * root[f] * root[f] + weights[i, f]) * steepest[i, f]
+            rho[i] = np.dot(steepest[i], residual[i])
+            turn = max(min(rho[i] - across, rho[i]) / before, 0.0) if before > 0.0 else 0.0
+            for f in range(n_features):
+                c = steepest[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
+                conjugate[i, f], scaled[i, f] = c, root[f] * c
     return fell
 
 

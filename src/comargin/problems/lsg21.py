@@ -38,6 +38,8 @@ import scipy.sparse as sp
 _COLUMNS_AT_ONCE = 512
 # Most features of sparse X whose rank is computed, from their products with each other.
 _RANK_UP_TO = 2048
+# Rows in which columns are seen to vary before all rows are looked at.
+_SOME_ROWS = 16
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,8 @@ class LSG21Problem:
 
     def transposed(self, R: np.ndarray) -> np.ndarray:
         """X^T R, for R of shape (n_samples, n_labels)."""
+        if isinstance(self.X, np.ndarray):  # which BLAS computes sooner transposed
+            return np.ascontiguousarray((R.T @ self.X).T)
         XR = np.asarray(self.X.T @ R)
         return XR - np.outer(self.shift, self.root_weight @ R) if self.shift.any() else XR
 
@@ -282,6 +286,9 @@ class LSG21Problem:
 def _varies(columns: np.ndarray | sp.csr_array) -> np.ndarray:
     """Which columns have different entries."""
     if isinstance(columns, np.ndarray):
-        return np.any(columns != columns[:1], axis=0)
+        varies = np.any(columns[:_SOME_ROWS] != columns[:1], axis=0)
+        left = np.flatnonzero(~varies)
+        varies[left] = np.any(columns[:, left] != columns[:1, left], axis=0)
+        return varies
     columns = sp.csc_array(columns)
     return np.asarray(columns.max(axis=0).toarray() != columns.min(axis=0).toarray()).ravel()

@@ -11,7 +11,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ..kernels._edge_prox import Edges
 from ..kernels._edges import (
     conjugate_start,
-    conjugate_step,
+    conjugate_steps,
     edge_curvature,
     edge_curvature_diagonal,
     edge_penalty,
@@ -199,7 +199,7 @@ def reweighted(
     # the end. Features of length 1 keep the products from overflowing.
     system = (inverse[:, None] * used.system * inverse).astype(np.float32)
     weights, residual, conjugate, steepest = (np.empty_like(new) for _ in range(4))
-    rho, scaled, product = np.empty(len(new)), np.empty(new.shape, np.float32), np.empty(new.shape, np.float32)
+    rho, scaled = np.empty(len(new)), np.empty(new.shape, np.float32)
     state, n_held = (new, slopes, residual, conjugate, rho, scaled, steepest), 0
     if ridge is None:
         edge_weights(new, alpha, edges, weights)
@@ -207,15 +207,14 @@ def reweighted(
         weights[:], n_held = ridge.T, _RIDGE_STEPS
     conjugate_start(weights, root, *state)
     before = np.inf
-    for first in range(0, most, _STEPS_TOGETHER):
-        gained = 0.0
-        for step in range(first, min(first + _STEPS_TOGETHER, most)):
-            with np.errstate(over="ignore", invalid="ignore"):  # then nothing is gained, and W stays as it was
-                np.matmul(scaled, system, out=product)
-            gained += conjugate_step(product, weights, root, alpha, edges, step + 1 >= n_held, *state)
-        if first >= n_held and not enough < gained <= _SLOW * before:
-            break
-        before = gained
+    with blas_threads_for(len(root)):
+        for first in range(0, most, _STEPS_TOGETHER):
+            count = min(_STEPS_TOGETHER, most - first)
+            # When products overflow nothing is gained, and W stays as it was.
+            gained = conjugate_steps(system, weights, root, alpha, edges, n_held - first, count, *state)
+            if first >= n_held and not enough < gained <= _SLOW * before:
+                break
+            before = gained
     moved = np.ascontiguousarray(new.T)
     change = moved - used.part
     exact = used.system @ change
