@@ -59,7 +59,7 @@ def chow_liu_tree(
     LabelGraph(3 labels, 1 edge; strongest: label_0 - label_1 0.693)
     """
     _check_smoothing(smoothing)
-    indicator = _as_indicator(Y)
+    indicator = sp.csr_array(_as_indicator(Y))
     weight = np.ones(indicator.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     if weight.shape != (indicator.shape[0],) or not np.all(weight >= 0.0) or not 0.0 < weight.sum() < np.inf:
         raise ValueError(
