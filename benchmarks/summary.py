@@ -26,8 +26,8 @@ IN_README = (
     ("Rank-CVM, yeast (58248 pairs), gap 0.001", "Frank-Wolfe"),
     ("LSG21, scene 2407 x 294, 6 labels, alpha = 0.1 alpha_max, objective", "solver"),
     ("LSG21, scene 2407 x 294, 6 labels, alpha = 0.01 alpha_max, objective", "solver"),
-    ("PrBR, half of bibtex, C = 1", "three M3L"),
-    ("PrBR, half of bibtex, C = 0.01", "three M3L"),
+    ("PrBR, half of bibtex, C = 1", "three M3L fits, R = I"),
+    ("PrBR, half of bibtex, C = 0.01", "three M3L fits, R = I"),
     ("sparse ARFF tmc2007-500", "liac-arff, arrays"),
     ("first fit ever", "LinearSVC"),
 )
