@@ -95,6 +95,26 @@ def test_cosine_of_equal_weights_is_the_plain_one(Y):
     assert_allclose(cosine_affinity(Y, sample_weight=np.ones(len(Y))).to_array(), cosine_affinity(Y).to_array())
 
 
+@pytest.mark.parametrize("n_labels", [12, 20])
+def test_equal_columns_have_a_cosine_of_one_whatever_the_weights(n_labels):
+    """Else a cut of 1 would lose them, or the diagonal."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        Y, weight = (rng.random((200, n_labels)) < 0.5).astype(int), rng.random(200)
+        Y[:, -1] = Y[:, 0]
+        affinity = cosine_affinity(Y, cut=1.0, sample_weight=weight).to_array()
+        expected = np.eye(n_labels)
+        expected[0, -1] = expected[-1, 0] = 1.0
+        assert_array_equal(affinity, expected)
+
+
+@pytest.mark.parametrize("function", [cooccurrence, cosine_affinity, smoothed_correlation])
+@pytest.mark.parametrize("shape", [(50, 64), (50, 65), (70_000, 60)])
+def test_wide_and_long_dense_indicators_give_what_sparse_ones_do(function, shape):
+    Y = (np.random.default_rng(0).random(shape) < 0.1).astype(np.int8)
+    assert_array_equal(function(Y).to_array(), function(sp.csr_array(Y)).to_array())
+
+
 def test_labels_on_rows_without_weight_only_have_no_affinity():
     Y = np.array([[1, 1], [1, 0], [0, 1]])
     assert_array_equal(cosine_affinity(Y, sample_weight=[0.0, 2.0, 0.0]).to_array(), [[1.0, 0.0], [0.0, 0.0]])

@@ -243,3 +243,19 @@ def test_dual_is_the_best_multiple(rng):
         assert_allclose(found, best, rtol=1e-4, atol=1e-5)
     assert LSG21Problem.dual(0.0, 0.0, 3.0) == 0.0
     assert LSG21Problem.dual(1.0, -1.0, math.inf) == 0.0
+
+
+@pytest.mark.parametrize("n_late", [1, 12])
+@pytest.mark.parametrize("n", [16, 17, 40])
+def test_columns_that_vary_in_the_last_row_only_are_not_taken_for_constant(n, n_late, rng):
+    """And constant ones are exactly zero; few such columns, and most of them."""
+    X, Y = rng.normal(size=(n, 20)), (rng.random((n, 20)) < 0.5).astype(float)
+    Y[0], Y[1] = 0.0, 1.0
+    X[:, :n_late], Y[:, :n_late] = 0.1, 0.0
+    X[-1, :n_late], Y[-1, :n_late] = 0.7, 1.0
+    X[:, -1], Y[:, -1] = 0.3, 1.0
+    problem = build(X, Y, np.ones((20, 20)))
+    for centred, columns in ((problem.X, X), (problem.Y, Y)):
+        assert_allclose(centred[:, :-1], (columns - columns.mean(axis=0))[:, :-1], atol=1e-14)
+        assert centred[-1, :n_late].min() > 0.5
+        assert_array_equal(centred[:, -1], 0.0)

@@ -1,7 +1,7 @@
 """Affinities and correlations between labels, from an indicator matrix or from class signatures.
 
 Notation: C = Y^T Y are the co-occurrence counts of an indicator Y (n x L), c = diag(C) the label counts,
-S = 2Y - 1. A sparse Y is never made dense: C is a product of sparse matrices.
+S = 2Y - 1. A sparse Y is never made dense.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike
 from .._indicator import check_indicator, dense_indicator
 from ._label_graph import LabelGraph, _as_label_names
 
-# A dense indicator of up to so many labels stays dense: its products take less time than finding the ones.
-_FEW_LABELS = 64
+# A dense indicator of up to so many labels and entries stays dense: its products take less time than finding the ones.
+_FEW_LABELS, _FEW_ENTRIES = 64, 4_000_000
 
 
 def cooccurrence(Y: Any, *, label_names: Sequence[str] | None = None) -> LabelGraph:
@@ -89,7 +89,8 @@ def cosine_affinity(
         if weight.shape != indicator.shape[:1] or not (np.isfinite(weight).all() and weight.min(initial=0.0) >= 0.0):
             raise ValueError(f"sample_weight must hold {indicator.shape[0]} finite, non-negative numbers")
         if np.any(weight != 1.0):
-            indicator = sp.diags_array(np.sqrt(weight)) @ indicator
+            # Sparse: sums in the same order for all pairs, so that equal columns have a cosine of exactly 1.
+            indicator = sp.csr_array(sp.diags_array(np.sqrt(weight)) @ sp.csr_array(indicator))
     together = _counts(indicator).tocoo()
     together.eliminate_zeros()  # rows of weight 0
     counts = np.zeros(together.shape[0])
@@ -219,13 +220,13 @@ def _graph(weights: Any, label_names: Sequence[str] | None) -> LabelGraph:
 
 
 def _as_indicator(Y: Any) -> np.ndarray | sp.csr_array:
-    """Check a label indicator, dense or sparse, and return it as float64: as CSR, or dense if it was and is narrow."""
+    """Check a label indicator, dense or sparse, and return it as float64: as CSR, or dense if it was and is small."""
     indicator = check_indicator(Y, "Y") if sp.issparse(Y) else dense_indicator(Y, "Y")
     if 0 in indicator.shape:
         raise ValueError(
             f"Y must be a label indicator (samples x labels) with at least one of each, got shape {indicator.shape}"
         )
-    if indicator.shape[1] > _FEW_LABELS:
+    if indicator.shape[1] > _FEW_LABELS or indicator.shape[0] * indicator.shape[1] > _FEW_ENTRIES:
         indicator = sp.csr_array(indicator)
     return indicator.astype(np.float64)
 

@@ -222,19 +222,19 @@ def conjugate_steps(
 ):
     """Steps of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
 
-    Preconditioned by the diagonal; weights with m = 0 do not move. After the first ``held`` steps m is made to touch at
-    the new W: the next direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere, with at
-    most the turn of Fletcher and Reeves: Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these are one if m stays.
-    Returns how much the quadratic objectives fell.
+    Preconditioned by the diagonal; weights with m = 0 do not move. From the end of step ``held`` on m is made to touch
+    at the new W: the next direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere, with
+    at most the turn of Fletcher and Reeves: Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these are one if m
+    stays. Returns how much the quadratic objectives fell.
 
     Parameters
     ----------
     system : ndarray (d, d), X^T X between features of length 1
-    weights : ndarray (L, d), m, changed by steps that are not held
+    weights : ndarray (L, d), m, changed from the end of step ``held`` on
     root : ndarray (d,), the lengths of the features
     alpha : float
     edges : Edges
-    held : int, steps until the squares touch the penalty at the new W; they do after that many steps, and all later
+    held : int, the step (from 1) after which the squares touch the penalty at the new W, and after all later ones
     count : int, how many steps
     W, slope, residual, conjugate : ndarray (L, d), changed; slope is X^T (X W - Y)
     rho : ndarray (L,), residuals in the norm of the preconditioner, changed

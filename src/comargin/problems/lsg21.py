@@ -288,6 +288,8 @@ def _varies(columns: np.ndarray | sp.csr_array) -> np.ndarray:
     if isinstance(columns, np.ndarray):
         varies = np.any(columns[:_SOME_ROWS] != columns[:1], axis=0)
         left = np.flatnonzero(~varies)
+        if 4 * left.size > varies.size:  # rare features: no copies of them
+            return np.any(columns != columns[:1], axis=0)
         varies[left] = np.any(columns[:, left] != columns[:1, left], axis=0)
         return varies
     columns = sp.csc_array(columns)

@@ -11,7 +11,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Smaller systems are factorised sooner by one thread than by several that wait for each other (measured with two).
+# Smaller systems are factorised, and multiplied, sooner by one thread than by several that wait for each other
+# (measured with two).
 _THREADS_FROM = 1024
 
 
@@ -52,7 +53,7 @@ def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 def blas_threads_for(size: int) -> contextlib.AbstractContextManager[Any]:
-    """Hold BLAS to one thread, in the main thread, while systems of fewer rows than pay for several are factorised.
+    """Hold BLAS to one thread, in the main thread, for work with systems of fewer rows than pay for several threads.
 
     Parameters
     ----------
