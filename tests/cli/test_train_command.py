@@ -167,6 +167,34 @@ def test_a_gap_of_rounding_is_not_negative(table, tmp_path):
     assert 1e-9 <= share < 1e-3
 
 
+def test_how_far_from_the_optimum(table, tmp_path):
+    """Relative to the least that it can be; of PrML only the last step is convex, and the bound of all is told too."""
+    _, err = train(table, "-m", "m3l", "--no-tune", "-p", "tol=0.5", "-p", "C=1", "-o", tmp_path / "a.cmg")
+    facts = Tagger.load(tmp_path / "a.cmg").facts
+    share = facts["duality_gap"] / facts["dual_objective"]
+    assert share > 1.05 * facts["duality_gap"] / facts["objective"]
+    assert f"at most {100.0 * share:.2g} % above the optimum" in err
+    _, err = train(table, "-m", "prml", "--no-tune", "-o", tmp_path / "b.cmg")
+    bound = Tagger.load(tmp_path / "b.cmg").facts["lower_bound"]
+    assert f"% above the best of its last convex step; nothing is below {bound:.6g}" in err
+    assert "optimum" not in err
+
+
+def test_one_label(tmp_path):
+    """Some measures are not defined then, and one-vs-rest has nothing to choose from."""
+    lines = (f"{i},wave {i % 7},{'sea' if i % 2 else ''}\n" for i in range(60))
+    (tmp_path / "one.csv").write_text("id,body,tags\n" + "".join(lines), encoding="utf-8")
+    given = (tmp_path / "one.csv", "--text", "body", "--labels", "tags", "--no-tune", "-o", tmp_path / "one.cmg")
+    out, _ = train(*given)
+    assert "micro_f1" in out
+    assert "ranking_loss" not in out
+    out, _ = train(*given, "--json")
+    assert json.loads(out)["fold_measures"]["ranking_loss"] is None
+    code, _, err = run("train", *given, "-m", "ovr")
+    assert code == 1
+    assert "model='ovr' needs at least two labels, the data has one" in err
+
+
 def test_a_misspelt_column_proposes_the_nearest(posts):
     code, _, err = run("train", posts, "--text", "bodi", "--labels", "tags")
     assert code == 1

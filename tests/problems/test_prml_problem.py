@@ -171,4 +171,11 @@ def test_lower_bound_holds_for_every_rank(rng):
         T[np.diag_indices(4)] += np.maximum((needed - xi).max(axis=0), 0.0)
         A = rng.random(problem.S.shape) * 0.3
         B = problem.privileged.sum_by_set(problem.w_step(D).cost() * rng.random())
-        assert problem.lower_bound(SlackDual(A, B)) <= problem.objective(D, W, T)
+        assert 0.0 < problem.lower_bound(SlackDual(A, B)) <= problem.objective(D, W, T)
+    # As it is where the sums of A and B are the cost, which T = 0 belongs to.
+    A *= 0.1
+    cost = problem.privileged.sum_by_set(problem.w_step(D).cost())
+    V = problem.X.T @ (problem.S * A)
+    scale = min(1.0, np.sqrt(problem.gamma1) / np.linalg.norm(V, 2))
+    bound = problem.lower_bound(SlackDual(A, cost - problem.privileged.sum_by_set(A)))
+    assert_allclose(bound, scale * A.sum(), rtol=1e-12)

@@ -179,6 +179,11 @@ def test_the_certificate_in_plain_words():
     text = certificate_text(Fit())
     assert "reached 200." in text
     assert "no solution is below 199, so at most 1 is left to gain: 0.5 % of the objective." in text
+    Fit.lower_bound_ = 150.0  # of a problem that is convex step by step
+    text = certificate_text(Fit())
+    assert "no solution of its last convex step is below 199, so at most 1 is left to gain by it: 0.5 % of" in text
+    assert text.endswith("The whole problem is not convex; none of its solutions is below 150.")
+    del Fit.lower_bound_
     Fit.duality_gap_ = float("nan")  # a search without a last fit
     assert certificate_text(Fit()) is None
     assert certificate_text(ovr()) is None

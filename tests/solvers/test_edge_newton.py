@@ -87,6 +87,16 @@ def test_preconditioner_is_the_inverse_where_no_edge_joins_labels(exact, rng):
         assert_allclose(hessian.precondition(hessian.product(V)), V, rtol=1e-9)
 
 
+def test_features_of_length_zero_stay_out_of_the_direction(exact, rng):
+    X, Y, penalty, W = instance(rng)
+    X[:, 1], W[1] = 0.0, 0.0
+    G = gradient(X, Y, W, 0.7, penalty)
+    direction, solved = _direction(_Hessian(X.T @ X, W, 0.7, as_edges(penalty), 1e-6, factorise=False), G)
+    assert solved
+    assert_array_equal(direction[1], 0.0)
+    assert direction.any()
+
+
 @pytest.mark.parametrize("density", [1.0, 0.5, 0.1])
 @pytest.mark.parametrize("n", [30, 6])
 def test_a_step_lowers_the_objective_by_what_it_says(density, n, rng):

@@ -86,6 +86,20 @@ def test_ended_within_a_step_it_is_no_worse_than_shown(rng):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("C", [1.0, 100.0])
+def test_ended_in_the_first_alternation_it_is_no_worse_than_all_that_was_shown(rng, C):
+    problem, seen = make_problem(rng, C=C), []
+    solve(problem, seen.append)
+    shown = [point.primal for point in seen if point.n_iter == 0]
+    assert all(after <= before * (1 + 1e-12) for before, after in itertools.pairwise(shown))
+    for number in range(1, len(shown), max(1, len(shown) // 12)):
+        result = solve(problem, stop_at(number))
+        assert result.primal <= min(shown[:number]) * (1 + 1e-12)
+        assert result.gap >= -1e-9 * result.primal
+        assert broken(problem, result) <= 1e-9
+
+
+@pytest.mark.compiled
 def test_verbose_shows_the_steps(rng, capfd):
     problem = make_problem(rng, C=1.0)
     result = solve_prml(problem, problem.X, Control(1e-4, 100, verbose=1), rank=2, seeds=(0,))

@@ -20,7 +20,15 @@ if TYPE_CHECKING:
     from ..training import Tagger
 
 # Facts of a training that the page tells in other sections, or that are too long for a line.
-_TOLD_ELSEWHERE = {"parameters", "fold_measures", "test_measures", "objective", "dual_objective", "duality_gap"}
+_TOLD_ELSEWHERE = {
+    "parameters",
+    "fold_measures",
+    "test_measures",
+    "objective",
+    "dual_objective",
+    "duality_gap",
+    "lower_bound",
+}
 
 
 @streams_labelled_rows

@@ -362,8 +362,7 @@ def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, 
         told = {name: measures[name] for name in _SHOWN if measures.get(name) is not None}
         console.print(measures_table(told))
     if "duality_gap" in facts and facts["objective"]:
-        share = max(facts["duality_gap"] / abs(facts["objective"]), _ROUNDING)
-        remark(f"objective {facts['objective']:.6g}, at most {100.0 * share:.2g} % above the optimum", quiet)
+        remark(f"objective {facts['objective']:.6g}, {_how_far(facts)}", quiet)
     if facts["searched"]:
         chosen = ", ".join(f"{name} = {value}" for name, value in facts["searched"].items())
         remark(f"chosen by {facts['criterion']} on {facts['folds']} folds: {chosen}", quiet)
@@ -372,3 +371,12 @@ def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, 
     elif stopped:
         remark("stopped early: the tagger is what the fit had reached", quiet)
     console.print(f"{target}: {file_size(target)}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _how_far(facts: dict[str, Any]) -> str:
+    """What the certificate says about the objective."""
+    gap, dual = facts["duality_gap"], facts["dual_objective"]
+    above = f"{100.0 * max(gap / dual, _ROUNDING):.2g} %" if dual > 0.0 else f"{gap:.3g}"
+    if "lower_bound" in facts:
+        return f"at most {above} above the best of its last convex step; nothing is below {facts['lower_bound']:.6g}"
+    return f"at most {above} above the optimum"

@@ -327,10 +327,16 @@ class PrMLProblem:
         return self.privileged.sum_by_set(cost)
 
     def lower_bound(self, dual: SlackDual) -> float:
-        """A bound of (5) for all D, W and T, of any rank, by A scaled down and B raised so that T stays."""
+        """A bound of (5) for all D, W and T, of any rank.
+
+        A is scaled down, and B raised so that T stays. Then both are moved towards A = 0, B = cost, where T = 0, as far
+        as that is better.
+        """
         V = np.asarray(self.X.T @ (self.S * dual.A))
         largest = float(np.linalg.norm(V, 2))
         share = min(1.0, np.sqrt(self.gamma1) / largest) if largest > 0.0 else 1.0
         gamma = self.privileged.sum_by_set(dual.A) + dual.B - self.set_cost
         T = self.privileged.adjoint(gamma, np.arange(self.S.shape[1])) / self.gamma2
-        return share * float(dual.A.sum()) - 0.5 * self.gamma2 * float(np.sum(T * T))
+        linear, quadratic = share * float(dual.A.sum()), self.gamma2 * float(np.sum(T * T))
+        kept = min(1.0, linear / quadratic) if quadratic > 0.0 else 1.0
+        return kept * linear - 0.5 * kept**2 * quadratic

@@ -236,14 +236,17 @@ def certificate_text(classifier: Any) -> str | None:
     if any(value is None or not np.isfinite(value) for value in values):
         return None
     objective, dual, gap = (float(value) for value in values if value is not None)
+    bound = getattr(classifier, "lower_bound_", None)  # of learners whose problem is convex only step by step
+    what = "solution" if bound is None else "solution of its last convex step"
     proof = (
-        f"Training minimised an objective and reached {objective:.6g}. Its dual proves that no solution is below "
-        f"{dual:.6g}, so at most {max(gap, 0.0):.3g} is left to gain"
+        f"Training minimised an objective and reached {objective:.6g}. A dual proves that no {what} is below "
+        f"{dual:.6g}, so at most {max(gap, 0.0):.3g} is left to gain{'' if bound is None else ' by it'}"
     )
-    if objective == 0.0:
+    if objective != 0.0:
+        proof += f": {100.0 * max(gap, 0.0) / abs(objective):.2g} % of the objective"
+    if bound is None:
         return f"{proof}."
-    share = 100.0 * max(gap, 0.0) / abs(objective)
-    return f"{proof}: {share:.2g} % of the objective."
+    return f"{proof}. The whole problem is not convex; none of its solutions is below {float(bound):.6g}."
 
 
 def _dense(values: Any) -> np.ndarray:

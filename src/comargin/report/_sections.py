@@ -286,9 +286,15 @@ def convergence_section(anatomy: Anatomy) -> Section | None:
     if figures["gap"].layout.yaxis.dtick is not None:  # the picture is low: a tick at each power may be too many
         decades = np.ptp(np.log10([value for value in figures["gap"].data[0].y if value is not None]))
         figures["gap"].update_yaxes(dtick=int(np.ceil(decades / 8)))
+    convex = not hasattr(classifier, "lower_bound_")
+    dual = (
+        "its lower bound, the dual (dotted); the optimum lies between them"
+        if convex
+        else "the dual of each convex step (dotted); the optimum of that step lies between them"
+    )
     body = (
-        '<p class="caption">Left: the objective (solid) and its lower bound, the dual (dotted); the optimum lies '
-        "between them. Right: their distance relative to the objective.</p>"
+        f'<p class="caption">Left: the objective (solid) and {dual}. Right: their distance relative to the '
+        "objective.</p>"
         f'<div class="pair">{figure_place("objective", "Objective over seconds")}'
         f"{figure_place('gap', 'Relative duality gap over seconds')}</div>"
     )

@@ -71,6 +71,7 @@ class _Hessian:
         self.ridge = ridge * lengths[:, None]
         added = alpha * self.curved + self.ridge
         self.diagonal = lengths[:, None] + added
+        self.diagonal[self.diagonal == 0.0] = 1.0  # features of length 0, whose weights are zero
         counts = self.free.sum(axis=0).astype(np.float64)
         cheap = factorise or (counts**3).sum() / 3.0 <= _PRODUCTS_SAVED * 2.0 * gram.size * counts.size
         self.systems: list[_LabelSystem] | None = None

@@ -87,6 +87,7 @@ class Alternation:
     """State of one start: D, W and T feasible together from the first W-step on.
 
     ``n_done`` alternations are done. When ``watch`` was told to stop, the point is that of the step under way.
+    ``known`` is the objective of a point that is not this start's, for ``watch``.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class Alternation:
         self.w_penalty: np.ndarray | None = None
         self.d_penalty: np.ndarray | None = None
         self.step_tol = max(tol, _FIRST_TOL)
-        self.objective, self.step_dual = np.inf, -np.inf
+        self.objective, self.step_dual, self.known = np.inf, -np.inf, np.inf
 
     def again(self, dual: SlackDual) -> Alternation:
         """Another start."""
@@ -202,7 +203,7 @@ class Alternation:
         """Solve a step of which (5) is the objective plus a constant."""
 
         def within(primal: float, dual: float) -> bool:
-            return self.watch.within(self.n_done, min(self.objective, primal + constant), dual + constant)
+            return self.watch.within(self.n_done, min(self.known, self.objective, primal + constant), dual + constant)
 
         start = None if penalty is None else _PENALTY_BACK * penalty
         # The tolerance is meant for (5), of which a coupled step is a part.

@@ -157,11 +157,15 @@ def solve_prml(
             else:
                 assert predictors is not None
                 alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
+                if watch.stopped and best is None:  # a step under way may be far above what there was before it
+                    earlier = predictors.unfinished(rank, rng)
+                    if earlier.primal < alternation.objective:
+                        return earlier
             result = _run(alternation, control, watch, history)
             gram = alternation.gram
             if result.status is Status.STOPPED:
-                earlier = None if best is None else best.finished
-                kept = result.kept._replace(stopped=alternation.stopped(number, result.history, earlier))
+                finished = None if best is None else best.finished
+                kept = result.kept._replace(stopped=alternation.stopped(number, result.history, finished))
                 best = result if best is None or result.primal < best.primal else best
                 return replace(best, kept=kept, status=Status.STOPPED)
             if best is None or result.primal < best.primal:
@@ -281,8 +285,9 @@ def _first_alternation(
     # Labels without slack for some rows need predictors that this D need not have.
     bad = infeasible_labels(problem.w_step(D)) if ways.bases else {}
     if not bad:
+        alternation.known = predictors.objective
         alternation.begin(D)
-        predictors.objective = alternation.objective
+        alternation.known, predictors.objective = np.inf, alternation.objective
         if alternation.watch.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
             return alternation
     if kept is None:

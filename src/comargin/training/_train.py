@@ -127,6 +127,8 @@ def train(
     criterion = criterion_of(recipe, criterion, rule_name)
     fixed = dict(params or {})
     estimator = with_parameters(build(recipe, X, int(random_state)), fixed, "params")
+    if Y.shape[1] == 1 and not isinstance(learner_of(estimator), MultilabelClassifier):
+        raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
     print_of_data = fingerprint(X, Y)
@@ -167,7 +169,7 @@ def train(
         "criterion": criterion if to_search else None,
         "folds": int(folds),
         "thresholds": rule_name,
-        "fold_measures": measures and {name: _told(value) for name, value in measures.items()},
+        "fold_measures": measures,
         "random_state": int(random_state),
         "data": {
             "name": dataset.name,
@@ -195,8 +197,11 @@ def _checked_rows(dataset: Any) -> tuple[Any, Any]:
 
 def _learned_cuts(
     classifier: ThresholdClassifierCV, X: Any, Y: Any, n_jobs: int | None, verbose: int, folder: CheckpointFolder | None
-) -> tuple[Any, dict[str, float]]:
-    """The rule, and the measures of the rows it was learned on when they were left out; what is kept is not learned."""
+) -> tuple[Any, dict[str, float | None]]:
+    """The rule, and the measures of the rows it was learned on when they were left out; what is kept is not learned.
+
+    A measure that is not defined is None.
+    """
     if folder is not None:
         rule, measures = folder.rule, folder.found.get(_MEASURES)
         if rule is not None and measures is not None:
@@ -223,7 +228,8 @@ def _learned_cuts(
         return scores
 
     rule, scores, rows = threaded._learn_rule(X, Y, scores_of_fold)
-    measures = {name: float(value) for name, value in evaluate(Y[rows], scores, rule.predict(scores)).items()}
+    found = evaluate(Y[rows], scores, rule.predict(scores))
+    measures = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
     if folder is not None:
         folder.add_found(_MEASURES, measures)
         folder.rule = rule
@@ -275,6 +281,7 @@ def _told(value: Any) -> Any:
 
 
 def _certificate(learner: Any) -> dict[str, float]:
-    """Objective and gap of learners that have them."""
-    found = {name: getattr(learner, f"{name}_", np.nan) for name in ("objective", "dual_objective", "duality_gap")}
+    """Objective and gap of learners that have them; a lower bound where the gap is that of a convex step only."""
+    names = ("objective", "dual_objective", "duality_gap", "lower_bound")
+    found = {name: getattr(learner, f"{name}_", np.nan) for name in names}
     return {name: float(value) for name, value in found.items() if np.isfinite(value)}
