@@ -376,7 +376,7 @@ def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, 
 def _how_far(facts: dict[str, Any]) -> str:
     """What the certificate says about the objective."""
     gap, dual = facts["duality_gap"], facts["dual_objective"]
-    above = f"{100.0 * max(gap / dual, _ROUNDING):.2g} %" if dual > 0.0 else f"{gap:.3g}"
+    above = f"{100.0 * max(gap / dual, _ROUNDING):.2g} %" if dual > 0.0 else f"{max(gap, 0.0):.3g}"
     if "lower_bound" in facts:
         return f"at most {above} above the best of its last convex step; nothing is below {facts['lower_bound']:.6g}"
     return f"at most {above} above the optimum"
