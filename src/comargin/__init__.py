@@ -14,37 +14,31 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import (
         comparison,
+        core,
         data,
+        decisions,
         graphs,
         inference,
         metrics,
         model_selection,
         persistence,
         report,
-        thresholds,
         training,
     )
-    from .estimators import (
-        CGMClassifier,
-        LSG21Classifier,
-        LSG21ClassifierCV,
-        M3LClassifier,
-        M3LClassifierCV,
-        PrBRClassifier,
-        PrMLClassifier,
-        RankCVMClassifier,
-        RankSVMClassifier,
-        StructuredSVMClassifier,
-        TuneResult,
-        ZeroShotClassifier,
-        tune,
-        warmup,
-    )
+    from .lsg21 import LSG21Classifier
+    from .m3l import M3LClassifier, ZeroShotClassifier
     from .persistence import load, save
+    from .rank import RankCVMClassifier, RankSVMClassifier
+    from .search import LSG21ClassifierCV, M3LClassifierCV, TuneResult, tune
+    from .structured import CGMClassifier, StructuredSVMClassifier
+    from .svmplus import PrBRClassifier, PrMLClassifier
+    from .training import warmup
 
 _SUBMODULES = (
     "comparison",
+    "core",
     "data",
+    "decisions",
     "graphs",
     "inference",
     "metrics",
@@ -54,25 +48,24 @@ _SUBMODULES = (
     "thresholds",
     "training",
 )
-_ATTRIBUTES = dict.fromkeys(
-    (
-        "CGMClassifier",
-        "LSG21Classifier",
-        "LSG21ClassifierCV",
-        "M3LClassifier",
-        "M3LClassifierCV",
-        "PrBRClassifier",
-        "PrMLClassifier",
-        "RankCVMClassifier",
-        "RankSVMClassifier",
-        "StructuredSVMClassifier",
-        "TuneResult",
-        "ZeroShotClassifier",
-        "tune",
-        "warmup",
-    ),
-    "estimators",
-) | {"load": "persistence", "save": "persistence"}
+_HOMES = {
+    "CGMClassifier": "structured",
+    "LSG21Classifier": "lsg21",
+    "LSG21ClassifierCV": "search",
+    "M3LClassifier": "m3l",
+    "M3LClassifierCV": "search",
+    "PrBRClassifier": "svmplus",
+    "PrMLClassifier": "svmplus",
+    "RankCVMClassifier": "rank",
+    "RankSVMClassifier": "rank",
+    "StructuredSVMClassifier": "structured",
+    "TuneResult": "search",
+    "ZeroShotClassifier": "m3l",
+    "load": "persistence",
+    "save": "persistence",
+    "tune": "search",
+    "warmup": "training",
+}
 
 __all__ = [
     "CGMClassifier",
@@ -88,7 +81,9 @@ __all__ = [
     "TuneResult",
     "ZeroShotClassifier",
     "comparison",
+    "core",
     "data",
+    "decisions",
     "graphs",
     "inference",
     "load",
@@ -97,7 +92,6 @@ __all__ = [
     "persistence",
     "report",
     "save",
-    "thresholds",
     "training",
     "tune",
     "warmup",
@@ -108,8 +102,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
-    if name in _ATTRIBUTES:
-        return getattr(importlib.import_module(f".{_ATTRIBUTES[name]}", __name__), name)
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Cholesky factors and triangular solves without the GIL, so that worker threads run side by side.
 
 SciPy's own wrappers hold the GIL. The LAPACK and BLAS that SciPy publishes for Cython are called through ctypes, which
@@ -28,17 +29,9 @@ _dtrsm = _function("cython_blas", "dtrsm", 11)
 
 
 def cholesky(M: np.ndarray) -> np.ndarray:
-    """Factor of a symmetric positive definite matrix, with the smallest ridge for which it exists.
+    """Return L with M = L L^T in its lower triangle, with the smallest ridge for which it exists.
 
-    Parameters
-    ----------
-    M : ndarray of shape (m, m)
-        Symmetric; its lower triangle is read.
-
-    Returns
-    -------
-    ndarray of shape (m, m)
-        L with M = L L^T in its lower triangle; what is above is not part of it.
+    The lower triangle of M is read; what is above the diagonal of L is not part of it.
     """
     diagonal = M.diagonal().copy()
     size, info = ctypes.c_int(len(M)), ctypes.c_int()
@@ -55,20 +48,7 @@ def cholesky(M: np.ndarray) -> np.ndarray:
 
 
 def solve_lower(L: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """L^-1 ``right``.
-
-    Parameters
-    ----------
-    L : ndarray of shape (m, m)
-        Of ``cholesky``.
-    right : ndarray of shape (m,) or (m, q)
-        Right-hand sides.
-
-    Returns
-    -------
-    ndarray
-        New, of the shape of ``right``.
-    """
+    """L^-1 ``right`` of a vector or a matrix."""
     return _solve(L, right, b"N")
 
 
@@ -85,19 +65,7 @@ def solve_factored(L: np.ndarray, right: np.ndarray) -> np.ndarray:
 def _solve(L: np.ndarray, right: np.ndarray, transposed: bytes) -> np.ndarray:
     out = np.array(right, dtype=np.float64, order="C")
     if out.size:
-        size, count = ctypes.c_int(len(L)), ctypes.c_int(out.size // len(L))
-        one = ctypes.c_double(1.0)
-        _dtrsm(
-            b"R",
-            b"U",
-            transposed,
-            b"N",
-            ctypes.byref(count),
-            ctypes.byref(size),
-            ctypes.byref(one),
-            L.ctypes.data,
-            ctypes.byref(size),
-            out.ctypes.data,
-            ctypes.byref(count),
-        )
+        size, count = ctypes.byref(ctypes.c_int(len(L))), ctypes.byref(ctypes.c_int(out.size // len(L)))
+        one, factor = ctypes.byref(ctypes.c_double(1.0)), L.ctypes.data
+        _dtrsm(b"R", b"U", transposed, b"N", count, size, one, factor, size, out.ctypes.data, count)
     return out

@@ -13,6 +13,7 @@ import contextlib
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -26,8 +27,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import TrainingData, label_weights, validate_features, validate_training
-from ..solvers import Control, Result, Status
+from .loop import Control
+from .result import Checkpoint, FitState, Result, Status
+from .validation import TrainingData, label_weights, validate_features, validate_training
 
 __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"]
 
@@ -52,14 +54,12 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     # What max_iter is the limit of, and advice that ends the convergence warning.
     _per: ClassVar[str] = ""
     _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
-    # Whether a running fit shows its states to ``_keep``; else it is stopped and goes on from what it has.
-    _shows_states: ClassVar[bool] = True
     # For learners with ``_prepare``: the parameter they can be fitted along, and whether from small values to large.
     _path_parameter: ClassVar[str] = "C"
     _path_ascends: ClassVar[bool] = True
 
     @abstractmethod
-    def _solve(self, data: TrainingData, start: Any) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         """Learn from canonical data.
 
         Parameters
@@ -67,7 +67,11 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         data : TrainingData
             Canonical features, indicator and weights.
         start : object with a shape, or None
-            ``dual_coef`` of the fit before, of the same shape as the new indicator, when this is a warm start.
+            ``dual_coef`` of the fit before, of the same shape as the new indicator, when this is a warm start; or the
+            solution of the state that the fit goes on from.
+        control : Control
+            For the solver: tolerance, limits, progress, states to keep. What the caller should be warned of goes to its
+            ``warnings``.
 
         Returns
         -------
@@ -99,8 +103,59 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         self : object
             The fitted estimator. When fitting fails or is interrupted, the estimator is as it was before.
         """
+        for warning in self._fit(X, y, sample_weight, self._control()):
+            warnings.warn(warning, stacklevel=3)  # the caller of fit, past scikit-learn's context
+        return self
+
+    def fit_from_state(
+        self,
+        X: Any,
+        y: Any,
+        state: FitState | None,
+        *,
+        keep: Callable[[Callable[[], FitState]], object] | None = None,
+        should_stop: Callable[[], bool] | None = None,
+    ) -> list[Warning]:
+        """Fit, go on from a state of the same fit, and show states on the way.
+
+        A fit that goes on counts iterations and seconds from where it was, and ends where it would have ended.
+
+        Parameters
+        ----------
+        X, y : array-like
+            As `fit` takes them.
+        state : FitState or None
+            What to go on from; None begins.
+        keep : callable or None, default=None
+            Called at every certificate with a function that returns the state.
+        should_stop : callable or None, default=None
+            Asked at every certificate; a true answer ends the fit with what is there, as ``callback`` does.
+
+        Returns
+        -------
+        list of Warning
+            What `fit` would have warned of.
+        """
+        self._validate_params()
+        control = self._control()
+        if should_stop is not None:
+            callback = self.callback
+
+            def seen(point: Checkpoint) -> bool:
+                stopped = callback is not None and bool(callback(point))  # it sees every checkpoint
+                return should_stop() or stopped
+
+            control = replace(control, callback=seen)
+        before = () if state is None else state.history
+        return self._fit(X, y, None, replace(control, keep=keep, before=before), state)
+
+    def _fit(
+        self, X: Any, y: Any, sample_weight: Any, control: Control, state: FitState | None = None
+    ) -> list[Warning]:
+        """Become fitted; returns what the caller is to be warned of."""
         with self._all_or_nothing():
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
+            previous = previous if state is None else state.solution
             data = validate_training(self, X, y, sample_weight, add_intercept=self._appends_constant())
             if previous is not None and previous.shape != data.Y.shape:
                 raise ValueError(
@@ -108,7 +163,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
                     f"rows and {previous.shape[1]} labels, X and y now have {data.Y.shape[0]} and {data.Y.shape[1]}. "
                     "Pass the same rows, or clone the estimator"
                 )
-            result, attributes = self._solve(data, previous)
+            result, attributes = self._solve(data, previous, control)
             self.classes_ = data.targets.classes
             self._targets = data.targets
             self._adopt(result, attributes)
@@ -117,19 +172,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             else:
                 self.__dict__.pop("_dual_start", None)
         if result.status in (Status.MAX_ITER, Status.STALLED):
-            self._tell(ConvergenceWarning(self._convergence_message(result)), stacklevel=4)
-        return self
-
-    def _tell(self, warning: Warning, stacklevel: int) -> None:
-        """Warn, or leave it to who fits in several goes and has set the list ``_told``.
-
-        The state of `warnings` belongs to the process, and such fits run in threads: they cannot catch what is said.
-        """
-        told: list[Warning] | None = getattr(self, "_told", None)
-        if told is None:
-            warnings.warn(warning, stacklevel=stacklevel)
-        else:
-            told.append(warning)
+            return [*control.warnings, ConvergenceWarning(self._convergence_message(result))]
+        return control.warnings
 
     def _adopt(self, result: Result, attributes: dict[str, Any]) -> None:
         """Become the model of a solver's result: the certificate, and the learner's own attributes."""
@@ -181,22 +225,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         """Whether the rows get a constant-1 feature before they are learned from."""
         return getattr(self, "fit_intercept", False)
 
-    def _control(self, packed: Callable[[Any], Any] = lambda state: state) -> Control:
-        """What the parameters say about a running solver.
-
-        Parameters
-        ----------
-        packed : callable
-            Turns what a solver starts from into what ``warm_start`` keeps, where these are not the same.
-
-        Returns
-        -------
-        Control
-            With ``_keep`` of a caller that wants to keep states of a running fit.
-        """
-        keep: Callable[[Callable[[], Any]], object] | None = getattr(self, "_keep", None)
-        packing = None if keep is None else lambda state: keep(lambda: packed(state()))
-        return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__, keep=packing)
+    def _control(self) -> Control:
+        """What the parameters say about a running solver."""
+        return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
 
     def _n_threads(self) -> int:
         return effective_n_jobs(self.n_jobs)

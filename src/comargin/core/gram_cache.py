@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
 
-from ..kernels._m3l_pairs import GramRows
-from ..problems.gram import Gram
-from ..problems.rows import row_blocks
+from .gram import Gram
+from .row_blocks import row_blocks
 
 # Entries of K that are computed by one call, and the most rows: enough for matrix products to be efficient.
 _BLOCK_SIZE = 2**22
@@ -37,6 +37,22 @@ def gram_blocks(n_rows: int, n_columns: int) -> list[slice]:
         Covering all rows.
     """
     return row_blocks(n_rows, min(max(_BLOCK_SIZE // n_columns, 1), _ROWS_PER_BLOCK))
+
+
+class GramRows(NamedTuple):
+    """Rows of K, divided by a common scale, that are in memory.
+
+    rows (capacity, n), float32 or float64.  slot int32 (n,): where row i of K is, or -1.  cached float32 (n,): 1 where
+    slot >= 0, else 0.  diagonal (n,): K_ii.  inverse_norm float32 (n,): K_ii^(-1/2), 0 where K_ii is 0.
+    stamp int64 (n,): when row i was used last.
+    """
+
+    rows: np.ndarray
+    slot: np.ndarray
+    cached: np.ndarray
+    diagonal: np.ndarray
+    inverse_norm: np.ndarray
+    stamp: np.ndarray
 
 
 class GramCache:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
 
 _BINARIZE = "turn label sets into an indicator with sklearn.preprocessing.MultiLabelBinarizer"
 
@@ -86,6 +87,21 @@ def refuse_label_sets(y: Any, name: str) -> None:
         for row in values:
             if isinstance(row, list | tuple | set | frozenset | np.ndarray):
                 raise ValueError(f"{name} holds label sets such as {row!r}; {_BINARIZE}")
+
+
+def check_weight(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.float64]:
+    """Return one non-negative weight per row; ones by default."""
+    if sample_weight is None:
+        return np.ones(n_samples)
+    try:
+        weight = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from error
+    if weight.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
+    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
+        raise ValueError("sample_weight must be finite and non-negative, and not zero for all rows.")
+    return weight
 
 
 def _check_two_dimensional(Y: Any, name: str) -> None:

@@ -105,9 +105,9 @@ def interior_point_flops(shape: tuple[int, int], n_labels: int, rank: int) -> fl
 
 
 def interior_point_on_box(
-    M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0
+    M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0, ridge: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``1/2 ||M^T x||^2 + linear . x`` over ``0 <= x <= upper``.
+    """Minimise ``1/2 ||M^T x||^2 + 1/2 x . (ridge x) + linear . x`` over ``0 <= x <= upper``.
 
     Parameters
     ----------
@@ -119,6 +119,8 @@ def interior_point_on_box(
         Upper bounds, all positive.
     gap : float, default=0.0
         Duality gap (complementarity) at which to stop, if it is reached before 1e-10 of the linear term.
+    ridge : ndarray of shape (m,) or float, default=0.0
+        Diagonal that is added to the Hessian; not negative.
 
     Returns
     -------
@@ -131,17 +133,17 @@ def interior_point_on_box(
     # x in units of its bounds, so that one mu fits variables of very different weight: M stands for diag(upper) M.
     cost = upper * (np.mean(np.abs(linear)) + np.finfo(np.float64).tiny)  # the unit of each gradient entry
     enough = max(gap, _PRECISION * float(np.sum(cost)))
-    linear = linear * upper
+    linear, ridge = linear * upper, ridge * upper**2
     x = np.full(upper.shape, 0.5)
     room = 1.0 - x  # kept apart: near the upper bound 1 - x would be lost to rounding
-    residual = upper * M.times(M.transposed(upper * x)) + linear  # of stationarity, without the multipliers
+    residual = upper * M.times(M.transposed(upper * x)) + ridge * x + linear  # of stationarity, without the multipliers
     scale = float(np.max(np.abs(residual))) + float(np.max(cost))
     low, high = np.full(x.shape, scale), np.full(x.shape, scale)  # multipliers of x >= 0 and x <= 1
     low += np.maximum(residual, 0.0)
     high += np.maximum(-residual, 0.0)
     smallest, inside, last, n_worse = np.inf, x, (x, room, low, high), 0
     for _ in range(_MAX_ITER):
-        gradient = upper * M.times(M.transposed(upper * x)) + linear
+        gradient = upper * M.times(M.transposed(upper * x)) + ridge * x + linear
         # Of x and what its own gradient says; the multipliers may be far from that.
         at_x = float(x @ np.maximum(gradient, 0.0) - room @ np.minimum(gradient, 0.0))
         n_worse = 0 if at_x < smallest else n_worse + 1
@@ -154,7 +156,7 @@ def interior_point_on_box(
         mu = float(x @ low + room @ high) / (2 * x.size)
         if mu <= 0.0:
             break
-        newton = _NewtonSystem(M, upper, x, room, low, high, gradient - low + high)
+        newton = _NewtonSystem(M, upper, ridge, x, room, low, high, gradient - low + high)
         # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
         dx, dlow, dhigh = newton.direction(-x * low, -room * high)
         step = longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
@@ -175,13 +177,15 @@ def interior_point_on_box(
 class _NewtonSystem:
     """The linearised optimality conditions at one point, factorised once for both steps.
 
-    (Theta + M M^T) dx = right, Theta = low / x + high / room, is solved in the columns of M, by Woodbury's formula.
+    (Theta + M M^T) dx = right, Theta = low / x + high / room + ridge, is solved in the columns of M by Woodbury's
+    formula.
     """
 
     def __init__(
         self,
         M: LabelRows,
         upper: np.ndarray,
+        ridge: np.ndarray,
         x: np.ndarray,
         room: np.ndarray,
         low: np.ndarray,
@@ -190,7 +194,7 @@ class _NewtonSystem:
     ) -> None:
         self.M, self.upper, self.residual = M, upper, residual
         self.x, self.room, self.low, self.high = x, room, low, high
-        self.theta = low / x + high / room
+        self.theta = low / x + high / room + ridge
         self.triangle = M.triangle(upper**2 / self.theta)
 
     def direction(self, low_change: np.ndarray, high_change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

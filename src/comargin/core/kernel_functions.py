@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
-from .._validation import Matrix, validate_features
-from ..problems.gram import Gram
-from ..problems.rows import row_blocks, squared_lengths
-from ._base import Interval, MultilabelClassifier, StrOptions
+from .estimator import Interval, MultilabelClassifier, StrOptions
+from .gram import Gram
+from .row_blocks import row_blocks, squared_lengths
+from .validation import Matrix, validate_features
 
 # Rounding allowed in a kernel matrix the user gives, relative to its largest diagonal entry.
 _ASYMMETRY = 1e-6  # float32 is enough

@@ -11,12 +11,13 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ._result import Checkpoint, Status
+from .result import Checkpoint, FitState, Status
 
 # The gap is a difference of two sums: below this fraction of them it is rounding, not distance to the optimum.
 ROUNDING = 32 * float(np.finfo(np.float64).eps)
@@ -46,8 +47,11 @@ class Control:
     started : float or None
         When the fit began, in seconds of ``time.perf_counter``; now if None.
     keep : callable or None
-        Called at every certificate with a function that returns what a warm start goes on from; it may be asked for it
-        at once, or not at all.
+        Called at every certificate with a function that returns the `FitState`; it may call it at once, or not at all.
+    before : tuple of Checkpoint
+        History of the fit that this one continues; iterations and seconds are counted from its end.
+    warnings : list of Warning
+        What the caller of the fit is warned of at its end.
     within : callable or None
         Called with the primal and dual objectives so far, often, also within an iteration, by solvers whose iterations
         take long; a true return value stops them there.
@@ -61,8 +65,33 @@ class Control:
     unit: float = 1.0
     n_before: int = 0
     started: float | None = None
-    keep: Callable[[Callable[[], Any]], object] | None = None
+    keep: Callable[[Callable[[], FitState]], object] | None = None
+    before: tuple[Checkpoint, ...] = ()
+    warnings: list[Warning] = field(default_factory=list)
     within: Callable[[float, float], object] | None = None
+
+    def packing(self, pack: Callable[[Any], Any]) -> Control:
+        """The same, for a solver whose states are not what the learner starts from.
+
+        Parameters
+        ----------
+        pack : callable
+            Turns a state of the solver into what the learner starts from.
+
+        Returns
+        -------
+        Control
+            Its ``keep`` packs every state.
+        """
+        keep = self.keep
+        if keep is None:
+            return self
+
+        def packed(state: Callable[[], FitState]) -> FitState:
+            solution, history = state()
+            return FitState(pack(solution), history)
+
+        return replace(self, keep=lambda state: keep(lambda: packed(state)))
 
 
 def tolerance(tol: float, primal: float) -> float:
@@ -124,9 +153,12 @@ def run_loop(
     An exception (KeyboardInterrupt included) closes the progress bar and goes on to the caller.
     """
     start = time.perf_counter() if control.started is None else control.started
-    history: list[Checkpoint] = []
-    interval, next_check = float(check_every), check_every
+    history = list(control.before[:-1])  # the first certificate is that of the state it goes on from
     n_iter = last_change = 0
+    if control.before:
+        start -= control.before[-1].seconds
+        n_iter = last_change = control.before[-1].n_iter - control.n_before
+    interval, next_check = float(check_every), n_iter + check_every
     with progress(control) as show:
         while True:
             primal, dual = (control.unit * objective for objective in certify())
@@ -142,7 +174,8 @@ def run_loop(
                     "scale the features, regularise more, or lower the weights or the kernel's gamma and degree"
                 )
             if control.keep is not None and state is not None:
-                control.keep(state)
+                so_far = tuple(history)
+                control.keep(partial(_fit_state, state, so_far))
             if control.callback is not None and control.callback(point):
                 status = Status.STOPPED
             elif point.gap <= tol_abs:
@@ -162,6 +195,10 @@ def run_loop(
                     next_check = n_iter + int(interval)
                 continue
             return status, tuple(history), tol_abs
+
+
+def _fit_state(state: Callable[[], Any], history: tuple[Checkpoint, ...]) -> FitState:
+    return FitState(state(), history)
 
 
 @contextlib.contextmanager

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Random numbers inside kernels: xoshiro256++ (Blackman and Vigna, 2021) with its state in an array.
 
 A NumPy ``Generator`` cannot be passed to a cached kernel; four uint64 can. The state is made outside by
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._jit import kernel
+from .compiled import compiled
 
 
 def random_state_array(seed):
@@ -25,7 +26,7 @@ def random_state_array(seed):
     return np.array(words, dtype=np.uint64)
 
 
-@kernel
+@compiled
 def next_uint64(state):
     """Next 64 random bits; advances ``state`` in place."""
     s0, s1, s2, s3 = state[0], state[1], state[2], state[3]
@@ -42,7 +43,7 @@ def next_uint64(state):
     return result
 
 
-@kernel
+@compiled
 def random_below(state, n):
     """Uniform integer in [0, n), 1 <= n < 2^32, without bias (Lemire, 2019: multiply, reject the short bucket)."""
     bound = np.uint64(n)
@@ -55,7 +56,7 @@ def random_below(state, n):
     return np.int64(product >> np.uint64(32))
 
 
-@kernel
+@compiled
 def shuffle(state, values, count):
     """Fisher-Yates shuffle of ``values[:count]`` in place."""
     for i in range(count - 1, 0, -1):

@@ -42,6 +42,21 @@ class Checkpoint(NamedTuple):
         return self.primal - self.dual
 
 
+class FitState(NamedTuple):
+    """A fit at one of its certificates: what it goes on from, in this process or another.
+
+    Attributes
+    ----------
+    solution : object with a shape
+        What the learner's solver starts from; its shape is that of the indicator.
+    history : tuple of Checkpoint
+        Certified moments so far, the one of ``solution`` last; empty if ``solution`` has them itself.
+    """
+
+    solution: Any
+    history: tuple[Checkpoint, ...] = ()
+
+
 @dataclass(frozen=True)
 class Result:
     """Solution and certificate of one solve.

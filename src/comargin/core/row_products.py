@@ -7,7 +7,7 @@ from concurrent.futures import Executor
 import numpy as np
 import scipy.sparse as sp
 
-from ..problems.rows import row_blocks
+from .row_blocks import row_blocks
 
 # Parts of a product that a thread takes at once; fixed, so that the result does not depend on the threads. Products of
 # fewer operations than a thread costs to wake are done in one part.

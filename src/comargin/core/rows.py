@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Products with one row of X, written once for dense and CSR storage.
 
 This is the only file that knows the two apart. The plain functions are the specification: they run under

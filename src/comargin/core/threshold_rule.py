@@ -16,9 +16,10 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .._indicator import check_indicator
-from ..metrics._input import check_weight
-from ._curves import BoolArray, FloatArray
+from .indicator import check_indicator, check_weight
+
+FloatArray = NDArray[np.float64]
+BoolArray = NDArray[np.bool_]
 
 
 class ThresholdRule(BaseEstimator):
@@ -30,7 +31,7 @@ class ThresholdRule(BaseEstimator):
 
     Examples
     --------
-    >>> from comargin.thresholds import GlobalCut, ThresholdRule
+    >>> from comargin.decisions import GlobalCut, ThresholdRule
     >>> issubclass(GlobalCut, ThresholdRule)
     True
     >>> GlobalCut().fit([[0.2, 1.0], [0.9, 3.0]], [[0, 0], [1, 0]]).constant_
@@ -127,3 +128,21 @@ def check_range(name: str, value: Any, low: float, high: float) -> None:
     if not (number and low <= value <= high and np.isfinite(value)):
         allowed = f"from {low:g} to {high:g}" if np.isfinite(high) else f"{low:g} or greater"
         raise ValueError(f"{name} must be a finite number {allowed}; got {value!r}.")
+
+
+def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
+    """Middle of two scores; where rounding leaves [lower, upper) ``lower``, at which ``lower`` is off too."""
+    middle = 0.5 * upper + 0.5 * lower
+    return np.where((lower <= middle) & (middle < upper), middle, lower)
+
+
+def end_offset(low: FloatArray, high: FloatArray, count: int) -> FloatArray:
+    """Half the mean gap of ``count`` scores; half their size if they are all equal, 1/2 if all zero."""
+    half_gap = (0.5 * high - 0.5 * low) / max(count - 1, 1)
+    half_size = np.where(low == 0.0, 0.5, 0.5 * np.abs(low))
+    return np.where(half_gap > 0.0, half_gap, half_size)
+
+
+def below_lowest(low: FloatArray, offset: FloatArray) -> FloatArray:
+    """A cut under the lowest score, distinct from it even where the offset is lost in rounding."""
+    return np.minimum(low - offset, np.nextafter(low, -np.inf))

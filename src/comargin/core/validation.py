@@ -1,6 +1,6 @@
 """User arrays become canonical arrays here, and nowhere else.
 
-The only caller of scikit-learn's ``validate_data``. ``kernel_view`` gives the kernels exactly two forms of X: C-order
+The only caller of scikit-learn's ``validate_data``. ``loop_view`` gives the kernels exactly two forms of X: C-order
 float64, or ``CSR`` with float64 data and int32 indices; each further form would compile every kernel again.
 """
 
@@ -19,8 +19,8 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from ._indicator import check_indicator, dense_indicator, refuse_label_sets
-from .kernels._rows import CSR
+from .indicator import check_indicator, dense_indicator, refuse_label_sets
+from .rows import CSR
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array
 
@@ -182,7 +182,7 @@ def _canonical(X: Any, add_intercept: bool) -> Matrix:
     return X
 
 
-def kernel_view(X: Matrix) -> np.ndarray | CSR:
+def loop_view(X: Matrix) -> np.ndarray | CSR:
     """Canonical X in the form the kernels are compiled for.
 
     Parameters

@@ -1,0 +1,62 @@
+"""The basement: what every learner stands on.
+
+===================  ==============================================================================================
+compiled             the one decorator of compiled loops
+rows                 products of one row, dense or CSR: the only file that branches on storage
+random_numbers       a random state that compiled loops carry along
+loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: iterate until the certified gap is met
+executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: what they keep to go on from
+estimator            `MultilabelClassifier`: the contract that every learner keeps
+validation           X and y checked and brought to one form; indicator: the check of a {0, 1} matrix
+threads              worker threads over loops without the GIL
+gram, gram_cache     the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')
+row_blocks, row_products   products with all rows, block by block
+box_newton, interior_point, cholesky   second-order methods for small dense problems
+threshold_rule       `ThresholdRule`: base of the rules that turn scores into label sets
+files, wording       files written whole or not at all; words that messages share
+===================  ==============================================================================================
+
+The names below are loaded on first use. They are public for learners of your own: see ``docs/own_learner.md``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .estimator import Interval, LinearMultilabelClassifier, MultilabelClassifier, StrOptions
+    from .loop import Control, run_loop
+    from .result import Checkpoint, FitState, Result, Status
+
+_HOMES = {
+    "Checkpoint": "result",
+    "Control": "loop",
+    "FitState": "result",
+    "Interval": "estimator",
+    "LinearMultilabelClassifier": "estimator",
+    "MultilabelClassifier": "estimator",
+    "Result": "result",
+    "Status": "result",
+    "StrOptions": "estimator",
+    "run_loop": "loop",
+}
+
+__all__ = [
+    "Checkpoint",
+    "Control",
+    "FitState",
+    "Interval",
+    "LinearMultilabelClassifier",
+    "MultilabelClassifier",
+    "Result",
+    "Status",
+    "StrOptions",
+    "run_loop",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
