@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._indicator import check_indicator, refuse_label_sets
+from ..core.indicator import check_indicator, refuse_label_sets
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,7 @@ class Candidates:
 
 
 def read_candidates(signatures: Any, class_names: Any, class_prior: Any) -> Candidates:
-    """Check the three parameters that describe the candidates, and sort the classes by name.
-
-    Parameters
-    ----------
-    signatures, class_names, class_prior
-        As ``ZeroShotClassifier`` takes them.
-
-    Returns
-    -------
-    Candidates
-        In the order of their names.
-    """
+    """Check the three parameters of ``ZeroShotClassifier`` that describe the candidates; sort the classes by name."""
     refuse_label_sets(signatures, "signatures")
     given = signatures if sp.issparse(signatures) else np.asarray(signatures)
     if given.ndim != 2 or 0 in given.shape:
@@ -111,21 +100,9 @@ def _read_prior(class_prior: Any, names: np.ndarray) -> np.ndarray:
 
 
 def read_attributes(y: Any, signatures: Any, n_labels: int) -> Any:
-    """Attributes of the training rows, as the estimator gets them.
+    """Attributes of the training rows as the estimator gets them: an int64 indicator, sparse when y was sparse.
 
-    Parameters
-    ----------
-    y : array-like, DataFrame or sparse matrix
-        What was given to ``fit``.
-    signatures : array-like or DataFrame
-        Its column names, if any, must be those of y.
-    n_labels : int
-        Attributes expected.
-
-    Returns
-    -------
-    ndarray or sparse matrix
-        int64 indicator, sparse when y was sparse.
+    Column names of y, if any, must be those of the signatures.
     """
     if y is None:
         raise ValueError(

@@ -9,62 +9,76 @@ raise the dual.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..kernels._rows import CSR
-from ._box_newton import newton_on_box
-from ._interior_point import LabelRows, interior_point_flops, interior_point_on_box
+from ..core.box_newton import newton_on_box
+from ..core.interior_point import LabelRows, interior_point_flops, interior_point_on_box
+from ..core.rows import CSR
 
 if TYPE_CHECKING:
-    from .m3l import Block
+    from .solver import Block
 
-NEWTON_SIZE = 1024  # most variables of a Newton system
-_DENSE_SIZE = 20_000_000  # most entries of X as a dense array, of its moments, and of an interior-point system
-_FREE_FLOPS = 1e10  # what may be spent on a block in any case
-_BLAS = 10.0  # operations of BLAS in the time of one operation of a pass
-_SHARE = 0.3  # of the gap that is allowed: where the interior-point method stops
+
+@dataclass(frozen=True)
+class FinishPolicy:
+    """What finishing may cost, in memory and time."""
+
+    newton_size: int = 1024  # most variables of a Newton system
+    dense_size: int = 20_000_000  # most entries of X as a dense array, of its moments, and of an interior-point system
+    free_flops: float = 1e10  # what may be spent on a block in any case
+    blas: float = 10.0  # operations of BLAS in the time of one operation of a pass
+    share: float = 0.3  # of the gap that is allowed: where the interior-point method stops
+
+
+POLICY = FinishPolicy()
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # what is not finite is not taken
 def finish(block: Block) -> None:
-    """Move the dual variables of a block by interior-point and Newton steps; Z is not updated.
-
-    Parameters
-    ----------
-    block : Block
-        With Z = 2 X^T (S o A) R.
-    """
-    view = block.view
+    """Move the dual variables of a block, just certified, by interior-point and Newton steps; W is stale after it."""
+    view, loss = block.view, block.dual_state.loss
     n_stored = view.data.size if isinstance(view, CSR) else view.size
     A, coupled = block.dual_state.A, block.part.form != "diagonal"
-    # A variable that no score depends on has no direction to move in: a bound of 0 says so.
+    # A variable that no score depends on has no direction to move in: a cost of 0 says so.
     matters = (block.dual_state.sqnorm > 0.0)[:, None] & (block.part.diagonal > 0.0)
-    upper = np.where(matters, block.upper(), 0.0)
-    flops = max(_BLAS * 4.0 * n_stored * block.epochs_to_go * A.shape[1], _FREE_FLOPS)
+    cost = np.where(matters, block.cost(), 0.0)
+    box = Box(loss.finite_upper(A, cost, block.target()), cost, 2.0 * loss.ridge(cost))
+    flops = max(POLICY.blas * 4.0 * n_stored * block.forecast.epochs_to_go * A.shape[1], POLICY.free_flops)
     if coupled:
-        few = np.count_nonzero((A > 0.0) & (A < upper)) <= NEWTON_SIZE
-        if _interior_jointly(block, upper, flops):
+        few = np.count_nonzero((A > 0.0) & (A < box.upper)) <= POLICY.newton_size
+        if _interior_jointly(block, box, flops):
             return
         if few:
-            _newton_jointly(block, upper, flops)
+            _newton_jointly(block, box, flops)
         if few or _interior_fits(block.X.shape, *block.part.factor.shape):
             return  # in time all labels can be solved at once
         R = block.part.to_array()
+    Z = block.now.Z.copy() if coupled else block.now.Z
     enough = 0.5 * block.allowed / A.shape[1]
-    unsolved = np.flatnonzero((block.part.diagonal > 0.0) & (block.label_gaps > enough))
+    unsolved = np.flatnonzero((block.part.diagonal > 0.0) & (block.now.sums.label_gaps > enough))
     for label in unsolved:
-        change = _finish_label(block, int(label), upper[:, label], flops / unsolved.size)
+        own = Box(box.upper[:, label], cost[:, label], box.ridge[:, label])
+        change = _finish_label(block, int(label), Z[:, label], own, flops / unsolved.size)
         if coupled and change.any():
-            block.Z += np.outer(2.0 * (block.X.T @ change), R[label])
+            Z += np.outer(2.0 * (block.X.T @ change), R[label])  # Eq. (40)
+
+
+class Box(NamedTuple):
+    """Bounds and costs of some dual variables, and the diagonal that the loss adds to the Hessian of -D."""
+
+    upper: np.ndarray
+    cost: np.ndarray
+    ridge: np.ndarray
 
 
 def _interior_fits(shape: tuple[int, int], n_labels: int, rank: int) -> bool:
     """Whether the arrays of an interior-point method on so many labels fit in memory."""
     n_samples, n_features = shape
     sizes = n_samples * n_features, n_labels * n_features**2, n_labels * rank**2, (n_features * rank) ** 2
-    return max(sizes) <= _DENSE_SIZE
+    return max(sizes) <= POLICY.dense_size
 
 
 def _label_rows(
@@ -85,97 +99,97 @@ def _label_rows(
     return LabelRows(X if isinstance(X, np.ndarray) else X.toarray(), S, 2.0 * F, chosen)
 
 
-def _finish_label(block: Block, label: int, u: np.ndarray, flops: float) -> np.ndarray:
+def _finish_label(block: Block, label: int, z: np.ndarray, box: Box, flops: float) -> np.ndarray:
     """Solve for the dual variables of one label, the others fixed; returns the change of S o A."""
     X, dual = block.X, block.dual_state
     s, start, r = dual.S[:, label].astype(np.float64), dual.A[:, label].copy(), float(block.part.diagonal[label])
     target = dual.targets[:, label] if dual.targets.size else 1.0
-    # Of f = -D, whose Hessian is 4 r (s s^T) o K.
-    gradient = 2.0 * (s * (X @ block.Z[:, label]) - target)
+    # Of f = -D without what the loss adds, whose Hessian is 4 r (s s^T) o K; Eq. (29).
+    gradient = 2.0 * (s * (X @ z) - target)
 
     def value_and_gap(a: np.ndarray) -> tuple[float, float]:
         """f(a) - f(start), whose quadratic part is that of the weights, and the gap of this label at a."""
         step = a - start
         weights = X.T @ (s * step)
         moved = gradient + 4.0 * r * s * (X @ weights)
-        return float(gradient @ step) + 2.0 * r * float(weights @ weights), _gap(a, u, moved)
+        change = float(gradient @ step) + 2.0 * r * float(weights @ weights)
+        change += 0.5 * float(box.ridge @ (step * (a + start)))
+        return change, 2.0 * float(np.sum(dual.loss.gaps(a, box.cost, -0.5 * moved)))
 
     candidates = []
-    M = _label_rows(block, s[:, None], np.array([[np.sqrt(r)]]), start[:, None], u[:, None], flops)
+    M = _label_rows(block, s[:, None], np.array([[np.sqrt(r)]]), start[:, None], box.upper[:, None], flops)
     newton_start = start
     if M is not None:
         rows = M.chosen
         linear = gradient[rows] - M.times(M.transposed(start[rows]))
         inside, newton_start = start.copy(), start.copy()
-        gap = _SHARE * block.allowed / dual.A.shape[1]
-        inside[rows], newton_start[rows] = interior_point_on_box(M, linear, u[rows], gap=gap)
+        gap = POLICY.share * block.allowed / dual.A.shape[1]
+        inside[rows], newton_start[rows] = interior_point_on_box(
+            M, linear, box.upper[rows], gap=gap, ridge=box.ridge[rows]
+        )
         candidates.append(inside)
     moved_gradient = gradient + 4.0 * r * s * (X @ (X.T @ (s * (newton_start - start))))
-    candidates.append(_newton(block, newton_start, u, moved_gradient, s, r, flops))
+    candidates.append(_newton(block, newton_start, box, moved_gradient, s, r, flops))
     best = _better(start, candidates, value_and_gap)
     dual.A[:, label] = best
     return s * (best - start)
 
 
 def _newton(
-    block: Block, a: np.ndarray, u: np.ndarray, gradient: np.ndarray, s: np.ndarray, r: float, flops: float
+    block: Block, a: np.ndarray, box: Box, gradient: np.ndarray, s: np.ndarray, r: float, flops: float
 ) -> np.ndarray:
     """Newton on the free dual variables of one label and those that most want to leave a bound, when they are few."""
-    chosen = with_violators(a, u, gradient)
-    if not 0 < chosen.size <= NEWTON_SIZE:
+    gradient = gradient + box.ridge * a
+    chosen = with_violators(a, box.upper, gradient)
+    if not 0 < chosen.size <= POLICY.newton_size:
         return a
-    K = _gram(block, chosen)
     moved = a.copy()
-    Q = 4.0 * r * K * np.outer(s[chosen], s[chosen])
-    moved[chosen] = newton_on_box(Q, gradient[chosen], a[chosen], u[chosen], max_flops=flops)
+    Q = 4.0 * r * _gram(block, chosen) * np.outer(s[chosen], s[chosen]) + np.diag(box.ridge[chosen])
+    moved[chosen] = newton_on_box(Q, gradient[chosen], a[chosen], box.upper[chosen], max_flops=flops)
     return moved
 
 
-def _interior_jointly(block: Block, upper: np.ndarray, flops: float) -> bool:
+def _interior_jointly(block: Block, box: Box, flops: float) -> bool:
     """Interior-point method on all labels at once, if rank(R) times the features is small; returns whether A moved."""
     dual, F = block.dual_state, block.part.factor
-    M = _label_rows(block, dual.S, F, dual.A, upper, flops)
+    M = _label_rows(block, dual.S, F, dual.A, box.upper, flops)
     if M is None:
         return False
     linear = -2.0 * (dual.targets.ravel()[M.chosen] if dual.targets.size else np.ones(M.chosen.size))
-    u, old = upper.ravel()[M.chosen], dual.A.ravel()[M.chosen]
-    inside, exact = interior_point_on_box(M, linear, u, gap=_SHARE * block.allowed)
-    gradient = M.times(M.transposed(exact)) + linear
+    u, cost, ridge = (bounds.ravel()[M.chosen] for bounds in box)
+    old = dual.A.ravel()[M.chosen]
+    inside, exact = interior_point_on_box(M, linear, u, gap=POLICY.share * block.allowed, ridge=ridge)
+    gradient = M.times(M.transposed(exact)) + ridge * exact + linear
     chosen = with_violators(exact, u, gradient)
-    if 0 < chosen.size <= NEWTON_SIZE:
+    if 0 < chosen.size <= POLICY.newton_size:
         i, label = np.unravel_index(M.chosen[chosen], dual.A.shape)
-        Q = _hessian(block, i, label)
+        Q = _hessian(block, i, label, box)
         flops = interior_point_flops(M.X.shape, *M.F.shape)
         exact[chosen] = newton_on_box(Q, gradient[chosen], exact[chosen], u[chosen], max_flops=flops)
 
     def value_and_gap(a: np.ndarray) -> tuple[float, float]:
         half = M.transposed(a)
-        return 0.5 * float(half @ half) + float(linear @ a), _gap(a, u, M.times(half) + linear)
+        value = 0.5 * float(half @ half + ridge @ a**2) + float(linear @ a)
+        return value, 2.0 * float(np.sum(dual.loss.gaps(a, cost, -0.5 * (M.times(half) + linear))))
 
     best = _better(old, [inside, exact], value_and_gap)
     dual.A.reshape(-1)[M.chosen] = best
     return best is not old
 
 
-def _newton_jointly(block: Block, upper: np.ndarray, flops: float) -> None:
+def _newton_jointly(block: Block, box: Box, flops: float) -> None:
     """Newton on the free variables of all labels at once."""
-    X, dual = block.X, block.dual_state
-    target = dual.targets if dual.targets.size else 1.0
-    gradient = 2.0 * (dual.S * (X @ block.Z) - target)
-    flat = with_violators(dual.A.ravel(), upper.ravel(), gradient.ravel())
-    if not 0 < flat.size <= NEWTON_SIZE:
+    dual = block.dual_state
+    gradient = 2.0 * (dual.S * (block.X @ block.now.Z) - block.target()) + box.ridge * dual.A
+    flat = with_violators(dual.A.ravel(), box.upper.ravel(), gradient.ravel())
+    if not 0 < flat.size <= POLICY.newton_size:
         return
     i, label = np.unravel_index(flat, dual.A.shape)
-    Q = _hessian(block, i, label)
-    moved = newton_on_box(Q, gradient[i, label], dual.A[i, label], upper[i, label], max_flops=flops)
+    Q = _hessian(block, i, label, box)
+    moved = newton_on_box(Q, gradient[i, label], dual.A[i, label], box.upper[i, label], max_flops=flops)
     step = moved - dual.A[i, label]
     if float(gradient[i, label] @ step) + 0.5 * float(step @ Q @ step) < 0.0:
         dual.A[i, label] = moved
-
-
-def _gap(a: np.ndarray, u: np.ndarray, gradient: np.ndarray) -> float:
-    """Duality gap of a box-constrained problem at ``a``, less a constant if some bounds are 0 and ``a`` is not."""
-    return float(a @ np.maximum(gradient, 0.0) - (u - a) @ np.minimum(gradient, 0.0))
 
 
 def _better(
@@ -191,10 +205,11 @@ def _better(
     return measured[min(lower)[1]][1] if lower else start
 
 
-def _hessian(block: Block, i: np.ndarray, label: np.ndarray) -> np.ndarray:
-    """Of -D in the variables (i, l): 4 S_il S_jk R_lk K_ij."""
+def _hessian(block: Block, i: np.ndarray, label: np.ndarray, box: Box) -> np.ndarray:
+    """Of -D in the variables (i, l): 4 S_il S_jk R_lk K_ij, and what the loss adds to the diagonal."""
     s = block.dual_state.S[i, label].astype(np.float64)
-    return 4.0 * np.outer(s, s) * _gram(block, i) * block.part.to_array()[np.ix_(label, label)]
+    R = block.part.to_array()[np.ix_(label, label)]
+    return 4.0 * np.outer(s, s) * _gram(block, i) * R + np.diag(box.ridge[i, label])
 
 
 def _gram(block: Block, rows: np.ndarray) -> np.ndarray:
@@ -203,22 +218,11 @@ def _gram(block: Block, rows: np.ndarray) -> np.ndarray:
 
 
 def with_violators(a: np.ndarray, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """The variables a Newton system is made of.
-
-    Parameters
-    ----------
-    a, u, gradient : ndarray of shape (n,)
-        Variables between 0 and u, and the gradient of what is minimised.
-
-    Returns
-    -------
-    int ndarray
-        Indices of the free variables and, as far as there is room, of those that most want to leave a bound.
-    """
+    """Indices of the free variables and, as far as there is room, of those that most want to leave a bound."""
     free = (a > 0.0) & (a < u)
     violation = np.where(a <= 0.0, -gradient, gradient)
     violation[free | (u <= 0.0)] = 0.0
     others = np.flatnonzero(violation > 0.0)
-    n_others = max(NEWTON_SIZE - np.count_nonzero(free), 0)
+    n_others = max(POLICY.newton_size - np.count_nonzero(free), 0)
     others = others[np.argsort(-violation[others], kind="stable")[:n_others]]
     return np.concatenate([np.flatnonzero(free), others])

@@ -1,14 +1,11 @@
+# mypy: ignore-errors
 """Row-block dual coordinate descent for linear M3L.
 
-    max  D(A) = 2 sum t_il A_il - 2 tr(V R V^T),   V = X^T (S o A),   0 <= A_il <= U_il,
-    U_il = row_upper_i label_upper[S_il > 0, l],   Z = 2 V R
-
 For row i all labels share one product with x_i, contiguous in memory. With G_il = S_il (x_i^T Z)_l - t_il and
-q_i = ||x_i||^2 the best step along A_il is A_il <- clip(A_il - G_il / (2 q_i R_ll), 0, U_il); we go RELAXATION times as
-far, which raises D too and saves passes. A step delta changes the scores of the row by 2 q_i S_il delta R_l. Three
-kernels, by the form of R: diagonal, general (dense or CSR), and R = F F^T of low rank, where W = 2 V F stands for
-Z = W F^T. Where labels are coupled, those of a row are visited in random order: always in the same order it takes two
-to three times as many passes.
+q_i = ||x_i||^2 the best step along A_il (of the hinge) is A_il <- clip(A_il - G_il / (2 q_i R_ll), 0, U_il), Eqs.
+(37)-(39); we go RELAXATION times as far, which raises D too and saves passes. A step delta changes the scores of the
+row by 2 q_i S_il delta R_l. There are two loops, for a diagonal R and for any other. Where labels are coupled, those of
+a row are visited in random order: always in the same order it takes two to three times as many passes.
 
 Shrinking follows LIBLINEAR, label by label: (i, l) leaves the active set when A_il sits at a bound and G_il points
 outwards by more than the largest violation of the pass before.
@@ -20,9 +17,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from ._random import random_below, shuffle
-from ._rows import row_axpy, row_axpy_label, row_dot_label, row_gemv, row_ger
+from ..core.compiled import compiled
+from ..core.random_numbers import random_below, shuffle
+from ..core.rows import row_axpy, row_axpy_label, row_dot, row_dot_label, row_gemv, row_ger
+from ._loops_step import (
+    LEAST_CURVATURE,
+    TINY,
+    coordinate,
+    dual_raise,
+    gap_part,
+    leaves,
+    loss_value,
+    projected_slope,
+    stepped,
+)
+from .losses import HINGE, Loss
 
 # Of 1, 1.2 and 1.35 on five data sets with and without intercept and R: 1.2 takes up to a third fewer passes than 1 and
 # never more; 1.35 is not better. Any value between 0 and 2 would converge.
@@ -34,6 +43,7 @@ class Dual(NamedTuple):
 
     A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is 1.
     row_upper (n,), label_upper (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
+    loss: what the bounds and the curvature of the dual are for a given U.
     """
 
     A: np.ndarray
@@ -42,6 +52,7 @@ class Dual(NamedTuple):
     row_upper: np.ndarray
     label_upper: np.ndarray
     sqnorm: np.ndarray
+    loss: Loss = HINGE
 
 
 class Active(NamedTuple):
@@ -59,36 +70,14 @@ class Active(NamedTuple):
     state: np.ndarray
 
 
-@kernel
-def _coordinate(old, gradient, upper, curvature, lowest, highest):
-    """New value of one dual variable, and its projected gradient: NaN when the variable is to be shrunk.
-
-    Numbers only: an array, let alone a tuple of them, would cost its reference counts in every call.
-    """
-    projected = gradient
-    if old <= 0.0:
-        if gradient > highest or upper <= 0.0:
-            return old, np.nan
-        projected = min(gradient, 0.0)
-    elif old >= upper:
-        if gradient < lowest:
-            return old, np.nan
-        projected = max(gradient, 0.0)
-    if projected == 0.0:
-        return old, 0.0
-    if curvature <= 0.0:  # an empty row, or a label R does not know: the score stays 0 and the loss is paid
-        return (upper if gradient < 0.0 else 0.0), projected
-    return min(max(old - gradient / curvature, 0.0), upper), projected
-
-
-@kernel
+@compiled
 def _begin(rows, count, state, parts):
     """Shuffle the active rows and begin the sums of the pass."""
     shuffle(state, rows, count[-1])
     parts[:] = 0.0
 
 
-@kernel
+@compiled
 def _close_row(rows, count, position, n_left):
     """Store the active labels of the row at ``position``; returns the position of the next row."""
     i = rows[position]
@@ -101,7 +90,7 @@ def _close_row(rows, count, position, n_left):
     return position
 
 
-@kernel
+@compiled
 def _end(bounds, smallest, largest, parts):
     """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink what is still moving."""
     for label in range(smallest.shape[0]):
@@ -110,7 +99,7 @@ def _end(bounds, smallest, largest, parts):
     parts *= 2.0  # both sums were of -D / 2
 
 
-@kernel
+@compiled
 def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     """One pass over the active rows with R = diag(r); updates the dual, the active set and Z = 2 X^T (S o A) R.
 
@@ -127,8 +116,10 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
     parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
     """
-    A, S, targets, row_upper, label_upper, sqnorm = dual
+    A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
+    loss_curvature, loss_bound = loss
+    inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], Z.shape[1]
     _begin(rows, count, state, parts)
@@ -141,14 +132,14 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
             inverse_r[label] = 1.0 / r[label]
     negative, positive = label_upper[0].copy(), label_upper[1].copy()
     scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
-    gradient, upper, change = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    gradient, change, upper = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
+    steepness, ridge, rate = np.empty(n_labels), np.zeros(n_labels), np.empty(n_labels)
     keep = np.empty(n_labels, dtype=np.int64)
     position = 0
     while position < count[-1]:
         i = rows[position]
         n_left = count[i]
         q = sqnorm[i]
-        half_inverse = 0.5 * RELAXATION / q if q > 0.0 else 0.0
         weight = row_upper[i]
         if n_left == n_labels:
             row_gemv(X, i, Z, scores)
@@ -159,38 +150,44 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 for label in range(n_labels):
                     gradient[label] = S[i, label] * scores[label] - 1.0
             for label in range(n_labels):
-                upper[label] = weight * (positive[label] if S[i, label] > 0 else negative[label])
+                cost = weight * (positive[label] if S[i, label] > 0 else negative[label])
+                upper[label] = loss_bound * cost
+                steepness[label] = inverse_curvature * cost
+            if loss_curvature > 0.0:
+                for label in range(n_labels):
+                    ridge[label] = 1.0 / max(steepness[label], TINY)
+                    rate[label] = RELAXATION / max(2.0 * q * r[label] + ridge[label], TINY)
+            else:
+                half_inverse = 0.5 * RELAXATION / q if q > 0.0 else 0.0
+                for label in range(n_labels):
+                    rate[label] = half_inverse * inverse_r[label]
+            for label in range(n_labels):
+                gaps[label] += gap_part(A[i, label], gradient[label], steepness[label], upper[label], ridge[label])
+            for label in range(n_labels):
+                gradient[label] += ridge[label] * A[i, label]  # from here on that of the loss, too
             n_left = 0
             for label in range(n_labels):
-                g = gradient[label]
-                at_rest = ((A[i, label] <= 0.0) & (g > highest[label])) | (
-                    (A[i, label] >= upper[label]) & (g < lowest[label])
-                )
-                keep[label] = 0 if at_rest | (upper[label] <= 0.0) else 1
+                left = leaves(A[i, label], gradient[label], upper[label], lowest[label], highest[label])
+                keep[label] = 0 if left else 1
                 n_left += keep[label]
             for label in range(n_labels):
-                g = gradient[label]
-                gaps[label] += g * (A[i, label] if g >= 0.0 else A[i, label] - upper[label])
-            for label in range(n_labels):
-                g = gradient[label]
-                g = min(g, 0.0) if A[i, label] <= 0.0 else g
-                change[label] = max(g, 0.0) if A[i, label] >= upper[label] else g  # the projected gradient, for now
+                change[label] = projected_slope(A[i, label], gradient[label], upper[label])  # for now
             for label in range(n_labels):
                 smallest[label] = min(smallest[label], change[label])
                 largest[label] = max(largest[label], change[label])
             for label in range(n_labels):
                 old = A[i, label]
-                A[i, label] = min(max(old - gradient[label] * half_inverse * inverse_r[label], 0.0), upper[label])
+                A[i, label] = stepped(old, gradient[label], rate[label], upper[label])
                 change[label] = A[i, label] - old
             moved = 0
             for label in range(n_labels):
                 moved += 1 if change[label] != 0.0 else 0
             if moved > 0:
                 for label in range(n_labels):
-                    raised[label] -= change[label] * (gradient[label] + q * r[label] * change[label])
+                    raised[label] += dual_raise(change[label], gradient[label], 2.0 * q * r[label] + ridge[label])
                 for label in range(n_labels):
                     steps[label] = 2.0 * S[i, label] * r[label] * change[label]
-                row_ger(X, i, steps, Z)
+                row_ger(X, i, steps, Z)  # Eq. (40)
             if 8 * n_left >= n_labels:
                 n_left = n_labels
             else:
@@ -205,11 +202,12 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 label = labels[i, k]
                 sign = S[i, label]
                 old = A[i, label]
-                bound = weight * label_upper[1 if sign > 0 else 0, label]
                 g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
-                gaps[label] += g * (old if g >= 0.0 else old - bound)
-                curvature = 2.0 * q * r[label] / RELAXATION
-                new, projected = _coordinate(old, g, bound, curvature, lowest[label], highest[label])
+                new, projected, gap, gain = coordinate(
+                    old, g, weight * label_upper[1 if sign > 0 else 0, label], 2.0 * q * r[label], RELAXATION,
+                    lowest[label], highest[label], loss_curvature, loss_bound,
+                )  # fmt: skip
+                gaps[label] += gap
                 if np.isnan(projected):
                     n_left -= 1
                     labels[i, k] = labels[i, n_left]
@@ -218,39 +216,43 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 largest[label] = max(largest[label], projected)
                 if new != old:
                     A[i, label] = new
-                    raised[label] -= (new - old) * (g + q * r[label] * (new - old))
-                    row_axpy_label(2.0 * sign * r[label] * (new - old), X, i, Z, label)
+                    raised[label] += gain
+                    row_axpy_label(2.0 * sign * r[label] * (new - old), X, i, Z, label)  # Eq. (40)
                 k += 1
         position = _close_row(rows, count, position, n_left)
     _end(bounds, smallest, largest, parts)
 
 
-@kernel
-def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, parts):
-    """One pass over the active rows with any R; updates the dual, the active set and Z = 2 X^T (S o A) R.
+@compiled
+def m3l_coupled_epoch(X, M, factored, diagonal, dual, active, W, parts):
+    """One pass over the active rows with any R; updates the dual, the active set and W = 2 X^T (S o A) M.
+
+    M is R itself, so that W is Z; or F with R = F F^T, so that Z = W F^T is never formed.
 
     Parameters
     ----------
     X : ndarray (n, d) or CSR
-    R : ndarray (L, L), of the precision of Z, or CSR
+    M : ndarray (L, L), of the precision of W, or CSR; or F, ndarray (L, k)
+    factored : bool, whether M is F
     diagonal : ndarray (L,), of R
     dual : Dual
     active : Active
-    Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
+    W : ndarray (d, at least L or k), float32 or float64; columns beyond stay 0
     parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
     """
-    A, S, targets, row_upper, label_upper, sqnorm = dual
+    A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
+    loss_curvature, loss_bound = loss
     has_targets = targets.shape[0] > 0
-    n_labels, width = A.shape[1], Z.shape[1]
+    n_labels, width = A.shape[1], W.shape[1]
     _begin(rows, count, state, parts)
     smallest, largest = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
-    scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
+    scores, steps = np.empty(width, dtype=W.dtype), np.zeros(width, dtype=W.dtype)  # x_i^T W, and its change
     position = 0
     while position < count[-1]:
         i = rows[position]
         n_left = count[i]
-        row_gemv(X, i, Z, scores)
+        row_gemv(X, i, W, scores)
         moved = False
         k = 0
         while k < n_left:
@@ -260,13 +262,14 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, parts):
             labels[i, k] = label
             sign = S[i, label]
             old = A[i, label]
-            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
-            score = scores[label]
+            score = row_dot(M, label, scores) if factored else scores[label]
             gradient = sign * score - (targets[i, label] if has_targets else 1.0)
-            parts[0, label] += gradient * (old if gradient >= 0.0 else old - upper)
-            curvature = 2.0 * sqnorm[i] * diagonal[label]
-            relaxed = curvature / RELAXATION
-            new, projected = _coordinate(old, gradient, upper, relaxed, bounds[0, label], bounds[1, label])
+            cost = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
+            new, projected, gap, raised = coordinate(
+                old, gradient, cost, 2.0 * sqnorm[i] * diagonal[label], RELAXATION, bounds[0, label], bounds[1, label],
+                loss_curvature, loss_bound,
+            )  # fmt: skip
+            parts[0, label] += gap
             if np.isnan(projected):
                 n_left -= 1
                 labels[i, k] = labels[i, n_left]
@@ -276,96 +279,22 @@ def m3l_coupled_epoch(X, R, diagonal, dual, active, Z, parts):
             largest[label] = max(largest[label], projected)
             if new != old:
                 A[i, label] = new
-                parts[1, label] -= (new - old) * (gradient + 0.5 * curvature * (new - old))
+                parts[1, label] += raised
                 step = 2.0 * sign * (new - old)
-                row_axpy(step, R, label, steps)
-                row_axpy(step * sqnorm[i], R, label, scores)
+                row_axpy(step, M, label, steps)  # Eq. (40), for all features once the row is done
+                row_axpy(step * sqnorm[i], M, label, scores)
                 moved = True
             k += 1
         if moved:
-            row_ger(X, i, steps, Z)
+            row_ger(X, i, steps, W)  # Eq. (40)
             steps[:] = 0.0
         position = _close_row(rows, count, position, n_left)
     _end(bounds, smallest, largest, parts)
 
 
-@kernel
-def m3l_factor_epoch(X, F, diagonal, dual, active, W, parts):
-    """One pass over the active rows with R = F F^T; updates the dual, the active set and W = 2 X^T (S o A) F.
-
-    Parameters
-    ----------
-    X : ndarray (n, d) or CSR
-    F : ndarray (L, k)
-    diagonal : ndarray (L,), of R
-    dual : Dual
-    active : Active
-    W : ndarray (d, k)
-    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
-    """
-    A, S, targets, row_upper, label_upper, sqnorm = dual
-    rows, labels, count, bounds, state = active
-    has_targets = targets.shape[0] > 0
-    rank = F.shape[1]
-    _begin(rows, count, state, parts)
-    smallest, largest = np.full(F.shape[0], np.inf), np.full(F.shape[0], -np.inf)
-    hidden = np.empty(rank)  # x_i^T W
-    steps = np.zeros(rank)
-    position = 0
-    while position < count[-1]:
-        i = rows[position]
-        n_left = count[i]
-        row_gemv(X, i, W, hidden)
-        moved = False
-        k = 0
-        while k < n_left:
-            chosen = k + random_below(state, n_left - k)
-            label = labels[i, chosen]
-            labels[i, chosen] = labels[i, k]
-            labels[i, k] = label
-            sign = S[i, label]
-            old = A[i, label]
-            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
-            score = 0.0
-            for h in range(rank):
-                score += hidden[h] * F[label, h]
-            gradient = sign * score - (targets[i, label] if has_targets else 1.0)
-            parts[0, label] += gradient * (old if gradient >= 0.0 else old - upper)
-            curvature = 2.0 * sqnorm[i] * diagonal[label]
-            relaxed = curvature / RELAXATION
-            new, projected = _coordinate(old, gradient, upper, relaxed, bounds[0, label], bounds[1, label])
-            if np.isnan(projected):
-                n_left -= 1
-                labels[i, k] = labels[i, n_left]
-                labels[i, n_left] = label
-                continue
-            smallest[label] = min(smallest[label], projected)
-            largest[label] = max(largest[label], projected)
-            if new != old:
-                A[i, label] = new
-                parts[1, label] -= (new - old) * (gradient + 0.5 * curvature * (new - old))
-                step = 2.0 * sign * (new - old)
-                row_axpy(step, F, label, steps)
-                row_axpy(step * sqnorm[i], F, label, hidden)
-                moved = True
-            k += 1
-        if moved:
-            row_ger(X, i, steps, W)
-            steps[:] = 0.0
-        position = _close_row(rows, count, position, n_left)
-    _end(bounds, smallest, largest, parts)
-
-
-@kernel
+@compiled
 def m3l_dual_average(X, dual, V):
-    """Add X^T (S o A) to V (d, L); rows without a positive A_il cost nothing.
-
-    Parameters
-    ----------
-    X : ndarray (n, d) or CSR
-    dual : Dual
-    V : ndarray (d, L)
-    """
+    """Add X^T (S o A) to V (d, L); rows without a positive A_il cost nothing."""
     A, S = dual.A, dual.S
     n_samples, n_labels = A.shape
     signed = np.empty(n_labels)
@@ -379,18 +308,12 @@ def m3l_dual_average(X, dual, V):
             row_ger(X, i, signed, V)
 
 
-@kernel
+@compiled
 def m3l_sums(X, dual, Z, sums):
-    """Per label: sum_i U_il max(0, t_il - S_il z_l . x_i), and sum_i t_il A_il.
-
-    Parameters
-    ----------
-    X : ndarray (n, d) or CSR
-    dual : Dual
-    Z : ndarray (d, L)
-    sums : ndarray (2, L), written
-    """
-    A, S, targets, row_upper, label_upper, _ = dual
+    """Write the losses and the gains of ``LabelSums`` at Z (d, L) into sums (2, L)."""
+    A, S, targets, row_upper, label_upper, _, loss = dual
+    loss_curvature, loss_bound = loss
+    inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     n_samples, n_labels = A.shape
     has_targets = targets.shape[0] > 0
     scores = np.empty(n_labels)
@@ -400,10 +323,11 @@ def m3l_sums(X, dual, Z, sums):
         row_gemv(X, i, Z, scores)
         for label in range(n_labels):
             target = targets[i, label] if has_targets else 1.0
-            loss = target - S[i, label] * scores[label]
-            if loss > 0.0:
-                recent[0, label] += row_upper[i] * label_upper[1 if S[i, label] > 0 else 0, label] * loss
-            recent[1, label] += target * A[i, label]
+            a, cost = A[i, label], row_upper[i] * label_upper[1 if S[i, label] > 0 else 0, label]
+            ridge = loss_curvature / max(cost, TINY)
+            missing = target - S[i, label] * scores[label]
+            recent[0, label] += loss_value(missing, cost * inverse_curvature, loss_bound * cost, ridge)
+            recent[1, label] += a * (target - 0.5 * ridge * a)
         if i % 1024 == 1023 or i == n_samples - 1:
             sums += recent
             recent[:] = 0.0

@@ -1,12 +1,7 @@
+# mypy: ignore-errors
 """Dual coordinate ascent along labels for linear M3L: section 6 of the paper.
 
-    max  D(A) = 2 sum t_il A_il - 2 tr(V R V^T),   V = X^T (S o A),   0 <= A_il <= U_il,   Z = 2 V R
-
-With G_il = S_il z_l . x_i - t_il (the paper's gradient is -2 G_il) the exact step along one variable is
-
-    A_il <- clip(A_il - G_il / (2 ||x_i||^2 R_ll), 0, U_il)                                              (37)-(39)
-    z_k  <- z_k + 2 R_kl S_il (change of A_il) x_i   for every label k                                        (40)
-
+The exact step along one variable, (37)-(39), changes z_k by 2 R_kl S_il (change of A_il) x_i for every label k, (40).
 Several steps in turn along one label need only z_l. The other weights wait and get the sum of the steps at once,
 
     u = sum_i S_il (change of A_il) x_i,   z_k <- z_k + 2 R_kl u   for k != l                             (41)-(43)
@@ -24,10 +19,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from ._m3l import _coordinate
-from ._random import random_below, shuffle
-from ._rows import row_axpy_label, row_collect, row_dot_label, row_spread
+from ..core.compiled import compiled
+from ..core.random_numbers import random_below, shuffle
+from ..core.rows import row_axpy_label, row_collect, row_dot_label, row_spread
+from ._loops_step import coordinate
 
 
 class LabelActive(NamedTuple):
@@ -45,7 +40,7 @@ class LabelActive(NamedTuple):
     state: np.ndarray
 
 
-@kernel
+@compiled
 def _runs_in_random_order(count, run_length, state):
     """One entry per run of up to ``run_length`` active rows of a label: the labels, shuffled."""
     n_runs = 0
@@ -61,7 +56,7 @@ def _runs_in_random_order(count, run_length, state):
     return order
 
 
-@kernel
+@compiled
 def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
     """Visit every active variable once: random labels, up to ``run_length`` random rows of a label in turn.
 
@@ -85,7 +80,8 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
     n_moved : int
         Variables that changed.
     """
-    A, S, targets, row_upper, label_upper, sqnorm = dual
+    A, S, targets, row_upper, label_upper, sqnorm, loss = dual
+    loss_curvature, loss_bound = loss
     rows, count, bounds, found, state = active
     has_targets = targets.shape[0] > 0
     n_features = Z.shape[0]
@@ -111,10 +107,12 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
             i = rows[label, drawn]
             sign = S[i, label]
             old = A[i, label]
-            upper = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
             gradient = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
-            gap += 2.0 * gradient * (old if gradient >= 0.0 else old - upper)
-            new, projected = _coordinate(old, gradient, upper, 2.0 * sqnorm[i] * r, lowest, highest)
+            new, projected, part, _ = coordinate(
+                old, gradient, row_upper[i] * label_upper[1 if sign > 0 else 0, label], 2.0 * sqnorm[i] * r, 1.0,
+                lowest, highest, loss_curvature, loss_bound,
+            )  # fmt: skip
+            gap += 2.0 * part
             if np.isnan(projected):
                 last -= 1
                 rows[label, drawn] = rows[label, last]
@@ -128,15 +126,15 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
             if new != old:
                 A[i, label] = new
                 step = sign * (new - old)
-                row_axpy_label(2.0 * r * step, X, i, Z, label)
+                row_axpy_label(2.0 * r * step, X, i, Z, label)  # Eq. (40) for k = l
                 if is_coupled:
-                    n_listed = row_collect(step, X, i, total, marked, features, n_listed)
+                    n_listed = row_collect(step, X, i, total, marked, features, n_listed)  # Eq. (42)
                 n_moved += 1
         n_visited[label] = first
         count[label] = last
         found[0, label], found[1, label] = smallest, largest
         if n_listed > 0:
-            row_spread(R, label, total, features, n_listed, Z)
+            row_spread(R, label, total, features, n_listed, Z)  # Eq. (43)
             for f in range(n_listed):
                 total[features[f]] = 0.0
                 marked[features[f]] = False

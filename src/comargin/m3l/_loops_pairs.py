@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Second-order pair steps for M3L with a kernel matrix K, label by label over rows of K that all labels share.
 
 In the signed dual variables beta_li = S_il A_il, which lie between 0 and edge_li = S_il U_il, one minimises
@@ -10,7 +11,7 @@ A step along label l takes the variable p of the largest projected gradient, the
 gradients of the other labels wait until the visit to label l ends: h_k += R_kl / R_ll times the change of h_l, their
 Eq. (35). With h at hand the duality gap is a sum over single variables,
 
-    P - D = 2 sum_li max(beta_li h_li, (beta_li - edge_li) h_li) .
+    P - D = 2 sum_li max(beta_li h_li, (beta_li - edge_li) h_li)      (hinge; other losses add a ridge to the Hessian)
 
 Selection works on float32 arrays, in loops that the compiler turns into vector instructions; h and the steps are
 float64.
@@ -22,8 +23,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from ._rows import row_axpy
+from ..core.compiled import compiled
+from ..core.rows import row_axpy
+from ._loops_step import LEAST_CURVATURE, TINY, gap_part, stepped
 
 # Lanes of the search for a maximum; arrays that are searched are padded to a multiple of it.
 LANES = 256
@@ -37,28 +39,13 @@ _ONE = np.float32(1.0)
 _TWO = np.float32(2.0)
 
 
-class GramRows(NamedTuple):
-    """Rows of K, divided by a common scale, that are in memory.
-
-    rows (capacity, n), float32 or float64.  slot int32 (n,): where row i of K is, or -1.  cached float32 (n,): 1 where
-    slot >= 0, else 0.  diagonal (n,): K_ii.  inverse_norm float32 (n,): K_ii^(-1/2), 0 where K_ii is 0.
-    stamp int64 (n,): when row i was used last.
-    """
-
-    rows: np.ndarray
-    slot: np.ndarray
-    cached: np.ndarray
-    diagonal: np.ndarray
-    inverse_norm: np.ndarray
-    stamp: np.ndarray
-
-
 class SignedDual(NamedTuple):
     """State of the labels of one component of R.
 
     beta, edge, h (m, n): variables, their non-zero bound, gradient.  side float32 (m, n): which way a variable can go:
     1 down only, -1 up only, 0 both, NaN not at all.  allowed (m,): gap that a label may keep.  missed uint8 (m,): set
     when a label stopped because the row of K it needs is not in memory.  steps int64 (1,): pair steps done.
+    ridge (m, n), or (0, 0) if it is 0: second derivative of the loss's part of the dual, contained in h.
     """
 
     beta: np.ndarray
@@ -68,9 +55,10 @@ class SignedDual(NamedTuple):
     allowed: np.ndarray
     missed: np.ndarray
     steps: np.ndarray
+    ridge: np.ndarray = np.empty((0, 0))
 
 
-@kernel
+@compiled
 def side_of(beta, edge):
     """Which way a variable between 0 and ``edge`` can go, as in ``SignedDual.side``."""
     low, high = min(edge, 0.0), max(edge, 0.0)
@@ -79,16 +67,9 @@ def side_of(beta, edge):
     return _ONE if beta >= high else _ZERO
 
 
-@kernel
+@compiled
 def pair_minimum(q11, q12, q22, g1, g2, low1, high1, low2, high2):
-    """Minimum of 1/2 x^T Q x + g^T x over a box, Q positive definite: Algorithm 2 of Hariharan et al. (2012).
-
-    Parameters
-    ----------
-    q11, q12, q22 : float, entries of Q
-    g1, g2 : float, linear part
-    low1, high1, low2, high2 : float, bounds
-    """
+    """Minimum of 1/2 x^T Q x + g^T x over a box, Q positive definite: Algorithm 2 of Hariharan et al. (2012)."""
     det = q11 * q22 - q12 * q12
     x1, x2 = (q12 * g2 - q22 * g1) / det, (q12 * g1 - q11 * g2) / det
     inside1, inside2 = low1 <= x1 <= high1, low2 <= x2 <= high2
@@ -108,7 +89,7 @@ def pair_minimum(q11, q12, q22, g1, g2, low1, high1, low2, high2):
     return with2, clipped2
 
 
-@kernel
+@compiled
 def _moved(old, change, low, high):
     """The sum, exactly at a bound when the change leads there: old + (high - old) may miss high by rounding."""
     if change <= low - old:
@@ -118,25 +99,25 @@ def _moved(old, change, low, high):
     return min(max(old + change, low), high)
 
 
-@kernel
+@compiled
 def _project(h, side, projected):
     for j in range(h.shape[0]):
         x = np.float32(h[j])
         projected[j] = x if x * side[j] >= _ZERO else _ZERO
 
 
-@kernel
+@compiled
 def _add_pair(h, side, projected, row_p, row_q, step_p, step_q):
-    """Add two rows of K to h and project it, in one loop: h is in the cache just then."""
+    """Add two rows of K to h, Eq. (33), and project it, in one loop: h is in the cache just then."""
     for j in range(h.shape[0]):
         h[j] += step_p * row_p[j] + step_q * row_q[j]
         x = np.float32(h[j])
         projected[j] = x if x * side[j] >= _ZERO else _ZERO
 
 
-@kernel
+@compiled
 def _gains(row, projected, side, inverse_norm, cached, p, out):
-    """4 R_ll times what the pair (p, j) could gain without bounds; 0 for j that cannot move or is not in memory.
+    """4 R_ll times (30), what the pair (p, j) could gain without bounds; 0 for j that cannot move or is not in memory.
 
     A j inside its bounds counts in any case: that its gradient is 0 is true up to rounding only, and a close relative
     of p is the best partner just then.
@@ -157,15 +138,9 @@ def _gains(row, projected, side, inverse_norm, cached, p, out):
         out[j] = gain / max(rest, _PARALLEL)  # the maximum is a constant away from 0: no check for it in the loop
 
 
-@kernel
+@compiled
 def argmax_abs(values, lanes):
-    """Index of the largest |value|, the first one in its lane, or -1 if all are 0.
-
-    Parameters
-    ----------
-    values : float32 ndarray, its length a multiple of LANES
-    lanes : float32 ndarray (LANES,), scratch
-    """
+    """Index of the largest |value|, the first in its lane, or -1 if all are 0; the length is a multiple of LANES."""
     for k in range(LANES):
         lanes[k] = abs(values[k])
     for begin in range(LANES, values.shape[0], LANES):
@@ -184,16 +159,22 @@ def argmax_abs(values, lanes):
     return -1
 
 
-@kernel
-def _label_gap(beta, edge, h):
+@compiled
+def _label_gap(beta, edge, h, ridge):
     gap = 0.0
-    for j in range(h.shape[0]):
-        gap += max(beta[j] * h[j], (beta[j] - edge[j]) * h[j])
+    if ridge.shape[0] == 0:
+        for j in range(h.shape[0]):
+            gap += max(beta[j] * h[j], (beta[j] - edge[j]) * h[j])
+    else:
+        for j in range(h.shape[0]):
+            a, gradient = abs(beta[j]), h[j] if edge[j] > 0.0 else -h[j]
+            steepness = 1.0 / max(ridge[j], LEAST_CURVATURE)
+            gap += gap_part(a, gradient - ridge[j] * a, steepness, abs(edge[j]), ridge[j])
     return 2.0 * gap
 
 
-@kernel
-def _visit(gram, clock, r, beta, edge, h, side, allowed, max_steps, reduction, projected, gains, lanes):
+@compiled
+def _visit(gram, clock, r, beta, edge, h, side, ridge, allowed, max_steps, reduction, projected, gains, lanes):
     """Pair steps along one label; returns how many, and whether a row was missing.
 
     Ends after ``max_steps``, when the largest projected gradient has fallen to ``reduction`` times what it was, or when
@@ -204,7 +185,7 @@ def _visit(gram, clock, r, beta, edge, h, side, allowed, max_steps, reduction, p
     enough = np.float32(-1.0)
     _project(h, side, projected)
     while n_steps < max_steps:
-        if n_steps % _STEPS_PER_LOOK == 0 and _label_gap(beta, edge, h) <= allowed:
+        if n_steps % _STEPS_PER_LOOK == 0 and _label_gap(beta, edge, h, ridge) <= allowed:
             break
         p = argmax_abs(projected, lanes)
         if p < 0:
@@ -228,36 +209,34 @@ def _visit(gram, clock, r, beta, edge, h, side, allowed, max_steps, reduction, p
         q = argmax_abs(gains, lanes)
         low_p, high_p = min(edge[p], 0.0), max(edge[p], 0.0)
         old_p = beta[p]
+        ridge_p = ridge[p] if ridge.shape[0] > 0 else 0.0
         if q < 0:
-            beta[p] = min(max(old_p - h[p] / (2.0 * r * diagonal[p]), low_p), high_p)
+            rate = 1.0 / max(2.0 * r * diagonal[p] + ridge_p, TINY)
+            beta[p] = low_p + stepped(old_p - low_p, h[p], rate, high_p - low_p)
             row_q, step_q = row_p, 0.0
         else:
             row_q = rows[slot[q]]
             stamp[q] = clock
             low_q, high_q = min(edge[q], 0.0), max(edge[q], 0.0)
             old_q = beta[q]
-            change_p, change_q = pair_minimum(
-                2.0 * r * diagonal[p],
-                2.0 * r * row_p[q],
-                2.0 * r * diagonal[q],
-                h[p],
-                h[q],
-                low_p - old_p,
-                high_p - old_p,
-                low_q - old_q,
-                high_q - old_q,
-            )
+            ridge_q = ridge[q] if ridge.shape[0] > 0 else 0.0
+            change_p, change_q = pair_minimum(  # Eqs. (26)-(28)
+                2.0 * r * diagonal[p] + ridge_p, 2.0 * r * row_p[q], 2.0 * r * diagonal[q] + ridge_q, h[p], h[q],
+                low_p - old_p, high_p - old_p, low_q - old_q, high_q - old_q,
+            )  # fmt: skip
             beta[p] = _moved(old_p, change_p, low_p, high_p)
             beta[q] = _moved(old_q, change_q, low_q, high_q)
             side[q] = side_of(beta[q], edge[q])
             step_q = 2.0 * r * (beta[q] - old_q)
+            h[q] += ridge_q * (beta[q] - old_q)
         side[p] = side_of(beta[p], edge[p])
+        h[p] += ridge_p * (beta[p] - old_p)
         _add_pair(h, side, projected, row_p, row_q, 2.0 * r * (beta[p] - old_p), step_q)
         n_steps += 1
     return n_steps, False
 
 
-@kernel
+@compiled
 def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction, n_visits):
     """Visits to the label of the worst variable, the others brought up to date after each; updates ``dual``.
 
@@ -275,7 +254,9 @@ def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction,
     reduction : float, a visit ends when the largest projected gradient is this fraction of what it was
     n_visits : int
     """
-    beta, edge, h, side, allowed, missed, steps = dual
+    beta, edge, h, side, allowed, missed, steps, ridge = dual
+    none = np.empty(0)
+    has_ridge = ridge.shape[0] > 0
     n_labels, n_samples = h.shape
     padded = (n_samples + LANES - 1) // LANES * LANES
     projected, gains = np.zeros(padded, dtype=np.float32), np.zeros(padded, dtype=np.float32)
@@ -291,14 +272,19 @@ def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction,
                 p = argmax_abs(projected, lanes)
                 worst[label] = abs(projected[p]) if p >= 0 else _ZERO
                 stale[label] = 0
-        label = np.argmax(worst)
+        label = np.argmax(worst)  # Eq. (32)
         if worst[label] == _ZERO:
             return
         before[:] = h[label]
+        own_ridge = ridge[label] if has_ridge else none
+        if has_ridge:  # not part of what other labels see
+            before -= own_ridge * beta[label]
         done, waits = _visit(
-            gram, clock, scale * diagonal[label], beta[label], edge[label], h[label], side[label], allowed[label],
-            max_steps, reduction, projected, gains, lanes,
+            gram, clock, scale * diagonal[label], beta[label], edge[label], h[label], side[label], own_ridge,
+            allowed[label], max_steps, reduction, projected, gains, lanes,
         )  # fmt: skip
+        if has_ridge:
+            before += own_ridge * beta[label]
         if waits:
             missed[label] = 1
         if waits or done == 0:
@@ -313,9 +299,9 @@ def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction,
                     stale[k] = 1
 
 
-@kernel
+@compiled
 def _spread(R, label, r, before, h, coupling):
-    """h_k += R_kl / R_ll (h_l - before) for all other labels k; leaves row l of R in ``coupling``."""
+    """Eqs. (34)-(36): h_k += R_kl / R_ll (h_l - before) for all other labels k; leaves row l of R in ``coupling``."""
     coupling[:] = 0.0
     row_axpy(1.0, R, label, coupling)
     change = h[label]

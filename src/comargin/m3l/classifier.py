@@ -9,17 +9,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import TrainingData, kernel_view
+from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.gram_cache import GramCache
+from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ..core.validation import TrainingData, loop_view
 from ..graphs import LabelGraph, smoothed_correlation
-from ..problems.label_prior import PriorPart, identity_prior, split_prior
-from ..problems.m3l import M3LKernelProblem, M3LProblem
-from ..solvers import Checkpoint, Result
-from ..solvers._gram_cache import GramCache
-from ..solvers.m3l import label_blocks, solve_m3l
-from ..solvers.m3l_dcd import solve_m3l_dcd
-from ..solvers.m3l_kernel import solve_m3l_kernel
-from ._base import Interval, LinearMultilabelClassifier, StrOptions
-from ._kernels import KernelMultilabelClassifier, kernel_function
+from .dcd_solver import solve_m3l_dcd
+from .kernel_solver import solve_m3l_kernel
+from .prior import PriorPart, identity_prior, split_prior
+from .problem import M3LKernelProblem, M3LProblem
+from .solver import label_blocks, solve_m3l
 
 
 class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
@@ -76,7 +77,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     max_iter : int, default=1000
         Most passes over the rows (kernels: over the labels); a ``ConvergenceWarning`` tells when they did not suffice.
     n_jobs : int, default=None
-        Threads, over blocks of labels: components of the label correlation, and independent labels, 64 at a time
+        Threads, over blocks of labels: components of the label correlation, and independent labels, up to 80 at a time
         (linear) or one by one (kernels). The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Fixes the order in which rows are visited.
@@ -192,11 +193,13 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _solve(self, data: TrainingData, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.C, start)
+    def _solve(self, data: TrainingData, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
+        return self._prepare(data)(self.C, start, control)
 
-    def _prepare(self, data: TrainingData) -> Callable[[float, np.ndarray | None], tuple[Result, dict[str, Any]]]:
-        """Everything that does not depend on C, once; returns a function of C and a dual start that solves."""
+    def _prepare(
+        self, data: TrainingData
+    ) -> Callable[[float, np.ndarray | None, Control], tuple[Result, dict[str, Any]]]:
+        """Do once what does not depend on C; returns a function of C, a dual start and a control that solves."""
         if self.solver == "dcd" and self.kernel != "linear":
             raise ValueError(f'solver="dcd" needs kernel="linear", got kernel={self.kernel!r}; use "smo" or "auto"')
         row_weight, label_weight = self._weights(data)
@@ -213,12 +216,12 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
 
         if self._in_feature_space():
             linear = M3LProblem(data.X, S, row_weight, label_weight, prior, targets)
-            view = kernel_view(data.X)
+            view = loop_view(data.X)
             seeds = self._seeds(1 if self.solver == "dcd" else len(label_blocks(prior)))
 
-            def solve_linear(C: float, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+            def solve_linear(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
                 nonlocal before
-                problem, control = replace(linear, row_upper=C * row_weight), self._control()
+                problem = replace(linear, row_upper=C * row_weight)
                 if self.solver == "dcd":
                     result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
@@ -238,13 +241,13 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         cache = GramCache(gram, self.cache_size)
         dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets)
 
-        def solve_kernel(C: float, start: np.ndarray | None) -> tuple[Result, dict[str, Any]]:
+        def solve_kernel(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
             nonlocal before
             problem = replace(dual, row_upper=C * row_weight)
             result = solve_m3l_kernel(
                 problem,
                 cache,
-                self._control(),
+                control,
                 n_threads=self._n_threads(),
                 start=start,
                 scheme="smo" if self.solver == "smo" else "pairs",

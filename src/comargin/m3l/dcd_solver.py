@@ -1,7 +1,7 @@
 r"""The paper's solver for linear M3L: dual coordinate ascent along labels, with coupled shrinking.
 
 Section 6 of Hariharan, Vishwanathan and Varma (2012), on top of Hsieh et al. (2008). It is here to be compared with;
-the default, :mod:`comargin.solvers.m3l`, reads X once for all labels of a row.
+the default, :mod:`comargin.m3l.solver`, reads X once for all labels of a row.
 
 As the paper says
 -----------------
@@ -19,61 +19,56 @@ As the paper says
 
 What it leaves open, and what we chose
 --------------------------------------
-- "Chosen uniformly at random from the active set" and "each pass through the active set": we draw without replacement.
-  A pass is cut into runs of L variables of one label (at first: of one variable); the runs come in random order, the
-  rows of a run are drawn from those of its label that are still to come. Every active variable is visited once a pass,
-  so the extrema of (44), (45) are over whole active sets; random orders instead of independent draws are also what
-  Hsieh et al. use.
-- The threshold of the switch is "pre-specified": here ``_SWITCH_AT`` times the largest margin asked for, usually
-  one to a few passes. Runs in random order are mixed well enough: longer first phases changed the number of passes
-  little, either way, and cost more. A label without a partner in R makes no difference between the phases.
+- We draw without replacement: a pass is cut into runs of L variables of one label (at first: of one variable), the runs
+  come in random order, and the rows of a run are drawn from those of its label that are still to come. Every active
+  variable is visited once a pass, so the extrema of (44), (45) are over whole active sets.
+- The threshold of the switch is ``switch_at`` times the largest margin asked for, usually reached after one to a few
+  passes. A label without a partner in R makes no difference between the phases.
 - (44), (45) assume a correlation matrix, R_kk = 1. For other R we take |R_kl| / R_kk: an exact step at gradient g along
   (i, k) changes the gradient of (i, l) by (R_kl / R_kk) g, and so the rule does not depend on the scale of R.
-- A lower extremum that is not negative, or an upper one that is not positive, says nothing: it becomes infinite, as in
-  LIBLINEAR. So does that of a label none of whose partners was visited.
-- tau also ends the paper's algorithm. Here the certified duality gap does, and tau only says when the active sets are
-  solved well enough to look at the rest: it is ``_TAU_FACTOR`` times the largest projected gradient of the last pass
-  over all variables. A certificate that contradicts the gap seen on the way makes everything active, too.
+- A lower extremum that is not negative, or an upper one that is not positive, becomes infinite, as in LIBLINEAR. So
+  does that of a label none of whose partners was visited.
+- The certified duality gap ends the algorithm. tau only says when the active sets are solved well enough to look at the
+  rest. A certificate that contradicts the gap seen on the way makes everything active, too.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from ..kernels._m3l import Dual, m3l_dual_average, m3l_sums
-from ..kernels._m3l_dcd import LabelActive, m3l_dcd_pass
-from ..kernels._random import random_state_array
-from ..kernels._rows import CSR
-from ..problems.label_prior import whole_prior
-from ..problems.m3l import M3LProblem
-from ..problems.rows import squared_lengths
-from ._loop import Control, run_loop, tolerance
-from ._result import Result
-from ._threads import worker_threads
+from ..core.loop import Control, run_loop, tolerance
+from ..core.random_numbers import random_state_array
+from ..core.result import Result
+from ..core.row_blocks import squared_lengths
+from ..core.rows import CSR
+from ..core.threads import worker_threads
+from ._loops import Dual, m3l_dual_average, m3l_sums
+from ._loops_dcd import LabelActive, m3l_dcd_pass
+from .losses import LabelSums
+from .prior import whole_prior
+from .problem import M3LProblem
 
-# Largest projected gradient, in margins, at which runs along a label begin.
-_SWITCH_AT = 10.0
-# tau over the largest projected gradient of the last pass over all variables. Smaller solves wrong active sets too
-# well, larger visits too much: from 0.1 to 0.7 the time to a gap of 1e-6 hardly changes.
-_TAU_FACTOR = 0.3
+
+@dataclass(frozen=True)
+class AscentPolicy:
+    """Tuned numbers of this solver."""
+
+    switch_at: float = 10.0  # largest projected gradient, in margins, at which runs along a label begin
+    # tau over the largest projected gradient of the last pass over all variables. Smaller solves wrong active sets too
+    # well, larger visits too much: from 0.1 to 0.7 the time to a gap of 1e-6 hardly changes.
+    tau_factor: float = 0.3
+
+
+POLICY = AscentPolicy()
 
 
 class LabelCoupling:
     """R as a whole, in the form the passes take it, and what it says about shrinking.
 
-    Parameters
-    ----------
-    problem : M3LProblem
-        With R in parts.
-
-    Attributes
-    ----------
-    matrix : ndarray or CSR
-        R. A dense array when it has enough entries to make contiguous runs worth their zeros.
-    diagonal : ndarray of shape (n_labels,)
-        Of R.
-    coupled : bool ndarray of shape (n_labels,)
-        Labels with a partner.
+    ``matrix`` is a dense array when R has enough entries to make contiguous runs worth their zeros, else CSR;
+    ``coupled`` marks the labels with a partner.
     """
 
     def __init__(self, problem: M3LProblem) -> None:
@@ -94,22 +89,14 @@ class LabelCoupling:
             self.matrix = CSR(R.data, R.indices.astype(np.int32), R.indptr.astype(np.int32))
 
     def extremal_gradients(self, found: np.ndarray) -> np.ndarray:
-        """Eqs. (44) and (45): the extrema of every label, from those its partners and itself met in a pass.
+        """Bounds for shrinking, (2, n_labels), from the smallest and largest projected gradients met in a pass.
 
-        Parameters
-        ----------
-        found : ndarray of shape (2, n_labels)
-            Smallest and largest projected gradients; +inf and -inf where there were none.
-
-        Returns
-        -------
-        ndarray of shape (2, n_labels)
-            Bounds for shrinking; infinite where the pass says nothing.
+        They are +inf and -inf in ``found`` where there were none; the bounds are infinite where that says nothing.
         """
         lowest, highest = np.minimum(found[0], 0.0), np.maximum(found[1], 0.0)
         bounds = np.stack([lowest, highest])
-        np.minimum.at(bounds[0], self._to, self._share * lowest[self._from])
-        np.maximum.at(bounds[1], self._to, self._share * highest[self._from])
+        np.minimum.at(bounds[0], self._to, self._share * lowest[self._from])  # Eq. (44)
+        np.maximum.at(bounds[1], self._to, self._share * highest[self._from])  # Eq. (45)
         bounds[0, bounds[0] == 0.0] = -np.inf
         bounds[1, bounds[1] == 0.0] = np.inf
         return bounds
@@ -132,7 +119,7 @@ class LabelAscent:
         A = np.zeros((n_samples, n_labels)) if start is None else np.clip(start, 0.0, problem.upper(), order="C")
         S, targets = np.ascontiguousarray(problem.S), np.ascontiguousarray(problem.targets)
         label_upper = np.ascontiguousarray(problem.label_upper)
-        self.dual_state = Dual(A, S, targets, problem.row_upper, label_upper, sqnorm)
+        self.dual_state = Dual(A, S, targets, problem.row_upper, label_upper, sqnorm, problem.loss)
         self.active = LabelActive(
             np.tile(np.arange(n_samples, dtype=np.int32), (n_labels, 1)),
             np.empty(n_labels, dtype=np.int32),
@@ -180,9 +167,9 @@ class LabelAscent:
         self.estimate = self.optimism * gap
         active.bounds[:] = coupling.extremal_gradients(active.found)
         largest = max(-float(active.found[0].min()), float(active.found[1].max()), 0.0)
-        self.along_labels = self.along_labels or largest <= _SWITCH_AT * self.margin
+        self.along_labels = self.along_labels or largest <= POLICY.switch_at * self.margin
         if everything:
-            self.tau = _TAU_FACTOR * largest
+            self.tau = POLICY.tau_factor * largest
         elif largest <= self.tau:
             self.activate_all()
         return n_moved, everything
@@ -192,18 +179,17 @@ class LabelAscent:
         V = np.zeros(self.Z.shape)
         m3l_dual_average(self.view, self.dual_state, V)
         Z = self.problem.weights(V)
-        sums = np.empty((2, V.shape[1]))
-        m3l_sums(self.view, self.dual_state, Z, sums)
-        quadratic = float(np.sum(V * Z))
-        primal, dual = quadratic + 2.0 * float(sums[0].sum()), 2.0 * float(sums[1].sum()) - quadratic
+        losses_and_gains = np.empty((2, V.shape[1]))
+        m3l_sums(self.view, self.dual_state, Z, losses_and_gains)
+        sums = LabelSums(np.einsum("ij,ij->j", V, Z), *losses_and_gains)
         self.Z[:] = Z
-        gap, allowed = primal - dual, tolerance(self.tol, primal)
+        gap, allowed = sums.gap, tolerance(self.tol, sums.primal)
         if gap > allowed and self.estimate <= allowed:
             # The active part looked solved: something left too early, or margins moved on within the pass.
             self.activate_all()
             if self.estimate > 0.0:
                 self.optimism = min(self.optimism * gap / self.estimate, 10.0)
-        return primal, dual
+        return sums.primal, sums.dual
 
 
 def solve_m3l_dcd(
@@ -221,7 +207,7 @@ def solve_m3l_dcd(
     problem : M3LProblem
         All labels.
     view : ndarray or CSR
-        ``problem.X`` as the kernels take it.
+        ``problem.X`` as the loops take it.
     control : Control
         Tolerance, limits, progress and callback. An iteration is a pass over the active variables.
     seed : int
@@ -239,20 +225,6 @@ def solve_m3l_dcd(
     L steps along a label cost O(non-zeros of L rows), and O(partners of the label in R) for each feature of the rows
     that moved. A factored R is multiplied out. Steps are along single variables only: badly scaled features take many
     passes, and the finishing steps of the default solver are not used.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from comargin.problems import M3LProblem, split_prior
-    >>> from comargin.solvers import Control
-    >>> from comargin.solvers.m3l_dcd import solve_m3l_dcd
-    >>> X = np.array([[0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
-    >>> S = np.array([[-1, 1], [1, -1], [1, 1]], dtype=np.int8)
-    >>> R = split_prior([[1.0, 0.5], [0.5, 1.0]], 2)
-    >>> problem = M3LProblem(X, S, np.ones(3), np.ones((2, 2)), R, np.empty((0, 0)))
-    >>> result = solve_m3l_dcd(problem, X, Control(tol=1e-6, max_iter=1000), seed=0)
-    >>> bool(result.gap <= 1e-6 * result.primal)
-    True
     """
     ascent = LabelAscent(problem, view, control.tol, seed, start)
     with worker_threads(1):  # for its hold on the threads of BLAS

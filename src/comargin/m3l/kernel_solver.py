@@ -3,48 +3,45 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ..kernels._m3l_pairs import SignedDual, m3l_pair_visits
-from ..problems.gram import Gram
-from ..problems.label_prior import PriorPart, whole_prior
-from ..problems.m3l import M3LKernelProblem
-from ._box_newton import newton_on_box
-from ._gram_cache import GramCache, gram_blocks
-from ._loop import Control, run_loop, tolerance
-from ._m3l_finish import NEWTON_SIZE, with_violators
-from ._prior_matrix import kernel_matrix
-from ._result import Result
-from ._threads import worker_threads
+from ..core.box_newton import newton_on_box
+from ..core.gram import Gram
+from ..core.gram_cache import GramCache, gram_blocks
+from ..core.loop import Control, run_loop, tolerance
+from ..core.result import Result
+from ..core.threads import worker_threads
+from ._finish import POLICY as FINISH
+from ._finish import with_violators
+from ._loops_pairs import SignedDual, m3l_pair_visits
+from .losses import LabelSums
+from .prior import PriorPart, prior_for_loops, whole_prior
+from .problem import M3LKernelProblem, costs
 
-# Most steps along one label before the gradients of the labels it is coupled with are brought up to date, and the
-# fraction of its largest projected gradient at which it is left earlier.
-_STEPS_PER_VISIT = 256
-_REDUCTION = 0.1
-# Pair steps per variable after which what is left is given to Newton steps too, and what these may cost.
-_FINISH_AFTER = 5.0
-_FINISH_FLOPS = 4e9
-# Rounds of one iteration when rows of K are missing: with few of them in memory a round is little work.
-_ROUNDS_PER_STEP = 10
-# Rows of K that a label asks for when the one it needs is not in memory.
-_ROWS_WANTED = 32
+
+@dataclass(frozen=True)
+class PairPolicy:
+    """Tuned numbers of this solver."""
+
+    # Most steps along one label before the gradients of the labels it is coupled with are brought up to date, and the
+    # fraction of its largest projected gradient at which it is left earlier.
+    steps_per_visit: int = 256
+    reduction: float = 0.1
+    # Pair steps per variable after which what is left is given to Newton steps too, and what these may cost.
+    finish_after: float = 5.0
+    finish_flops: float = 4e9
+    rounds_per_step: int = 10  # of one iteration when rows of K are missing: with few in memory a round is little work
+    rows_wanted: int = 32  # of K that a label asks for when the one it needs is not in memory
+
+
+POLICY = PairPolicy()
 
 
 def components(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
-    """Parts of R that are solved on their own: its components, and every label without a partner.
-
-    Parameters
-    ----------
-    prior : tuple of PriorPart
-        R.
-
-    Returns
-    -------
-    list of PriorPart
-        Covering all labels.
-    """
+    """Parts of R that are solved on their own: its components, and every label without a partner."""
     parts = []
     for part in prior:
         if part.form == "diagonal":
@@ -60,26 +57,30 @@ class Component:
     """State of the labels of one component of R, in the signed variables beta = S o A, labels as rows."""
 
     def __init__(self, problem: M3LKernelProblem, part: PriorPart, tol: float, start: np.ndarray | None) -> None:
-        labels = part.labels
-        signs = np.ascontiguousarray(problem.S[:, labels].T)
-        weight = np.where(signs > 0, problem.label_upper[1, labels, None], problem.label_upper[0, labels, None])
-        edge = signs * problem.row_upper * weight
-        self.part, self.tol, self.diagonal = part, tol, part.diagonal
-        self.signed_target = signs * (problem.targets[:, labels].T if problem.targets.size else 1.0)
+        labels, n_labels = part.labels, len(part.labels)
+        self.part, self.tol, self.loss, self.diagonal = part, tol, problem.loss, part.diagonal
+        self.sign = np.ascontiguousarray(problem.S[:, labels].T)
+        cost = costs(problem.S[:, labels], problem.row_upper, problem.label_upper[:, labels])
+        self.cost = np.ascontiguousarray(cost.T)
+        self.target = problem.targets[:, labels].T if problem.targets.size else np.ones((1, 1))
+        edge = self.sign * (self.loss.bound * self.cost)
         beta = np.zeros(edge.shape)
         if start is not None:
-            np.clip(signs * start[:, labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
-        # Variables that no score depends on: the loss is paid in full.
+            np.clip(self.sign * start[:, labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
+        # Variables that no score depends on are at their optimum.
         fixed = (problem.gram.diagonal <= 0.0) | (self.diagonal <= 0.0)[:, None]
-        beta[fixed] = edge[fixed]
-        side = np.where(fixed | (edge == 0.0), np.nan, 0.0).astype(np.float32)
-        n_labels = len(labels)
-        h = -self.signed_target.astype(np.float64)
+        beta[fixed] = (self.sign * self.cost * self.loss.slope(self.target))[fixed]
         self.state = SignedDual(
-            beta, edge, h, side, np.zeros(n_labels), np.zeros(n_labels, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+            beta,
+            edge,
+            np.empty(edge.shape),
+            np.where(fixed | (edge == 0.0), np.nan, 0.0).astype(np.float32),
+            np.zeros(n_labels),
+            np.zeros(n_labels, dtype=np.uint8),
+            np.zeros(1, dtype=np.int64),
+            self.loss.ridge(self.cost) if self.loss.curvature > 0.0 else np.empty((0, 0)),
         )
-        self.matrix = kernel_matrix(part)
-        self.primal, self.dual, self.done = np.inf, -np.inf, False
+        self.matrix = prior_for_loops(part)
         self._set_sides()
 
     def visit(self, cache: GramCache, max_steps: int, reduction: float, n_visits: int) -> None:
@@ -102,47 +103,50 @@ class Component:
         self.state.h[:] = h
         self.measure()
 
+    def gradients(self, F: np.ndarray) -> np.ndarray:
+        """The gradients h at the scores F of the training rows."""
+        return F - self.sign * self.target + self._ridge * self.state.beta
+
+    @property
+    def _ridge(self) -> np.ndarray | float:
+        return self.state.ridge if self.state.ridge.size else 0.0
+
     def measure(self) -> None:
         """Objectives at the current gradients, and how much of the gap every label may keep."""
-        beta, edge, h, allowed = self.state.beta, self.state.edge, self.state.h, self.state.allowed
-        linear = np.vecdot(self.signed_target, beta)
-        quadratic = np.vecdot(beta, h) + linear
-        hinge = np.sum(np.maximum(-edge * h, 0.0), axis=1)
-        self.primal = float(np.sum(quadratic + 2.0 * hinge))
-        self.dual = float(np.sum(2.0 * linear - quadratic))
+        beta, allowed = self.state.beta, self.state.allowed
+        pull = self._ridge * beta
+        minus_missing = self.sign * (self.state.h - pull)
+        linear = np.vecdot(self.sign * self.target, beta)
+        quadratic = np.vecdot(beta, self.state.h - pull) + linear
+        losses = np.vecdot(self.cost, self.loss.value(-minus_missing))
+        self.sums = LabelSums(quadratic, losses, linear - 0.5 * np.vecdot(pull, beta))
         # A hair below the tolerance, so that the sum over components meets it in spite of rounding.
-        enough = 0.9 * tolerance(self.tol, self.primal)
+        enough = 0.9 * tolerance(self.tol, self.sums.primal)
         allowed[:] = enough / len(allowed)
-        self.done = self.primal - self.dual <= enough
+        self.done = self.sums.gap <= enough
 
     def finish(self, gram: Gram) -> bool:
         """Newton steps on the free variables, when they are few; h must be exact, and is stale after a change.
 
-        Pair steps creep when R or K is nearly singular: Newton steps see all directions at once.
-
-        Parameters
-        ----------
-        gram : Gram
-            The kernel matrix.
-
-        Returns
-        -------
-        bool
-            Whether a variable has moved.
+        Pair steps creep when R or K is nearly singular: Newton steps see all directions at once. Returns whether a
+        variable has moved.
         """
         beta, edge, h, side = self.state.beta.ravel(), self.state.edge.ravel(), self.state.h.ravel(), self.state.side
         sign = np.sign(edge)
-        upper = np.where(np.isnan(side.ravel()), 0.0, np.abs(edge))
+        finite = self.loss.finite_upper(np.abs(self.state.beta), self.cost, self.target)
+        upper = np.where(np.isnan(side), 0.0, finite).ravel()
         chosen = with_violators(np.abs(beta), upper, sign * h)
-        if not 0 < chosen.size <= NEWTON_SIZE:
+        if not 0 < chosen.size <= FINISH.newton_size:
             return False
         label, row = np.unravel_index(chosen, side.shape)
         rows, place = np.unique(row, return_inverse=True)
         s, R = sign[chosen], self.part.to_array()
         Q = 2.0 * np.outer(s, s) * R[np.ix_(label, label)] * gram.block(rows, rows)[np.ix_(place, place)]
+        if self.state.ridge.size:
+            Q[np.diag_indices_from(Q)] += self.state.ridge.ravel()[chosen]
         old, slope = np.abs(beta[chosen]), s * h[chosen]
         try:
-            new = newton_on_box(Q, slope, old, upper[chosen], max_flops=_FINISH_FLOPS)
+            new = newton_on_box(Q, slope, old, upper[chosen], max_flops=POLICY.finish_flops)
         except LinAlgError:  # K is singular, and rounding has made it indefinite: pair steps go on alone
             return False
         step = new - old
@@ -164,7 +168,7 @@ class Component:
         for label in np.flatnonzero(self.state.missed):
             h, side = self.state.h[label], self.state.side[label]
             violation = np.where(h * side >= 0.0, np.abs(h), 0.0) * (1.0 - cache.rows.cached)
-            count = min(_ROWS_WANTED, int(np.count_nonzero(violation)))
+            count = min(POLICY.rows_wanted, int(np.count_nonzero(violation)))
             worst = np.argpartition(-violation, count - 1)[:count] if count else np.empty(0, dtype=np.int64)
             lists.append(worst[np.argsort(-violation[worst], kind="stable")])
         return lists
@@ -206,7 +210,7 @@ def solve_m3l_kernel(
     """
     priors = [_whole(problem.prior)] if scheme == "smo" else components(problem.prior)
     parts = [Component(problem, part, control.tol, start) for part in priors]
-    known = products
+    known = products if problem.loss.curvature == 0.0 else None  # else they depend on C
     with worker_threads(n_threads) as pool:
         if cache.holds_all:
             cache.fetch([np.arange(cache.capacity)], pool)
@@ -219,17 +223,17 @@ def solve_m3l_kernel(
             elif n_labels == 1:
                 part.visit(cache, n_samples, 0.0, 1)
             else:
-                part.visit(cache, _STEPS_PER_VISIT, _REDUCTION, n_labels)
+                part.visit(cache, POLICY.steps_per_visit, POLICY.reduction, n_labels)
 
         def step() -> float:
-            for _ in range(_ROUNDS_PER_STEP):
+            for _ in range(POLICY.rounds_per_step):
                 busy = [part for part in parts if not part.done]
                 list(pool.map(advance, busy))
                 wanted = [rows for part in busy for rows in part.wanted(cache)]
                 if not wanted:
                     break
                 cache.fetch(wanted, pool)
-            return sum(p.primal - p.dual for p in parts) if all(p.done for p in parts) else np.inf
+            return sum(p.sums.gap for p in parts) if all(p.done for p in parts) else np.inf
 
         def certify() -> tuple[float, float]:
             nonlocal known
@@ -239,10 +243,10 @@ def solve_m3l_kernel(
                 for part, h in zip(parts, known, strict=True):
                     part.take_gradients(h)
                 known = None
-            late = [p for p in parts if not p.done and p.state.steps[0] >= _FINISH_AFTER * p.state.h.size]
+            late = [p for p in parts if not p.done and p.state.steps[0] >= POLICY.finish_after * p.state.h.size]
             if sum(p.finish(problem.gram) for p in late):
                 _exact_gradients(problem, parts, cache, pool)
-            return sum(p.primal for p in parts), sum(p.dual for p in parts)
+            return sum(p.sums.primal for p in parts), sum(p.sums.dual for p in parts)
 
         status, history, tol_abs = run_loop(step, certify, control, state=lambda: _dual_variables(problem, parts))
     A = _dual_variables(problem, parts)
@@ -280,4 +284,4 @@ def _exact_gradients(
     if support.size:
         list(pool.map(block_scores, gram_blocks(problem.gram.n_samples, support.size)))
     for part in parts:
-        part.take_gradients(F[:, part.part.labels].T - part.signed_target)
+        part.take_gradients(part.gradients(F[:, part.part.labels].T))

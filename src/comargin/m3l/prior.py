@@ -24,6 +24,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
+from ..core.rows import CSR
+
 # Rounding allowed in what the user gives, relative to the largest entry.
 _ASYMMETRY = 1e-10
 _INDEFINITE = 1e-10
@@ -77,18 +79,7 @@ class PriorPart:
 
 
 def identity_prior(n_labels: int) -> tuple[PriorPart, ...]:
-    """R = I.
-
-    Parameters
-    ----------
-    n_labels : int
-        Number of labels.
-
-    Returns
-    -------
-    tuple of PriorPart
-        One diagonal part.
-    """
+    """R = I, as one diagonal part."""
     return (PriorPart(np.arange(n_labels), "diagonal", np.ones(n_labels)),)
 
 
@@ -138,19 +129,16 @@ def split_prior(R: Any, n_labels: int, name: str = "label_correlation") -> tuple
     return tuple(parts)
 
 
+def prior_for_loops(part: PriorPart) -> np.ndarray | CSR:
+    """The stored matrix of a part as the compiled loops take it: C-contiguous, or CSR with int32 indices."""
+    R = part.matrix
+    if isinstance(R, np.ndarray):
+        return np.ascontiguousarray(R)
+    return CSR(R.data, R.indices.astype(np.int32), R.indptr.astype(np.int32))
+
+
 def whole_prior(prior: tuple[PriorPart, ...]) -> sp.csr_array:
-    """R of all labels, put together from its parts.
-
-    Parameters
-    ----------
-    prior : tuple of PriorPart
-        Parts that cover all labels.
-
-    Returns
-    -------
-    csr_array of shape (n_labels, n_labels)
-        Without stored zeros.
-    """
+    """R of all labels, put together from its parts, without stored zeros."""
     n_labels = sum(len(part.labels) for part in prior)
     R = sp.csr_array((n_labels, n_labels))
     for part in prior:

@@ -1,30 +1,25 @@
 r"""Max-margin multi-label learning with correlated labels (M3L).
 
 With Z (d x L) the weights, S in {-1, +1} the signs of the labels, R the label correlation (symmetric, positive
-semi-definite), U_il = C c_il the weighted cost and t_il the margin asked for:
+semi-definite), U_il = C c_il the weighted cost, t_il the margin asked for, and phi the loss (losses.py; the paper's is
+the hinge, phi(u) = max(0, u), phi* = 0, A_il <= U_il):
 
 .. math:: P(Z) = \tfrac12 \operatorname{tr}(Z R^{-1} Z^\top)
-    + 2 \sum_{il} U_{il} \max(0, t_{il} - S_{il}\, z_l^\top x_i)
-.. math:: D(A) = 2 \sum_{il} t_{il} A_{il} - 2 \operatorname{tr}(V R V^\top), \quad V = X^\top (S \circ A),
-    \quad 0 \le A_{il} \le U_{il}
-.. math:: Z = 2 V R
+    + 2 \sum_{il} U_{il}\, \phi(t_{il} - S_{il}\, z_l^\top x_i)      \qquad (11)-(14)
+.. math:: D(A) = 2 \sum_{il} [t_{il} A_{il} - U_{il}\, \phi^*(A_{il} / U_{il})] - 2 \operatorname{tr}(V R V^\top),
+    \quad V = X^\top (S \circ A)      \qquad (25)
+.. math:: Z = 2 V R      \qquad (23)
 
 R is never inverted: Z lives in its range, Z = 2 V R for some V, and then tr(Z R^-1 Z^T) = 4 tr(V R V^T), also when R is
 singular. The methods of the linear problem therefore take V. With a kernel K in place of X X^T nothing changes but the
 names: the quadratic part is 2 tr(B^T K B R), B = S o A, and the scores of the training rows are F = 2 K B R.
 
-Loss: t_il = 1 is the Hamming loss; it counts each error twice, hence the factors 2, and R = I is one-vs-all hinge-loss
-SVM with LIBLINEAR's cost C' = 2 C. t_il = S_il (R s_i)_l is the loss of section 3.2, which charges correlated
-mistakes; it needs a diagonally dominant R, so that no t_il is negative.
-
-With Z = 2 V R and V = X^T (S o A) the gap is a sum of non-negative parts,
-
-.. math:: P - D = 2 \sum_{il}
-    \begin{cases} A_{il} G_{il} & G_{il} \ge 0 \\ (A_{il} - U_{il}) G_{il} & G_{il} < 0 \end{cases},
-    \qquad G_{il} = S_{il}\, z_l^\top x_i - t_{il} .
+Margins: t_il = 1 is the Hamming loss (6); it counts each error twice, hence the factors 2, and R = I is one-vs-all
+hinge-loss SVM with LIBLINEAR's cost C' = 2 C, (15)-(18). t_il = S_il (R s_i)_l is the loss of section 3.2, which
+charges correlated mistakes; it needs a diagonally dominant R, so that no t_il is negative.
 
 Notation, paper -> code: ``alpha -> A``, ``y_il -> S``, ``phi(x) -> x``, ``Delta^- - Delta^+ -> 2 t``. Labels are
-columns.
+columns. The paper's gradient (29) is -2 times the G_il = S_il z_l^T x_i - t_il used here.
 
 Reference: Hariharan, Vishwanathan, Varma: Efficient max-margin multi-label classification with applications to
 zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
@@ -37,28 +32,38 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from .gram import Gram
-from .label_prior import PriorPart
-from .rows import row_blocks
+from ..core.gram import Gram
+from ..core.row_blocks import row_blocks
+from .losses import HINGE, LabelSums, Loss
+from .prior import PriorPart
 
 # Rows whose margins are held at once: bounds the temporaries to this many rows x labels; and rows of K.
 _ROWS_AT_ONCE = 65536
 _GRAM_ROWS_AT_ONCE = 1024
 
 
+def costs(S: np.ndarray, row_upper: np.ndarray, label_upper: np.ndarray) -> np.ndarray:
+    """U_il of some rows and labels, from its factors."""
+    return row_upper[:, None] * np.where(S > 0, label_upper[1], label_upper[0])
+
+
 class LabelTerms:
-    """What the linear and the kernel problem share: signs, bounds, margins and R."""
+    """What the linear and the kernel problem share: signs, costs, margins, R and the loss."""
 
     S: np.ndarray
     row_upper: np.ndarray
     label_upper: np.ndarray
     prior: tuple[PriorPart, ...]
     targets: np.ndarray
+    loss: Loss
+
+    def cost(self, rows: slice = slice(None)) -> np.ndarray:
+        """U_il of the given rows."""
+        return costs(self.S[rows], self.row_upper[rows], self.label_upper)
 
     def upper(self, rows: slice = slice(None)) -> np.ndarray:
-        """U_il, the upper bounds of the dual variables, for the given rows."""
-        weight = np.where(self.S[rows] > 0, self.label_upper[1], self.label_upper[0])
-        return self.row_upper[rows, None] * weight
+        """Upper bounds of the dual variables of the given rows."""
+        return self.loss.bound * self.cost(rows)
 
     def target(self, rows: slice = slice(None)) -> np.ndarray | float:
         """Margins t_il of the given rows."""
@@ -70,6 +75,20 @@ class LabelTerms:
         for part in self.prior:
             VR[:, part.labels] = part.apply(V[:, part.labels])
         return VR
+
+    def _losses(self, scores: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """sum_i U_il phi(t_il - S_il f_il) of every label."""
+        return np.sum(self.cost(rows) * self.loss.value(self.target(rows) - self.S[rows] * scores), axis=0)
+
+    def _gains(self, A: np.ndarray) -> np.ndarray:
+        """sum_i t_il A_il - U_il phi*(A_il / U_il) of every label."""
+        return np.sum(A * (self.target() - 0.5 * self.loss.ridge(self.cost()) * A), axis=0)
+
+    def _projected(self, A: np.ndarray, scores: np.ndarray) -> np.ndarray:
+        """Projected gradient of -D / 2, Eqs. (29) and (31), one entry per A_il; all zero exactly at the optimum."""
+        G = self.S * scores - self.target() + self.loss.ridge(self.cost()) * A
+        G = np.where(A <= 0.0, np.minimum(G, 0.0), G)
+        return np.where(A >= self.upper(), np.maximum(G, 0.0), G)
 
 
 @dataclass(frozen=True)
@@ -90,6 +109,8 @@ class M3LProblem(LabelTerms):
         R.
     targets : ndarray of shape (n_samples, n_labels), or (0, 0)
         Margins t_il; empty when all are 1.
+    loss : Loss, default=HINGE
+        phi.
     """
 
     X: np.ndarray | sp.csr_array
@@ -98,6 +119,7 @@ class M3LProblem(LabelTerms):
     label_upper: np.ndarray
     prior: tuple[PriorPart, ...]
     targets: np.ndarray
+    loss: Loss = HINGE
 
     def dual_average(self, A: np.ndarray) -> np.ndarray:
         """V = X^T (S o A), of shape (n_features, n_labels)."""
@@ -108,30 +130,32 @@ class M3LProblem(LabelTerms):
 
     def weights(self, V: np.ndarray) -> np.ndarray:
         """Z = 2 V R."""
-        return 2.0 * self.apply_prior(V)
+        return 2.0 * self.apply_prior(V)  # Eq. (23)
+
+    def sums(self, V: np.ndarray, A: np.ndarray | None = None) -> LabelSums:
+        """What P at Z = 2 V R and D at A consist of, where V = X^T (S o A); without A there is no D."""
+        Z = self.weights(V)
+        losses = np.zeros(Z.shape[1])
+        for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
+            losses += self._losses(self.X[rows] @ Z, rows)
+        gains = np.full(Z.shape[1], np.nan) if A is None else self._gains(A)
+        return LabelSums(np.einsum("ij,ij->j", V, Z), losses, gains)
 
     def primal(self, V: np.ndarray) -> float:
         """P(Z) at Z = 2 V R."""
-        Z = self.weights(V)
-        hinge = 0.0
-        for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
-            loss = self.target(rows) - self.S[rows] * (self.X[rows] @ Z)
-            hinge += float(np.sum(self.upper(rows) * np.maximum(loss, 0.0)))
-        return float(np.sum(V * Z)) + 2.0 * hinge
+        return self.sums(V).primal
 
     def dual(self, A: np.ndarray) -> float:
         """D(A)."""
-        V = self.dual_average(A)
-        return 2.0 * float(np.sum(self.target() * A)) - float(np.sum(V * self.weights(V)))
+        return self.sums(self.dual_average(A), A).dual
 
     def gap(self, V: np.ndarray, A: np.ndarray) -> float:
         """P - D: never negative for feasible A."""
         return self.primal(V) - self.dual(A)
 
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
-        """Projected gradient of the scaled dual, one entry per A_il; all zero exactly at the optimum."""
-        G = self.S * (self.X @ self.weights(self.dual_average(A))) - self.target()
-        return projected_gradient(A, self.upper(), G)
+        """Projected gradient of the scaled dual, one entry per A_il."""
+        return self._projected(A, self.X @ self.weights(self.dual_average(A)))
 
 
 @dataclass(frozen=True)
@@ -142,7 +166,7 @@ class M3LKernelProblem(LabelTerms):
     ----------
     gram : Gram
         The kernel matrix, by blocks.
-    S, row_upper, label_upper, prior, targets
+    S, row_upper, label_upper, prior, targets, loss
         As in :class:`M3LProblem`.
     """
 
@@ -152,10 +176,11 @@ class M3LKernelProblem(LabelTerms):
     label_upper: np.ndarray
     prior: tuple[PriorPart, ...]
     targets: np.ndarray
+    loss: Loss = HINGE
 
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """2 B R, shape (n_samples, n_labels): the scores of x are k(x, X) times these."""
-        return 2.0 * self.apply_prior(self.S * A)
+        return 2.0 * self.apply_prior(self.S * A)  # Eq. (23)
 
     def scores(self, A: np.ndarray) -> np.ndarray:
         """F = 2 K B R, the scores of the training rows."""
@@ -166,32 +191,19 @@ class M3LKernelProblem(LabelTerms):
             F[rows] = self.gram.block(rows, support) @ coefficients[support]
         return F
 
+    def sums(self, A: np.ndarray) -> LabelSums:
+        """What P at Z = sum_i phi(x_i) (2 B R)_i and D at A consist of."""
+        F = self.scores(A)
+        return LabelSums(np.einsum("ij,ij->j", self.S * A, F), self._losses(F), self._gains(A))
+
     def primal(self, A: np.ndarray) -> float:
         """P at Z = sum_i phi(x_i) (2 B R)_i."""
-        F = self.scores(A)
-        hinge = np.sum(self.upper() * np.maximum(self.target() - self.S * F, 0.0))
-        return float(np.sum(self.S * A * F)) + 2.0 * float(hinge)
+        return self.sums(A).primal
 
     def dual(self, A: np.ndarray) -> float:
         """D(A)."""
-        return 2.0 * float(np.sum(self.target() * A)) - float(np.sum(self.S * A * self.scores(A)))
+        return self.sums(A).dual
 
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
-        """Projected gradient of the scaled dual, one entry per A_il; all zero exactly at the optimum."""
-        return projected_gradient(A, self.upper(), self.S * self.scores(A) - self.target())
-
-
-def projected_gradient(A: np.ndarray, upper: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Gradient of a function to be minimised over the box, zero where it points out of the box.
-
-    Parameters
-    ----------
-    A, upper, gradient : ndarray of equal shape
-        Variables, their upper bounds (the lower ones are zero), and the gradient.
-
-    Returns
-    -------
-    ndarray
-        Of that shape.
-    """
-    return np.where(A <= 0.0, np.minimum(gradient, 0.0), np.where(A >= upper, np.maximum(gradient, 0.0), gradient))
+        """Projected gradient of the scaled dual, one entry per A_il."""
+        return self._projected(A, self.scores(A))

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import check_sample_weight
+from ..core.validation import check_sample_weight
 from ..graphs import correlation_from_classes
 from ..metrics import scores_of
 from ._candidates import Candidates, read_attributes, read_candidates
