@@ -9,73 +9,80 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels._rows import CSR
-from ..problems.label_prior import PriorPart
-from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
-from ._loop import ROUNDING, Control, tolerance
-from ._prml_coupled import solves_directly
-from ._prml_start import Point, PrMLFinished, PrMLStart, PrMLStopped, balanced
-from ._prml_step import Ways
-from ._prml_system import Features, RowGram
-from ._result import Checkpoint
-from .prbr import SVMPlusResult, solve_svm_plus
-
-# Most updates of a step.
-STEP_ITER = 50
-# Steps are solved to this gap at first, and then to this share of the last decrease of the objective.
-_FIRST_TOL = 0.03
-_SHARE_OF_PROGRESS = 0.3
-# Tolerance of the W-step beside that of the D-step. Loose where the D-step is factorised, and so precise that it is
-# worth more than what the W-step leaves; elsewhere the W-step is the cheap one. To certify a point it is solved to
-# this share of the tolerance.
-_W_TOL_IF_DIRECT, _W_TOL, _CERTIFIES = 3.0, 0.5, 0.5
-# Steps become more precise than the tolerance, by halves up to this share, while W-steps do not certify what they leave
-# unmoved: an alternation that gains less than this share of the tolerance.
-_FINEST, _UNMOVED = 1.0 / 16.0, 0.1
-# Penalties at which a step begins, relative to where the same step ended in the alternation before.
-_PENALTY_BACK = 1.0 / 16.0
-# Scores that are nothing beside a margin of 1: alternations would only halve them, again and again.
-_NEXT_TO_NOTHING = 1e-5
-# Seconds between two looks at a step under way.
-_SECONDS = 2.0
+from ..core.loop import ROUNDING, Control, tolerance
+from ..core.result import Checkpoint, FitState
+from ..core.rows import CSR
+from ..m3l.prior import PriorPart
+from ._coupled import solves_directly
+from ._directions import SlackDirections
+from ._system import Features
+from .prbr_solver import SVMPlusResult, solve_svm_plus
+from .problem import PrMLProblem, SlackDual, SVMPlusProblem
+from .start import Point, PrMLFinished, PrMLStart, PrMLStopped, balanced
 
 
-class Watch:
-    """What the caller sees of a fit within its steps, and whether he ended it.
+@dataclass(frozen=True)
+class AlternationPolicy:
+    """Tuned numbers of the alternation."""
 
-    Attributes
-    ----------
-    stopped : bool
-        Whether the callback returned true; every step ends then as soon as it looks up.
+    # Most rounds and updates of a step.
+    step_iter: int = 50
+    # Steps are solved to this gap at first, and then to this share of the last decrease of the objective.
+    first_tol: float = 0.03
+    share_of_progress: float = 0.3
+    # Tolerance of the W-step beside that of the D-step: the W-step is the cheap one. Looser where the D-step has Newton
+    # steps, which are more precise than what the W-step leaves. To certify a point: this share of the tolerance.
+    w_tol: float = 0.5
+    w_tol_if_direct: float = 3.0
+    certifies: float = 0.5
+    # Steps become more precise than the tolerance, by halves up to this share, while W-steps do not certify what they
+    # leave unmoved: an alternation that gains less than this share of the tolerance.
+    finest: float = 1.0 / 16.0
+    unmoved: float = 0.1
+    # Penalties at which a step begins, relative to where the same step ended in the alternation before.
+    penalty_back: float = 1.0 / 16.0
+    # Scores that are nothing beside a margin of 1: alternations would only halve them, again and again.
+    next_to_nothing: float = 1e-5
+    # Seconds between two looks at a step under way.
+    seconds: float = 2.0
 
-    Parameters
-    ----------
-    control : Control
-        With ``started``.
-    show : callable
-        Takes a ``Checkpoint`` and the absolute tolerance.
+
+POLICY = AlternationPolicy()
+
+
+class ProgressMonitor:
+    """Shows the caller a fit within its steps, keeps its states, and knows whether the callback ended it.
+
+    ``control`` has ``started``; ``show`` takes a ``Checkpoint`` and the absolute tolerance.
     """
 
     def __init__(self, control: Control, show: Callable[[Checkpoint, float], None]) -> None:
         self.control, self.show, self.stopped = control, show, False
         self.last = time.perf_counter()
+        self.state: PrMLStart | None = None  # that of the last alternation
 
     def within(self, n_iter: int, primal: float, dual: float) -> bool:
         """Show a point within a step, if nothing was shown for some time; returns whether to end."""
-        if not self.stopped and time.perf_counter() - self.last >= _SECONDS:
-            self.tell(n_iter, primal, dual)
+        if not self.stopped and time.perf_counter() - self.last >= POLICY.seconds:
+            self.keep()
+            self.tell(self.checkpoint(n_iter, primal, dual))
         return self.stopped
 
-    def tell(self, n_iter: int, primal: float, dual: float) -> Checkpoint:
+    def keep(self) -> None:
+        """Offer the state of the last alternation to the caller."""
+        state = self.state
+        if self.control.keep is not None and state is not None:
+            self.control.keep(lambda: FitState(state))
+
+    def tell(self, point: Checkpoint) -> None:
         """Show a point."""
-        point = self.checkpoint(n_iter, primal, dual)
-        self.show(point, tolerance(self.control.tol, primal))
+        self.show(point, tolerance(self.control.tol, point.primal))
         self.stopped = self.control.callback is not None and bool(self.control.callback(point))
         self.last = time.perf_counter()
-        return point
 
     def checkpoint(self, n_iter: int, primal: float, dual: float) -> Checkpoint:
         """A point at this moment."""
@@ -83,119 +90,121 @@ class Watch:
         return Checkpoint(n_iter, time.perf_counter() - self.control.started, primal, dual)
 
 
+@dataclass(frozen=True)
+class PrMLFit:
+    """What all starts of a fit share."""
+
+    problem: PrMLProblem
+    view: np.ndarray | CSR
+    directions: SlackDirections
+    tol: float
+    n_threads: int
+    monitor: ProgressMonitor
+
+
 class Alternation:
     """State of one start: D, W and T feasible together from the first W-step on.
 
-    ``n_done`` alternations are done. When ``watch`` was told to stop, the point is that of the step under way.
-    ``known`` is the objective of a point that is not this start's, for ``watch``.
+    ``n_done`` alternations are done. When the callback ended the fit, the point is that of the step under way.
+    ``known`` is the objective of a point that is not this start's, for the callback.
     """
 
-    def __init__(
-        self,
-        problem: PrMLProblem,
-        view: np.ndarray | CSR,
-        tol: float,
-        n_threads: int,
-        ways: Ways,
-        dual: SlackDual,
-        gram: RowGram | None,
-        watch: Watch,
-    ) -> None:
-        self.problem, self.view, self.tol, self.n_threads, self.ways = problem, view, tol, n_threads, ways
-        self.dual, self.gram, self.watch = dual, gram, watch
+    def __init__(self, fit: PrMLFit, dual: SlackDual) -> None:
+        self.fit, self.dual = fit, dual
         self.n_done, self.n_idle, self.done = 0, 0, False
         self.w_penalty: np.ndarray | None = None
         self.d_penalty: np.ndarray | None = None
-        self.step_tol = max(tol, _FIRST_TOL)
+        self.step_tol = max(fit.tol, POLICY.first_tol)
         self.objective, self.step_dual, self.known = np.inf, -np.inf, np.inf
-
-    def again(self, dual: SlackDual) -> Alternation:
-        """Another start."""
-        return Alternation(self.problem, self.view, self.tol, self.n_threads, self.ways, dual, self.gram, self.watch)
 
     def begin(self, D: np.ndarray, point: Point | None = None) -> None:
         """First alternation, from D, or from a feasible point with that D."""
-        n_labels = self.problem.S.shape[1]
+        n_labels = self.fit.problem.S.shape[1]
         self.D = np.array(D, dtype=np.float64)
         self.W, self.T = np.zeros((len(self.D), n_labels)), np.zeros((n_labels, n_labels))
         if point is not None:
-            self.W, self.T, self.objective = point.W, point.T, self.problem.objective(*point)
+            self.W, self.T, self.objective = point.W, point.T, self.fit.problem.objective(*point)
         self.alternate()
 
     def go_on(self, start: PrMLStart, stopped: PrMLStopped) -> None:
-        """Stand where a callback stopped an alternation."""
+        """Stand where an alternation of another fit ended."""
         assert start.codes is not None
         assert start.privileged is not None
         self.D, self.W, self.T = start.dictionary, start.codes, start.privileged.T
         self.objective, self.step_dual = stopped.history[-1].primal, stopped.history[-1].dual
-        self.step_tol = max(_FINEST * self.tol, stopped.step_tol)
+        self.step_tol = max(POLICY.finest * self.fit.tol, stopped.step_tol)
         self.w_penalty, self.d_penalty = stopped.w_penalty, stopped.d_penalty
         self.n_done, self.n_idle, self.done = stopped.history[-1].n_iter, stopped.n_idle, stopped.done
 
-    def stopped(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLStopped:
+    def state(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLStart:
         """What `go_on` needs to stand here again."""
-        return PrMLStopped(number, self.step_tol, self.w_penalty, self.d_penalty, self.n_idle, self.done, history, best)
+        penalties = self.w_penalty, self.d_penalty
+        stopped = PrMLStopped(number, self.step_tol, *penalties, self.n_idle, self.done, history, best)
+        return PrMLStart(self.D, self.W, np.ascontiguousarray(self.T.T), self.dual, stopped)
 
     def alternate(self) -> None:
         """One W-step and one D-step."""
         before, T_before, dual_before = self.objective, self.T, self.dual
         self._w_step()
-        if self.watch.stopped:
+        if self.fit.monitor.stopped:
             return
         self._balance()
         self._d_step(dual_before)
-        if self.watch.stopped:
+        if self.fit.monitor.stopped:
             return
         self.n_done += 1
         decrease = before - self.objective
         change = float(np.linalg.norm(self.T - T_before))
-        tol_abs = tolerance(self.tol, self.objective)
+        tol_abs = tolerance(self.fit.tol, self.objective)
         # ||dT|| that a step of this gap can tell apart: gamma2 / 2 ||dT||^2 <= gap.
-        resolution = np.sqrt(2.0 * max(self.objective - self.step_dual, 0.0) / self.problem.gamma2)
-        still = change <= max(self.tol * float(np.linalg.norm(self.T)), resolution)
-        idle = self.step_tol <= _FINEST * self.tol and decrease <= ROUNDING * abs(self.objective)
+        resolution = np.sqrt(2.0 * max(self.objective - self.step_dual, 0.0) / self.fit.problem.gamma2)
+        still = change <= max(self.fit.tol * float(np.linalg.norm(self.T)), resolution)
+        idle = self.step_tol <= POLICY.finest * self.fit.tol and decrease <= ROUNDING * abs(self.objective)
         self.n_idle = self.n_idle + 1 if idle else 0
         gained = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
-        self.step_tol = max(min(self.tol, self.step_tol), min(self.step_tol, _SHARE_OF_PROGRESS * gained))
+        self.step_tol = max(min(self.fit.tol, self.step_tol), min(self.step_tol, POLICY.share_of_progress * gained))
         settled = decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
         self.done = settled and self._w_gap() <= tol_abs
         if self.done:
             self._drop_worthless()
-        elif decrease <= _UNMOVED * tol_abs:
-            self.step_tol = max(_FINEST * self.tol, 0.5 * self.step_tol)
+        elif decrease <= POLICY.unmoved * tol_abs:
+            self.step_tol = max(POLICY.finest * self.fit.tol, 0.5 * self.step_tol)
 
     def _w_gap(self) -> float:
         """How much less the objective can be with D held, at most."""
-        return self.objective - (self._w_solution(_CERTIFIES * self.tol).dual + self._of_dictionary())
+        return self.objective - (self._w_solution(POLICY.certifies * self.fit.tol).dual + self._of_dictionary())
 
     def _is_direct(self) -> bool:
         """Whether D-steps have a factorised system."""
-        return solves_directly(Features(self.problem.X, self.view), self._d_problem().prior)
+        return solves_directly(Features(self.fit.problem.X, self.fit.view), self._d_problem().prior)
 
     def _d_problem(self) -> SVMPlusProblem:
         """The D-step, without empty rows of W."""
-        return self.problem.d_step(self.W[self.W.any(axis=1)])
+        return self.fit.problem.d_step(self.W[self.W.any(axis=1)])
 
     def _drop_worthless(self) -> None:
         """Go to zero predictors where next to nothing is left of them and slacks alone cost less."""
-        D, W, T = np.zeros(self.D.shape), np.zeros(self.W.shape), self.ways.lift
-        objective = self.problem.objective(D, W, T)
-        if self.ways.bases or objective > self.objective or np.abs(self._scores()).max() > _NEXT_TO_NOTHING:
+        D, W, T = np.zeros(self.D.shape), np.zeros(self.W.shape), self.fit.directions.lift
+        objective = self.fit.problem.objective(D, W, T)
+        if (
+            self.fit.directions.bases
+            or objective > self.objective
+            or np.abs(self._scores()).max() > POLICY.next_to_nothing
+        ):
             return
         self.D, self.W, self.T, self.objective = D, W, T, objective
         # With these dual variables and R = 0 the bound is that of T alone.
         nothing = PriorPart(np.arange(len(T)), "diagonal", np.zeros(len(T)))
-        self.step_dual = self.problem.step(self.problem.X, nothing).dual(self.dual)
+        self.step_dual = self.fit.problem.step(self.fit.problem.X, nothing).dual(self.dual)
 
     def _scores(self) -> np.ndarray:
-        return np.asarray(np.asarray(self.problem.X @ self.D.T) @ self.W)
+        return np.asarray(np.asarray(self.fit.problem.X @ self.D.T) @ self.W)
 
     def _solve(
         self,
         step: SVMPlusProblem,
         view: np.ndarray | CSR,
         penalty: np.ndarray | None,
-        gram: RowGram | None,
         constant: float,
         known: tuple[float, np.ndarray, np.ndarray] | None,
         tol: float,
@@ -203,21 +212,22 @@ class Alternation:
         """Solve a step of which (5) is the objective plus a constant."""
 
         def within(primal: float, dual: float) -> bool:
-            return self.watch.within(self.n_done, min(self.known, self.objective, primal + constant), dual + constant)
+            return self.fit.monitor.within(
+                self.n_done, min(self.known, self.objective, primal + constant), dual + constant
+            )
 
-        start = None if penalty is None else _PENALTY_BACK * penalty
+        start = None if penalty is None else POLICY.penalty_back * penalty
         # The tolerance is meant for (5), of which a coupled step is a part.
         tol *= self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0
         return solve_svm_plus(
             step,
             view,
-            Control(tol, STEP_ITER, within=within),
+            Control(tol, POLICY.step_iter, within=within),
             seeds=(),
-            n_threads=self.n_threads,
+            n_threads=self.fit.n_threads,
             start=self.dual,
             penalty=start,
-            ways=self.ways,
-            gram=gram,
+            directions=self.fit.directions,
             known=known,
         )
 
@@ -227,15 +237,15 @@ class Alternation:
 
     def _w_solution(self, tol: float) -> SVMPlusResult:
         """Best W and T for D."""
-        step, constant = self.problem.w_step(self.D), self._of_dictionary()
+        step, constant = self.fit.problem.w_step(self.D), self._of_dictionary()
         known = None
         if np.isfinite(self.objective):
-            known = (self.objective - constant, self.problem.gamma1 * self.W, self.T)
-        return self._solve(step, step.X, self.w_penalty, None, constant, known, tol)
+            known = (self.objective - constant, self.fit.problem.gamma1 * self.W, self.T)
+        return self._solve(step, step.X, self.w_penalty, constant, known, tol)
 
     def _w_step(self) -> None:
         """Go to the best W and T for D."""
-        result = self._w_solution((_W_TOL_IF_DIRECT if self._is_direct() else _W_TOL) * self.step_tol)
+        result = self._w_solution((POLICY.w_tol_if_direct if self._is_direct() else POLICY.w_tol) * self.step_tol)
         self.w_penalty, self.dual = result.penalty, result.dual_coef
         self.step_dual = result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
@@ -246,13 +256,11 @@ class Alternation:
         # A factorised step needs no start of its own, and would hardly move from it.
         if not self._is_direct() and step.dual(dual_before) > step.dual(self.dual):
             self.dual = dual_before
-        if not isinstance(self.problem.X, np.ndarray) and self.gram is None:
-            self.gram = RowGram(Features(self.problem.X, self.view))
-        constant = 0.5 * self.problem.gamma1 * float(np.sum(self.W * self.W))
+        constant = 0.5 * self.fit.problem.gamma1 * float(np.sum(self.W * self.W))
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
         known = (self.objective - constant, nowhere, self.T)
-        result = self._solve(step, self.view, self.d_penalty, self.gram, constant, known, self.step_tol)
+        result = self._solve(step, self.fit.view, self.d_penalty, constant, known, self.step_tol)
         self.d_penalty, self.dual = result.penalty, result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)
@@ -263,16 +271,16 @@ class Alternation:
     def _move(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> None:
         """Go to the best mixture of this point and that at hand, both feasible for one step."""
         old, new = (self.D, self.W, self.T), (D, W, T)
-        share = _best_share(self.problem, old, new) if np.isfinite(self.objective) else 1.0
+        share = _best_share(self.fit.problem, old, new) if np.isfinite(self.objective) else 1.0
         self.D, self.W, self.T = (_mix(a, b, share) for a, b in zip(old, new, strict=True))
-        self.objective = self.problem.objective(self.D, self.W, self.T)
+        self.objective = self.fit.problem.objective(self.D, self.W, self.T)
 
     def _balance(self) -> None:
         """The D and W that cost least of all with this Z."""
         Q, corner = np.linalg.qr(self.D.T)
-        D, W = balanced(corner @ self.W, len(self.D), self.problem.gamma1)
+        D, W = balanced(corner @ self.W, len(self.D), self.fit.problem.gamma1)
         D = D @ Q.T
-        objective = self.problem.objective(D, W, self.T)
+        objective = self.fit.problem.objective(D, W, self.T)
         if objective <= self.objective:
             self.D, self.W, self.objective = D, W, objective
 

@@ -15,13 +15,13 @@ Where (2) is feasible, t is confined to the subspace in which those slacks stay 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from ..problems.prml import SVMPlusProblem
-from ._prml_step import Ways
+from .problem import SVMPlusProblem
 
 # Slacks and certificates are 0 or 1 up to the precision of the linear programs.
 _HALF = 0.5
@@ -29,22 +29,18 @@ _ZERO = 1e-6
 _PROOF = 1e-6
 
 
-def privileged_ways(problem: SVMPlusProblem) -> Ways:
-    """How the privileged weights can move.
+class SlackDirections(NamedTuple):
+    """How T of each label can move: in all of its places, or only where no slack that has to be zero changes."""
 
-    Parameters
-    ----------
-    problem : SVMPlusProblem
-        All labels.
+    lift: np.ndarray  # (n_labels, m): column i raises by at least 1 every slack of label i that can be raised
+    bases: dict[int, np.ndarray]  # orthonormal columns in the places of T of labels that may not use all of that space
 
-    Returns
-    -------
-    Ways
-        Raises a ValueError that names the labels without a feasible point.
-    """
+
+def slack_directions(problem: SVMPlusProblem) -> SlackDirections:
+    """How the privileged weights can move; a ValueError names the labels without a feasible point."""
     n_labels = problem.S.shape[1]
     if problem.privileged.intercept:
-        return Ways(np.eye(n_labels), {})
+        return SlackDirections(np.eye(n_labels), {})
     lift, bases, bad = np.zeros((n_labels, n_labels)), {}, []
     for label in range(n_labels):
         t, stuck, proof = _examine(problem, label)
@@ -61,22 +57,14 @@ def privileged_ways(problem: SVMPlusProblem) -> Ways:
             "is zero for all privileged weights cannot be separated. Use privileged_intercept=True, which is always "
             "feasible"
         )
-    return Ways(lift, bases)
+    return SlackDirections(lift, bases)
 
 
 def infeasible_labels(problem: SVMPlusProblem) -> dict[int, np.ndarray]:
-    """Labels for which no weights satisfy all constraints, each with a proof.
+    """Labels for which no weights satisfy all constraints, each with a proof; R has to be diagonal without zeros.
 
-    Parameters
-    ----------
-    problem : SVMPlusProblem
-        Labels independent of each other: a diagonal R without zeros.
-
-    Returns
-    -------
-    dict of int to ndarray
-        For each such label a of shape (n_samples,), not negative, summing to 1, with sum_j a_j S_j x_j = 0, positive
-        only for rows whose slack is zero for all privileged weights that keep the slacks from being negative.
+    A proof is a of shape (n_samples,), not negative, summing to 1, with sum_j a_j S_j x_j = 0, positive only for rows
+    whose slack is zero for all privileged weights that keep the slacks from being negative.
     """
     if problem.privileged.intercept:
         return {}
@@ -85,18 +73,7 @@ def infeasible_labels(problem: SVMPlusProblem) -> dict[int, np.ndarray]:
 
 
 def named(labels: Iterable[int]) -> str:
-    """Labels in a message, the first ten of them.
-
-    Parameters
-    ----------
-    labels : iterable of int
-        Labels.
-
-    Returns
-    -------
-    str
-        Their numbers.
-    """
+    """Labels in a message, the first ten of them."""
     labels = list(labels)
     return ", ".join(str(label) for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
 

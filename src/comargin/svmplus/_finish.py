@@ -15,9 +15,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.linalg import LinAlgError
 
-from ..kernels._cholesky import cholesky, solve_factored
-from ._interior_point import longest_step
-from ._prml_step import StepBlock
+from ..core.cholesky import cholesky, solve_factored
+from ..core.interior_point import longest_step
+from ._step import StepBlock
 
 _MOST_FLOPS = 2e10  # of one label
 _DENSE_SIZE = 20_000_000  # most entries of G
@@ -27,72 +27,51 @@ _PRECISION = 1e-9
 
 
 def finish_label(block: StepBlock) -> None:
-    """Offer a block of one label the point of an interior-point method, if its weights are few.
-
-    Parameters
-    ----------
-    block : StepBlock
-        Of one label.
-    """
-    n_samples, n_features = block.features.X.shape
-    n_sets, r = len(block.sets.sets), float(block.r[0])
-    columns = block.sets.columns(int(block.labels[0]))
+    """Offer a block of one label the point of an interior-point method, if its weights are few."""
+    data = block.data
+    n_samples, n_features = data.features.X.shape
+    n_sets, r, label = len(data.sets.sets), float(data.r[0]), int(data.labels[0])
+    columns = data.sets.columns(label)
     size = n_features + len(columns)
     n_constraints = n_samples + n_sets
-    if block.bases or r <= 0.0 or n_constraints * size > _DENSE_SIZE:
+    if data.bases or r <= 0.0 or n_constraints * size > _DENSE_SIZE:
         return
     if _MOST_ITER * n_constraints * float(size) ** 2 > _MOST_FLOPS:
         return
-    rows, sets = np.flatnonzero(block.there[:, 0]), np.flatnonzero(block.set_there[:, 0])
-    X = block.features.X[rows]
+    rows, sets = np.flatnonzero(data.there[:, 0]), np.flatnonzero(data.set_there[:, 0])
+    X = data.features.X[rows]
     X = X if isinstance(X, np.ndarray) else X.toarray()
-    U = block.sets.features(int(block.labels[0]), np.arange(n_sets))
+    U = data.sets.features(label, np.arange(n_sets))
     G = np.zeros((len(rows) + len(sets), size))
-    G[: len(rows), :n_features] = block.S[rows] * X
-    G[: len(rows), n_features:] = U[block.sets.row_set[rows]]
+    G[: len(rows), :n_features] = data.signs[rows] * X
+    G[: len(rows), n_features:] = U[data.sets.row_set[rows]]
     G[len(rows) :, n_features:] = U[sets]
-    h = np.concatenate([np.ones(len(rows)), block.least[sets, 0]])
-    Q = np.concatenate([np.full(n_features, 1.0 / r), np.full(len(columns), block.gamma2)])
-    c = np.concatenate([np.zeros(n_features), block.linear[columns, 0]])
+    h = np.concatenate([np.ones(len(rows)), data.least[sets, 0]])
+    Q = np.concatenate([np.full(n_features, 1.0 / r), np.full(len(columns), data.problem.gamma2)])
+    c = np.concatenate([np.zeros(n_features), data.linear[columns, 0]])
     try:
         w, multipliers = interior_point(Q, c, G, h)
     except LinAlgError:
         return
     if not (np.isfinite(w).all() and np.isfinite(multipliers).all()):
         return
-    A, B, T, before = np.zeros_like(block.A), np.zeros_like(block.B), np.zeros_like(block.T), block.best_dual
+    A, B, T, before = (
+        np.zeros(data.signs.shape),
+        np.zeros(data.set_cost.shape),
+        np.zeros_like(block.at.T),
+        block.best.dual,
+    )
     A[rows, 0], B[sets, 0] = multipliers[: len(rows)], multipliers[len(rows) :]
     T[columns, 0] = w[n_features:]
-    block.A, block.B = A, B
-    block.link()
-    block.V, block.T = np.asarray(w[:n_features, None] / r), T
-    block.refresh()
-    block.certify()
-    if block.best_dual <= before:  # the method of multipliers goes on from the best
-        block.A, block.B = block.best_A, block.best_B
-        block.link()
+    block.stand_at(A, B, np.asarray(w[:n_features, None] / r), T)
+    if block.best.dual <= before:  # the method of multipliers goes on from the best
+        block.stand_at(block.best.A, block.best.B)
 
 
 def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``1/2 w^T diag(Q) w + c . w`` subject to ``G w >= h``.
+    """Minimise ``1/2 w^T diag(Q) w + c . w`` subject to ``G w >= h``; w is in general not quite feasible.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (k,)
-        Positive.
-    c : ndarray of shape (k,)
-        Linear term.
-    G : ndarray of shape (m, k)
-        Constraints.
-    h : ndarray of shape (m,)
-        Their right sides.
-
-    Returns
-    -------
-    w : ndarray of shape (k,)
-        Solution, in general not quite feasible.
-    multipliers : ndarray of shape (m,)
-        Of the constraints, not negative.
+    Returns w and the multipliers of the constraints, which are not negative.
     """
     # Weights in units in which their columns are of length 1.
     unit = np.linalg.norm(G, axis=0)

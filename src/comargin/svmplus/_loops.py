@@ -1,6 +1,9 @@
-r"""Dual coordinate descent for an SVM+ step whose slacks are held near given values.
+# mypy: ignore-errors
+r"""Compiled loops of SVM+: a pass of the splitting, raised slacks, Gram matrices of label sets.
 
-    min  1/2 tr(V R V^T) + sum_gl beta_gl xi_gl + rho_g / 2 (xi_gl - c_gl)^2,   R = F F^T
+A pass is dual coordinate descent for a step whose slacks are held near given values c:
+
+    min  1/2 tr(V R V^T) + sum_gl beta_gl xi_gl + rho_g / 2 (xi_gl - c_gl)^2,   R = F F^T or diagonal
     s.t. S_il x_i^T V R_l + xi_gl >= 1 for all rows i of set g,   xi >= 0
 
 In its dual variables A >= 0 the slack of a set is xi = max(0, u + sum_{i in g} A_il / rho), u = c - beta / rho, and the
@@ -14,49 +17,41 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from ._random import random_below, shuffle
-from ._rows import row_axpy, row_gemv, row_ger
+from ..core.compiled import compiled
+from ..core.random_numbers import shuffle
+from ..core.rows import row_axpy, row_gemv, row_ger
 
 
 class SplitDual(NamedTuple):
-    """The dual variables and what they are bound to.
+    """The dual variables of a pass and what they are bound to."""
 
-    A (n, L).  S int8 (n, L).  sqnorm (n,): ||x_i||^2.  row_set int (n,).  offset (G, L): u.  inverse (G,): 1 / rho.
-    totals (G, L): sums of A over the rows of each set.
-    """
-
-    A: np.ndarray
-    S: np.ndarray
-    sqnorm: np.ndarray
-    row_set: np.ndarray
-    offset: np.ndarray
-    inverse: np.ndarray
-    totals: np.ndarray
+    A: np.ndarray  # (n, m)
+    S: np.ndarray  # int8 (n, m)
+    sqnorm: np.ndarray  # (n,): ||x_i||^2
+    row_set: np.ndarray  # int (n,)
+    offset: np.ndarray  # (n_sets, m): u
+    inverse: np.ndarray  # (n_sets,): 1 / rho
+    totals: np.ndarray  # (n_sets, m): sums of A over the rows of each set
 
 
 class SplitActive(NamedTuple):
-    """What is still visited.
+    """The variables that are still visited."""
 
-    rows int32 (n,): in the order of the last pass.  labels int32 (n, L): active labels of each row first.  count int32
-    (n,): how many of them.  state uint64 (4,): random state.
-    """
-
-    rows: np.ndarray
-    labels: np.ndarray
-    count: np.ndarray
-    state: np.ndarray
+    rows: np.ndarray  # int32 (n,): in the order of the last pass
+    labels: np.ndarray  # int32 (n, m): active labels of each row first
+    count: np.ndarray  # int32 (n,): how many of them
+    state: np.ndarray  # uint64 (4,): random state
 
 
-@kernel
-def prml_split_pass(X, F, diagonal, dual, active, N, keep):
+@compiled
+def split_pass(X, F, diagonal, dual, active, N, keep):
     """One pass over the active variables; updates A, totals, the active set and N = X^T (S o A) F.
 
     Parameters
     ----------
     X : ndarray (n, d) or CSR
-    F : ndarray (L, k)
-    diagonal : ndarray (L,), of R
+    F : ndarray (m, k), or (0, 0) where R is diagonal and N = X^T (S o A)
+    diagonal : ndarray (m,), of R
     dual : SplitDual
     active : SplitActive
     N : ndarray (d, k)
@@ -64,7 +59,7 @@ def prml_split_pass(X, F, diagonal, dual, active, N, keep):
     """
     A, S, sqnorm, row_set, offset, inverse, totals = dual
     rows, labels, count, state = active
-    rank = F.shape[1]
+    rank, coupled = N.shape[1], F.shape[0] > 0
     hidden, steps = np.empty(rank), np.zeros(rank)
     shuffle(state, rows, rows.shape[0])
     for position in range(rows.shape[0]):
@@ -78,15 +73,15 @@ def prml_split_pass(X, F, diagonal, dual, active, N, keep):
         moved = False
         k = 0
         while k < n_left:
-            chosen = k + random_below(state, n_left - k)
-            label = labels[i, chosen]
-            labels[i, chosen] = labels[i, k]
-            labels[i, k] = label
+            label = labels[i, k]
             sign = S[i, label]
             old = A[i, label]
             score = 0.0
-            for h in range(rank):
-                score += hidden[h] * F[label, h]
+            if coupled:
+                for h in range(rank):
+                    score += hidden[h] * F[label, h]
+            else:
+                score = hidden[label] * diagonal[label]
             margin = sign * score - 1.0
             u = offset[g, label] + totals[g, label] * softness
             gradient = margin + max(u, 0.0)
@@ -106,11 +101,92 @@ def prml_split_pass(X, F, diagonal, dual, active, N, keep):
             if change != 0.0:
                 A[i, label] = old + change
                 totals[g, label] += change
-                row_axpy(sign * change, F, label, steps)
-                row_axpy(sign * change * sqnorm[i], F, label, hidden)
+                if coupled:
+                    row_axpy(sign * change, F, label, steps)
+                    row_axpy(sign * change * sqnorm[i], F, label, hidden)
+                else:
+                    steps[label] += sign * change
                 moved = True
             k += 1
         count[i] = n_left
         if moved:
             row_ger(X, i, steps, N)
             steps[:] = 0.0
+
+
+@compiled
+def signs_gram_sums(indptr, indices, weight, gram, sums):
+    """Write sum_g weight_g s_g s_g^T and sum_g weight_g s_g, s_g = 2 on_g - 1 the signs of set g; few labels are on.
+
+    Parameters
+    ----------
+    indptr, indices : int ndarrays, CSR of the labels that are on in each set
+    weight : ndarray (n_sets,)
+    gram : ndarray (L, L), written
+    sums : ndarray (L,), written
+    """
+    n_labels = gram.shape[0]
+    gram[:] = 0.0
+    total = 0.0
+    for g in range(weight.shape[0]):
+        w = weight[g]
+        if w == 0.0:
+            continue
+        total += w
+        for a in range(indptr[g], indptr[g + 1]):
+            for b in range(indptr[g], indptr[g + 1]):
+                gram[indices[a], indices[b]] += w
+    for a in range(n_labels):
+        sums[a] = 2.0 * gram[a, a] - total
+    for a in range(n_labels):
+        for b in range(n_labels):
+            gram[a, b] = 4.0 * gram[a, b] - (sums[a] + sums[b]) - total
+
+
+@compiled
+def raise_slacks(missing, labels, indptr, indices, lift, price, change):
+    """Changes of T that raise the slack of every set by what it lacks, mostly through labels that are on in few rows.
+
+    Half of a raise goes to the label and half to the constant, so that slacks of sets without it stay. The cheapest
+    label of each set gives what those raised before do not; sets without such a label are raised with all others.
+
+    Parameters
+    ----------
+    missing : ndarray (m, n_sets), what each set lacks
+    labels : int ndarray (m,), whose slacks these are
+    indptr, indices : int ndarrays, CSR of the labels that are on in a set
+    lift : ndarray (m, L), raises every slack by at least 1
+    price : ndarray (m, L), cost of the rows in which a label is on; infinite for labels that cannot raise a slack
+    change : ndarray (m, L), gets the changes
+    """
+    n_sets, n_labels = missing.shape[1], change.shape[1]
+    for m in range(labels.shape[0]):
+        base = 0.0
+        for g in range(n_sets):
+            if missing[m, g] > base:
+                alone = True
+                for k in range(indptr[g], indptr[g + 1]):
+                    alone = alone and price[m, indices[k]] == np.inf
+                if alone:
+                    base = missing[m, g]
+        change[m] = 0.0
+        for g in range(n_sets):
+            lacking = missing[m, g] - base
+            if lacking <= 0.0:
+                continue
+            cheapest = -1
+            for k in range(indptr[g], indptr[g + 1]):
+                other = indices[k]
+                if price[m, other] < np.inf:
+                    lacking -= change[m, other]
+                    if cheapest < 0 or price[m, other] < price[m, cheapest]:
+                        cheapest = other
+            if lacking > 0.0:
+                change[m, cheapest] += lacking
+        constant = 0.0
+        for k in range(n_labels):
+            change[m, k] *= 0.5
+            constant += change[m, k]
+        for k in range(n_labels):
+            change[m, k] += base * lift[m, k]
+        change[m, labels[m]] += constant

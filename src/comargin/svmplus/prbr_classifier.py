@@ -8,13 +8,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._validation import TrainingData, kernel_view
-from ..problems.label_prior import identity_prior
-from ..problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
-from ..problems.rows import squared_lengths
-from ..solvers import Checkpoint, Result
-from ..solvers.prbr import n_seeds, solve_svm_plus
-from ._base import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ..core.row_blocks import squared_lengths
+from ..core.validation import TrainingData, loop_view
+from ..m3l.prior import identity_prior
+from .prbr_solver import n_seeds, solve_svm_plus
+from .problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
 
 # Scores that are all below this are zero: margins are measured against 1.
 _NO_SCORE = 1e-6
@@ -48,15 +49,16 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
             mask = nearest_labels(S, self.n_privileged, row_weight)
         return PrivilegedSets.of(S, mask, intercept=self.privileged_intercept)
 
-    def _warn_of_zeros(self, coef: np.ndarray, data: TrainingData) -> None:
-        """Say so when nothing was learned; to be called by ``_solve``."""
+    def _doubts_on_zeros(self, coef: np.ndarray, data: TrainingData) -> list[Warning]:
+        """A warning when nothing was learned."""
         longest = float(np.sqrt(np.max(squared_lengths(data.X))))
         if longest * float(np.max(np.linalg.norm(coef, axis=1))) <= _NO_SCORE:
             text = (
                 f"{type(self).__name__}: all predictors are zero, as none saves as much slack as it costs. "
                 f"{self._cure_of_zeros}; if nothing helps, rows with equal label sets overlap too much for this model"
             )
-            self._tell(UserWarning(text), stacklevel=6)  # the caller of fit
+            return [UserWarning(text)]
+        return []
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -65,7 +67,7 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
         return tags
 
 
-class _Start(NamedTuple):
+class PrBRStart(NamedTuple):
     dual: SlackDual
     shape: tuple[int, int]
 
@@ -180,7 +182,7 @@ class PrBRClassifier(PrivilegedClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: PrBRStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         sets = self._privileged_sets(S, data.sample_weight)
@@ -193,13 +195,13 @@ class PrBRClassifier(PrivilegedClassifier):
         problem = SVMPlusProblem(data.X, S, self.C * row_weight, label_weight, prior, self.gamma2, sets)
         result = solve_svm_plus(
             problem,
-            kernel_view(data.X),
-            self._control(lambda dual: _Start(dual, S.shape)),
+            loop_view(data.X),
+            control.packing(lambda dual: PrBRStart(dual, S.shape)),
             seeds=self._seeds(n_seeds(problem)),
             n_threads=self._n_threads(),
             start=None if start is None else start.dual,
         )
-        self._warn_of_zeros(result.coef, data)
+        control.warnings.extend(self._doubts_on_zeros(result.coef, data))
         attributes = self._linear_attributes(result.coef) | {"privileged_coef_": result.privileged}
-        kept = _Start(result.dual_coef, S.shape)
+        kept = PrBRStart(result.dual_coef, S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

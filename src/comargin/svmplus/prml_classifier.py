@@ -9,18 +9,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .._validation import TrainingData, kernel_view
-from ..problems.prml import PrMLProblem
-from ..solvers import Checkpoint, Result
-from ..solvers.prml import PrMLStart, solve_prml
-from ._base import Interval
-from .prbr import PrivilegedClassifier
+from ..core.estimator import Interval
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ..core.validation import TrainingData, loop_view
+from .prbr_classifier import PrivilegedClassifier
+from .prml_solver import PrMLStart, solve_prml
+from .problem import PrMLProblem
 
 # 0.28 * 25 is 7, whatever floating point says.
 _ROUNDING = 1e-9
 
 
-class _Start(NamedTuple):
+class PrMLFitStart(NamedTuple):
     point: PrMLStart
     shape: tuple[int, int]
 
@@ -131,9 +132,6 @@ class PrMLClassifier(PrivilegedClassifier):
     """
 
     _cure_of_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
-    # A warm start after a callback's stop goes on with the same fit, its history and its limits.
-    _resumes: ClassVar[bool] = True
-    _shows_states: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],
@@ -178,7 +176,7 @@ class PrMLClassifier(PrivilegedClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: PrMLFitStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         sets = self._privileged_sets(S, data.sample_weight)
@@ -192,14 +190,14 @@ class PrMLClassifier(PrivilegedClassifier):
             )
         result = solve_prml(
             problem,
-            kernel_view(data.X),
-            self._control(),
+            loop_view(data.X),
+            control.packing(lambda point: PrMLFitStart(point, S.shape)),
             rank=shape[0],
             seeds=self._seeds(self.n_init),
             n_threads=self._n_threads(),
             start=None if start is None else start.point,
         )
-        self._warn_of_zeros(result.coef, data)
+        control.warnings.extend(self._doubts_on_zeros(result.coef, data))
         D = result.dictionary
         attributes = self._linear_attributes(result.coef) | {
             "dictionary_": np.ascontiguousarray(D[:, : self.n_features_in_]),
@@ -208,5 +206,5 @@ class PrMLClassifier(PrivilegedClassifier):
             "privileged_coef_": result.privileged,
             "lower_bound_": result.lower_bound,
         }
-        kept = _Start(result.kept, S.shape)
+        kept = PrMLFitStart(result.kept, S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

@@ -22,54 +22,47 @@ from functools import cached_property
 
 import numpy as np
 
-from ..kernels._rows import CSR
-from ..problems.label_prior import PriorPart, identity_prior
-from ..problems.prml import PrMLProblem, SlackDual, SVMPlusProblem
-from ._loop import Control, progress, tolerance
-from ._prml_alternation import STEP_ITER, Alternation, Watch
-from ._prml_feasible import infeasible_labels, named, privileged_ways
-from ._prml_start import Point, PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
-from ._prml_step import Ways
-from ._prml_system import RowGram
-from ._result import Checkpoint, Result, Status
-from ._threads import one_blas_thread
-from .prbr import SVMPlusResult, n_seeds, solve_svm_plus
+from ..core.loop import Control, progress, tolerance
+from ..core.result import Checkpoint, Result, Status
+from ..core.rows import CSR
+from ..core.threads import one_blas_thread
+from ..m3l.prior import PriorPart, identity_prior
+from ._alternation import POLICY as STEP_POLICY
+from ._alternation import Alternation, PrMLFit, ProgressMonitor
+from ._directions import infeasible_labels, named, slack_directions
+from .prbr_solver import SVMPlusResult, n_seeds, solve_svm_plus
+from .problem import PrMLProblem, SlackDual, SVMPlusProblem
+from .start import Point, PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
 
-# The gap to which PrBR is solved for a start.
-_START_TOL = 0.1
-# Problems solved for predictors that cost their lengths in place of half their squares, and the smallest length in the
-# first of them, relative to the largest.
-_REWEIGHTED = 2
-_SHORTEST = 1e-3
-# Alternations without any change at full precision are a stall when there are this many.
-_PATIENCE = 3
-# Objectives of one point in one problem differ by at most this fraction.
-_SAME = 1e-10
+
+@dataclass(frozen=True)
+class StartPolicy:
+    """Tuned numbers of the starts and the end of a fit."""
+
+    # The gap to which PrBR is solved for a start.
+    start_tol: float = 0.1
+    # Problems solved for predictors that cost their lengths in place of half their squares, and the smallest length in
+    # the first of them, relative to the largest.
+    reweighted: int = 2
+    shortest: float = 1e-3
+    # Alternations without any change at full precision are a stall when there are this many.
+    patience: int = 3
+    # Objectives of one point in one problem differ by at most this fraction.
+    same: float = 1e-10
+
+
+POLICY = StartPolicy()
 
 
 @dataclass(frozen=True)
 class PrMLResult(Result):
-    """Solution of PrML; ``dual_coef`` is the ``SlackDual`` of the last step.
+    """Solution of PrML; ``dual_coef`` is the ``SlackDual`` of the last step."""
 
-    Attributes
-    ----------
-    dictionary : ndarray of shape (rank, n_features)
-        D.
-    codes : ndarray of shape (rank, n_labels)
-        W.
-    privileged : ndarray of shape (n_labels, n_labels)
-        Row i has the privileged weights of label i, at its own place the constant's.
-    lower_bound : float
-        No D, W and T, of any rank, have a smaller objective than this.
-    kept : PrMLStart
-        What a next solve can start from; the alternation that a callback stopped need not be the best one.
-    """
-
-    dictionary: np.ndarray
-    codes: np.ndarray
-    privileged: np.ndarray
-    lower_bound: float
-    kept: PrMLStart
+    dictionary: np.ndarray  # D (rank, n_features)
+    codes: np.ndarray  # W (rank, n_labels)
+    privileged: np.ndarray  # (n_labels, n_labels): row i has the privileged weights of label i, at i the constant's
+    lower_bound: float  # no D, W and T, of any rank, have a smaller objective than this
+    kept: PrMLStart  # where a next solve can start; the alternation that a callback stopped need not be the best one
 
     @property
     def finished(self) -> PrMLFinished:
@@ -95,10 +88,10 @@ def solve_prml(
     problem : PrMLProblem
         All labels.
     view : ndarray or CSR
-        ``problem.X`` as the kernels take it.
+        ``problem.X`` as compiled loops take it.
     control : Control
         Tolerance, most alternations, progress and callback, which see every alternation, and every few seconds the
-        step under way.
+        step under way. ``keep`` is offered the state of the last alternation at the same moments, a `PrMLStart`.
     rank : int
         Rows of D and W.
     seeds : iterable of int
@@ -107,8 +100,9 @@ def solve_prml(
         Threads; the result is the same for any number.
     start : PrMLStart or None
         Where the first start begins; from its D alone, if the rest is not feasible for this problem. If None, it has
-        the singular vectors of PrBR's predictors. All others have random mixtures of them. One that a callback stopped
-        after an alternation, on the same problem, goes on as if it had not been; within one, from the point it had.
+        the singular vectors of PrBR's predictors. All others have random mixtures of them. A state of a fit of the
+        same problem goes on as if it had not been interrupted; one that a callback stopped within an alternation, from
+        the point it had.
 
     Returns
     -------
@@ -126,11 +120,11 @@ def solve_prml(
     control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
     # Rounding decides between local optima: it must not depend on the threads of BLAS.
     with one_blas_thread(), progress(control) as show:
-        watch = Watch(control, show)
-        ways = privileged_ways(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
+        monitor = ProgressMonitor(control, show)
+        directions = slack_directions(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
+        fit = PrMLFit(problem, view, directions, control.tol, n_threads, monitor)
         best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
         first = 0 if stopped is None else stopped.number
-        gram: RowGram | None = None
         predictors: _Predictors | None = None
         for number, seed in enumerate(seeds[first:], first):
             rng = np.random.default_rng(seed)
@@ -140,11 +134,11 @@ def solve_prml(
                 if predictors is None:
                     # Those of a fit that was stopped, again.
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
-                    predictors = _Predictors(problem, view, ways, rng_before, n_threads, watch)
+                    predictors = _Predictors(fit, rng_before)
                 dual = predictors.plain.dual_coef
-                if watch.stopped:
+                if monitor.stopped:
                     return predictors.unfinished(rank, rng) if best is None else replace(best, status=Status.STOPPED)
-            alternation = Alternation(problem, view, control.tol, n_threads, ways, dual, gram, watch)
+            alternation = Alternation(fit, dual)
             history: tuple[Checkpoint, ...] = ()
             if known is not None and stopped is not None:
                 alternation.go_on(known, stopped)
@@ -157,19 +151,16 @@ def solve_prml(
             else:
                 assert predictors is not None
                 alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
-                if watch.stopped and best is None:  # a step under way may be far above what there was before it
+                if monitor.stopped and best is None:  # a step under way may be far above what there was before it
                     earlier = predictors.unfinished(rank, rng)
                     if earlier.primal < alternation.objective:
                         return earlier
-            result = _run(alternation, control, watch, history)
-            gram = alternation.gram
-            if result.status is Status.STOPPED:
-                finished = None if best is None else best.finished
-                kept = result.kept._replace(stopped=alternation.stopped(number, result.history, finished))
-                best = result if best is None or result.primal < best.primal else best
-                return replace(best, kept=kept, status=Status.STOPPED)
+            finished = None if best is None else best.finished
+            result = _run(alternation, control, history, number, finished)
             if best is None or result.primal < best.primal:
                 best = result
+            if result.status is Status.STOPPED:
+                return replace(best, kept=alternation.state(number, result.history, finished), status=Status.STOPPED)
         assert best is not None
         return best
 
@@ -183,7 +174,7 @@ def _going_on(start: PrMLStart, problem: PrMLProblem, n_starts: int) -> PrMLStop
     if point is None:
         return None
     objective, then = problem.objective(*point), stopped.history[-1].primal
-    return stopped if abs(objective - then) <= _SAME * abs(then) else None
+    return stopped if abs(objective - then) <= POLICY.same * abs(then) else None
 
 
 def _finished(best: PrMLFinished, problem: PrMLProblem, tol: float) -> PrMLResult:
@@ -201,44 +192,36 @@ def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
 class _Predictors:
     """Predictors of the labels, each for itself, loosely: where the alternation begins."""
 
-    def __init__(
-        self,
-        problem: PrMLProblem,
-        view: np.ndarray | CSR,
-        ways: Ways,
-        rng: np.random.Generator,
-        n_threads: int,
-        watch: Watch,
-    ) -> None:
-        self.problem, self.view, self.ways, self.n_threads, self.watch = problem, view, ways, n_threads, watch
+    def __init__(self, fit: PrMLFit, rng: np.random.Generator) -> None:
+        self.fit, problem = fit, fit.problem
         n_labels = problem.S.shape[1]
-        nothing = np.zeros((1, problem.X.shape[1])), np.zeros((1, n_labels)), ways.lift
+        nothing = np.zeros((1, problem.X.shape[1])), np.zeros((1, n_labels)), fit.directions.lift
         # What is shown meanwhile: slacks alone, if they can be, or a better point that is known.
-        self.objective = problem.objective(*nothing) if not ways.bases else np.inf
-        self.seeds = rng.integers(2**63, size=n_seeds(self._step(np.ones(problem.S.shape[1])))).tolist()
+        self.objective = problem.objective(*nothing) if not fit.directions.bases else np.inf
+        self.seeds = rng.integers(2**63, size=n_seeds(self._step(np.ones(n_labels)))).tolist()
 
     def _step(self, r: np.ndarray) -> SVMPlusProblem:
-        return self.problem.step(self.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
+        return self.fit.problem.step(self.fit.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
 
     def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
         def within(primal: float, dual: float) -> bool:
-            return bool(np.isfinite(self.objective)) and self.watch.within(0, self.objective, 0.0)
+            return bool(np.isfinite(self.objective)) and self.fit.monitor.within(0, self.objective, 0.0)
 
-        control = Control(_START_TOL, STEP_ITER, within=within)
+        control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
         return solve_svm_plus(
             self._step(r),
-            self.view,
+            self.fit.view,
             control,
             seeds=self.seeds,
-            n_threads=self.n_threads,
+            n_threads=self.fit.n_threads,
             start=start,
-            ways=self.ways,
+            directions=self.fit.directions,
         )
 
     @cached_property
     def plain(self) -> SVMPlusResult:
         """PrBR."""
-        return self._solve(np.ones(self.problem.S.shape[1]), None)
+        return self._solve(np.ones(self.fit.problem.S.shape[1]), None)
 
     @cached_property
     def whole(self) -> SVMPlusResult:
@@ -248,11 +231,11 @@ class _Predictors:
         ||z|| <= (||z||^2 / c + c) / 2 is tight: R = c / sqrt(gamma1).
         """
         result = self.plain
-        for _ in range(_REWEIGHTED):
+        for _ in range(POLICY.reweighted):
             lengths = np.linalg.norm(result.coef, axis=1)
-            if not lengths.any() or self.watch.stopped:
+            if not lengths.any() or self.fit.monitor.stopped:
                 break
-            r = np.maximum(lengths, _SHORTEST * lengths.max()) / np.sqrt(self.problem.gamma1)
+            r = np.maximum(lengths, POLICY.shortest * lengths.max()) / np.sqrt(self.fit.problem.gamma1)
             result = self._solve(r, result.dual_coef)
         return result
 
@@ -261,17 +244,19 @@ class _Predictors:
 
         The next fit begins there, or with the singular vectors of what there is.
         """
-        problem, (n_labels, n_features) = self.problem, self.plain.coef.shape
+        problem, (n_labels, n_features) = self.fit.problem, self.plain.coef.shape
         D = first_dictionary(self.plain.coef, rank, problem.gamma1, rng, mixed=False)
-        nothing = Point(D, np.zeros((rank, n_labels)), self.ways.lift)
-        few = kept_predictors(problem, self.plain.coef, self.plain.privileged, self.ways, rank, rng, drawn=False)
+        nothing = Point(D, np.zeros((rank, n_labels)), self.fit.directions.lift)
+        few = kept_predictors(
+            problem, self.plain.coef, self.plain.privileged, self.fit.directions, rank, rng, drawn=False
+        )
         next_start = nothing if few is None else few
         point = nothing._replace(D=np.zeros((rank, n_features))) if few is None else few
         # Of all A = 0: nothing is below the part of W.
         objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
-        history = (self.watch.checkpoint(0, objective, bound),)
+        history = (self.fit.monitor.checkpoint(0, objective, bound),)
         kept = PrMLStart(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), self.plain.dual_coef)
-        result = _result(problem, point, self.plain.dual_coef, history, self.watch.control.tol, Status.STOPPED)
+        result = _result(problem, point, self.plain.dual_coef, history, self.fit.monitor.control.tol, Status.STOPPED)
         return replace(result, kept=kept)
 
 
@@ -279,16 +264,17 @@ def _first_alternation(
     alternation: Alternation, predictors: _Predictors, rank: int, rng: np.random.Generator, *, mixed: bool
 ) -> Alternation:
     """Begin with the singular vectors of PrBR's predictors, or random mixtures, or some predictors as they are."""
-    problem, ways, plain = alternation.problem, alternation.ways, predictors.plain
+    fit, plain = alternation.fit, predictors.plain
+    problem, directions = fit.problem, fit.directions
     D = first_dictionary(plain.coef, rank, problem.gamma1, rng, mixed=mixed)
-    kept = kept_predictors(problem, plain.coef, plain.privileged, ways, rank, rng, drawn=mixed)
+    kept = kept_predictors(problem, plain.coef, plain.privileged, directions, rank, rng, drawn=mixed)
     # Labels without slack for some rows need predictors that this D need not have.
-    bad = infeasible_labels(problem.w_step(D)) if ways.bases else {}
+    bad = infeasible_labels(problem.w_step(D)) if directions.bases else {}
     if not bad:
         alternation.known = predictors.objective
         alternation.begin(D)
         alternation.known, predictors.objective = np.inf, alternation.objective
-        if alternation.watch.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
+        if fit.monitor.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
             return alternation
     if kept is None:
         raise ValueError(
@@ -297,30 +283,41 @@ def _first_alternation(
             "privileged_intercept=True, which is always feasible, or a larger rank"
         )
     whole = predictors.whole
-    better = kept_predictors(problem, whole.coef, whole.privileged, ways, rank, rng, drawn=mixed)
+    better = kept_predictors(problem, whole.coef, whole.privileged, directions, rank, rng, drawn=mixed)
     if better is not None and problem.objective(*better) < problem.objective(*kept):
-        kept, rival = better, alternation.again(whole.dual_coef)
+        kept, rival = better, Alternation(fit, whole.dual_coef)
     else:
-        rival = alternation.again(plain.dual_coef)
+        rival = Alternation(fit, plain.dual_coef)
     rival.begin(kept.D, kept)
     return alternation if alternation.objective <= rival.objective else rival
 
 
-def _run(alternation: Alternation, control: Control, watch: Watch, before: tuple[Checkpoint, ...]) -> PrMLResult:
+def _run(
+    alternation: Alternation,
+    control: Control,
+    before: tuple[Checkpoint, ...],
+    number: int,
+    finished: PrMLFinished | None,
+) -> PrMLResult:
     """Go on until the tolerance, the limit, or the callback's word; ``before`` are the checkpoints up to here.
 
-    Without any, the first alternation is done and has none yet.
+    Without any, the first alternation is done and has none yet. Every alternation is a state to go on from: ``number``
+    is that of the start, ``finished`` the best of those before.
     """
+    monitor = alternation.fit.monitor
     history, status = list(before), _ended(alternation, control) if before else None
     while status is None:
         if history:
             alternation.alternate()
-        state = alternation.n_done, alternation.objective, alternation.step_dual
-        # What the callback ended within an alternation is no state that it has seen.
-        history.append(watch.checkpoint(*state) if watch.stopped else watch.tell(*state))
-        status = Status.STOPPED if watch.stopped else _ended(alternation, control)
-    point = Point(alternation.D, alternation.W, alternation.T)
-    return _result(alternation.problem, point, alternation.dual, tuple(history), control.tol, status)
+        point = monitor.checkpoint(alternation.n_done, alternation.objective, alternation.step_dual)
+        history.append(point)
+        if not monitor.stopped:  # what the callback ended within an alternation is no state that it has seen
+            monitor.state = alternation.state(number, tuple(history), finished)
+            monitor.keep()
+            monitor.tell(point)
+        status = Status.STOPPED if monitor.stopped else _ended(alternation, control)
+    best = Point(alternation.D, alternation.W, alternation.T)
+    return _result(alternation.fit.problem, best, alternation.dual, tuple(history), control.tol, status)
 
 
 def _result(
@@ -338,6 +335,6 @@ def _ended(alternation: Alternation, control: Control) -> Status | None:
     """How an alternation ended with the steps so far, if it did."""
     if alternation.done:
         return Status.CONVERGED
-    if alternation.n_idle >= _PATIENCE:
+    if alternation.n_idle >= POLICY.patience:
         return Status.STALLED
     return Status.MAX_ITER if alternation.n_done >= control.max_iter else None

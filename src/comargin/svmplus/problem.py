@@ -45,43 +45,23 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .label_prior import PriorPart
-from .rows import row_blocks
+from ..core.row_blocks import row_blocks
+from ..m3l.prior import PriorPart
 
 _ROWS_AT_ONCE = 65536
 
 
 class SlackDual(NamedTuple):
-    """Dual variables of a step.
+    """Dual variables of a step: of the margins, and of the slacks of the distinct label sets."""
 
-    Attributes
-    ----------
-    A : ndarray of shape (n_samples, n_labels)
-        Of the margins.
-    B : ndarray of shape (n_sets, n_labels)
-        Of the slacks of the distinct label sets.
-    """
-
-    A: np.ndarray
-    B: np.ndarray
+    A: np.ndarray  # (n_samples, n_labels)
+    B: np.ndarray  # (n_sets, n_labels)
 
 
 def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None = None) -> np.ndarray:
-    """The labels nearest to each label in Hamming distance.
+    """The ``n_privileged`` labels nearest to each label in Hamming distance; of labels equally near the first ones.
 
-    Parameters
-    ----------
-    S : ndarray of shape (n_samples, n_labels)
-        Signs.
-    n_privileged : int
-        How many; of labels equally near the first ones.
-    weight : ndarray of shape (n_samples,) or None
-        How often each row counts; once if None.
-
-    Returns
-    -------
-    bool ndarray of shape (n_labels, n_labels)
-        Entry (i, l): l is one of the nearest to i; none to itself.
+    Entry (i, l) of the mask: l is one of the nearest to i; none to itself. ``weight`` tells how often each row counts.
     """
     n_labels = S.shape[1]
     agreement = np.zeros((n_labels, n_labels))
@@ -97,24 +77,12 @@ def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None =
 
 @dataclass(frozen=True)
 class PrivilegedSets:
-    """Privileged features of the distinct label sets, and what they do with weights.
+    """Privileged features of the distinct label sets (3), and what they do with weights."""
 
-    Attributes
-    ----------
-    sets : int8 ndarray of shape (n_sets, n_labels)
-        Distinct rows of the signs.
-    row_set : int ndarray of shape (n_samples,)
-        The set of each row.
-    mask : bool ndarray of shape (n_labels, n_labels) or None
-        Entry (i, l): label l is a privileged feature of label i (the diagonal is not read); all of them if None.
-    intercept : bool
-        Whether element i of the features of label i is the constant 1, or 0.
-    """
-
-    sets: np.ndarray
-    row_set: np.ndarray
-    mask: np.ndarray | None
-    intercept: bool
+    sets: np.ndarray  # int8 (n_sets, n_labels): distinct rows of the signs
+    row_set: np.ndarray  # int (n_samples,): the set of each row
+    mask: np.ndarray | None  # (i, l): label l is a privileged feature of label i (diagonal not read); None: all are
+    intercept: bool  # whether element i of the features of label i is the constant 1, or 0
 
     @classmethod
     def of(cls, S: np.ndarray, mask: np.ndarray | None = None, *, intercept: bool = True) -> PrivilegedSets:
@@ -152,7 +120,7 @@ class PrivilegedSets:
         # 2 on - 1 in place of the sets; the element of the label itself is s there and has to be 1.
         xi = 2.0 * (self.on @ T) - T.sum(axis=0)
         xi += constant * (self.sets[:, labels] < 0) * 2.0
-        return np.asarray(xi)
+        return np.asarray(xi)  # Eq. (4)
 
     def adjoint(self, gamma: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """sum_g gamma_g yt_g of the given labels, (n_labels, m), from gamma (n_sets, m)."""
@@ -185,33 +153,15 @@ class PrivilegedSets:
 
 @dataclass(frozen=True)
 class SVMPlusProblem:
-    """One convex step.
+    """One convex step."""
 
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Features, float64.
-    S : int8 ndarray of shape (n_samples, n_labels)
-        Signs of the labels.
-    row_cost : ndarray of shape (n_samples,)
-        C times the weight of each row.
-    label_cost : ndarray of shape (2, n_labels)
-        Weight of a negative (row 0) and of a positive (row 1) of each label.
-    prior : PriorPart
-        R, of all labels.
-    gamma2 : float
-        Regularisation of T.
-    privileged : PrivilegedSets
-        Of S.
-    """
-
-    X: np.ndarray | sp.csr_array
-    S: np.ndarray
-    row_cost: np.ndarray
-    label_cost: np.ndarray
-    prior: PriorPart
-    gamma2: float
-    privileged: PrivilegedSets
+    X: np.ndarray | sp.csr_array  # (n_samples, n_features), float64
+    S: np.ndarray  # int8 (n_samples, n_labels): signs of the labels
+    row_cost: np.ndarray  # (n_samples,): C times the weight of each row
+    label_cost: np.ndarray  # (2, n_labels): weight of a negative (row 0) and of a positive (row 1) of each label
+    prior: PriorPart  # R, of all labels
+    gamma2: float  # regularisation of T
+    privileged: PrivilegedSets  # of S
 
     @property
     def labels(self) -> np.ndarray:
@@ -229,7 +179,7 @@ class SVMPlusProblem:
 
     def dual_average(self, A: np.ndarray) -> np.ndarray:
         """V = X^T (S o A)."""
-        return np.asarray(self.X.T @ (self.S * A))
+        return np.asarray(self.X.T @ (self.S * A))  # Eqs. (8), (12)
 
     def weights(self, V: np.ndarray) -> np.ndarray:
         """Z = V R."""
@@ -238,19 +188,19 @@ class SVMPlusProblem:
     def privileged_weights(self, dual: SlackDual) -> np.ndarray:
         """T of (A, B)."""
         gamma = self.privileged.sum_by_set(dual.A) + dual.B - self.set_cost
-        return self.privileged.adjoint(gamma, self.labels) / self.gamma2
+        return self.privileged.adjoint(gamma, self.labels) / self.gamma2  # Eqs. (9), (13)
 
     def primal(self, V: np.ndarray, T: np.ndarray) -> float:
         """P(V, T), feasible or not."""
         xi = self.privileged.slack(T, self.labels)
         quadratic = float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T))
-        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))
+        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))  # Eqs. (6), (10)
 
     def dual(self, dual: SlackDual) -> float:
         """D(A, B)."""
         V, T = self.dual_average(dual.A), self.privileged_weights(dual)
         quadratic = float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T))
-        return float(dual.A.sum()) - 0.5 * quadratic
+        return float(dual.A.sum()) - 0.5 * quadratic  # Eqs. (7), (11)
 
     def violation(self, V: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Largest amount by which a constraint of each label is broken; not positive where (V, T) is feasible."""
@@ -283,20 +233,13 @@ class PrMLProblem:
         \|X^\top (S \circ A)\|_2 \le \sqrt{\gamma_1}
 
     so any dual variables, scaled down until the largest singular value fits, bound (5) for every rank.
-
-    Attributes
-    ----------
-    X, S, row_cost, label_cost, gamma2, privileged
-        As in :class:`SVMPlusProblem`.
-    gamma1 : float
-        Regularisation of W.
     """
 
     X: np.ndarray | sp.csr_array
     S: np.ndarray
     row_cost: np.ndarray
     label_cost: np.ndarray
-    gamma1: float
+    gamma1: float  # regularisation of W
     gamma2: float
     privileged: PrivilegedSets
 
@@ -318,7 +261,7 @@ class PrMLProblem:
         """(5), feasible or not."""
         xi = self.privileged.slack(T, np.arange(self.S.shape[1]))
         quadratic = float(np.sum(D * D)) + self.gamma1 * float(np.sum(W * W)) + self.gamma2 * float(np.sum(T * T))
-        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))
+        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))  # Eq. (5)
 
     @cached_property
     def set_cost(self) -> np.ndarray:

@@ -6,16 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..problems.prml import PrMLProblem, SlackDual
-from ._prml_step import Ways
-from ._result import Checkpoint
+from ..core.result import Checkpoint
+from ._directions import SlackDirections
+from .problem import PrMLProblem, SlackDual
 
-# Noise of the first D, relative to its largest entry.
-_NOISE = 1e-4
-# Singular values of Z below this fraction of the largest are rounding.
-_RANK = 1e-12
-# Constraints may be broken by this much, relative to the largest margin: it is rounding.
-_BROKEN = 1e-11
+# Noise of the first D, relative to its largest entry. Singular values of Z below this fraction of the largest, and
+# broken constraints below this fraction of the largest margin, are rounding.
+_NOISE, _RANK, _BROKEN = 1e-4, 1e-12, 1e-11
 
 
 class Point(NamedTuple):
@@ -27,95 +24,40 @@ class Point(NamedTuple):
 
 
 class PrMLFinished(NamedTuple):
-    """The best of the starts that were finished before a callback stopped another.
+    """The best of the starts that were finished before another was under way."""
 
-    Attributes
-    ----------
-    dictionary, codes, privileged : ndarray
-        As in `PrMLStart`.
-    dual : SlackDual
-        Of its last step.
-    history : tuple of Checkpoint
-        Its alternations.
-    status : str
-        Name of the ``Status`` it ended with.
-    """
-
-    dictionary: np.ndarray
+    dictionary: np.ndarray  # these three as in `PrMLStart`
     codes: np.ndarray
     privileged: np.ndarray
-    dual: SlackDual
-    history: tuple[Checkpoint, ...]
-    status: str
+    dual: SlackDual  # of its last step
+    history: tuple[Checkpoint, ...]  # its alternations
+    status: str  # name of the ``Status`` it ended with
 
 
 class PrMLStopped(NamedTuple):
-    """Where a callback stopped an alternation; with D, W and T it goes on from there as if nothing had been.
+    """How far an alternation has come; with D, W and T it goes on from there as if nothing had been."""
 
-    Attributes
-    ----------
-    number : int
-        Which of several starts it is.
-    step_tol : float
-        Tolerance of the next steps.
-    w_penalty, d_penalty : ndarray of shape (n_labels,) or None
-        Penalties that the steps ended with.
-    n_idle : int
-        Alternations without any change.
-    done : bool
-        Whether it had converged.
-    history : tuple of Checkpoint
-        Its alternations so far.
-    best : PrMLFinished or None
-        Of earlier starts.
-    """
-
-    number: int
-    step_tol: float
-    w_penalty: np.ndarray | None
+    number: int  # which of several starts it is
+    step_tol: float  # tolerance of the next steps
+    w_penalty: np.ndarray | None  # (n_labels,): penalties that the steps ended with
     d_penalty: np.ndarray | None
-    n_idle: int
-    done: bool
-    history: tuple[Checkpoint, ...]
-    best: PrMLFinished | None
+    n_idle: int  # alternations without any change
+    done: bool  # whether it had converged
+    history: tuple[Checkpoint, ...]  # its alternations so far
+    best: PrMLFinished | None  # of earlier starts
 
 
 class PrMLStart(NamedTuple):
-    """What an earlier solution leaves for the next one.
+    """What an earlier solution, or a state of a running fit, leaves for the next one."""
 
-    Attributes
-    ----------
-    dictionary : ndarray of shape (rank, n_features)
-        D.
-    codes : ndarray of shape (rank, n_labels) or None
-        W.
-    privileged : ndarray of shape (n_labels, n_labels) or None
-        T^T: row i has the privileged weights of label i.
-    dual : SlackDual or None
-        Of the last step.
-    stopped : PrMLStopped or None
-        How far the alternation got, if a callback stopped it.
-    """
-
-    dictionary: np.ndarray
-    codes: np.ndarray | None = None
-    privileged: np.ndarray | None = None
-    dual: SlackDual | None = None
-    stopped: PrMLStopped | None = None
+    dictionary: np.ndarray  # D (rank, n_features)
+    codes: np.ndarray | None = None  # W (rank, n_labels)
+    privileged: np.ndarray | None = None  # T^T (n_labels, n_labels): row i has the privileged weights of label i
+    dual: SlackDual | None = None  # of the last step
+    stopped: PrMLStopped | None = None  # how far the alternation came, if it had not ended
 
     def point(self, problem: PrMLProblem) -> Point | None:
-        """All of it, if it satisfies the constraints of this problem.
-
-        Parameters
-        ----------
-        problem : PrMLProblem
-            All labels.
-
-        Returns
-        -------
-        Point or None
-            None if something is missing or a constraint is broken.
-        """
+        """All of it, if it satisfies the constraints of this problem; else None."""
         if self.codes is None or self.privileged is None:
             return None
         D, W, T = self.dictionary, self.codes, self.privileged.T
@@ -134,24 +76,6 @@ def first_dictionary(
 
     Both scaled as in a balanced pair, where D^T D is (gamma1 Z Z^T)^1/2. A little noise leaves no direction of D empty:
     what is zero would stay zero.
-
-    Parameters
-    ----------
-    coef : ndarray of shape (n_labels, n_features)
-        Predictors, Z^T.
-    rank : int
-        Rows of D.
-    gamma1 : float
-        Regularisation of W.
-    rng : Generator
-        For noise and mixtures.
-    mixed : bool
-        Whether to mix.
-
-    Returns
-    -------
-    ndarray of shape (rank, n_features)
-        D.
     """
     _, values, right = np.linalg.svd(coef, full_matrices=False)
     roots = gamma1**0.25 * np.sqrt(values)
@@ -169,7 +93,7 @@ def kept_predictors(
     problem: PrMLProblem,
     coef: np.ndarray,
     privileged: np.ndarray,
-    ways: Ways,
+    directions: SlackDirections,
     rank: int,
     rng: np.random.Generator,
     *,
@@ -178,33 +102,16 @@ def kept_predictors(
     """The predictors of as many labels as the rank allows, zero predictors for all others.
 
     A slack is that of the worst row, so that predictors cut to a low rank may be worth nothing for any label, and the
-    alternation ends at zero. Those of a few labels, whole, are worth as much as they were.
-
-    Parameters
-    ----------
-    problem : PrMLProblem
-        All labels.
-    coef, privileged : ndarrays of shape (n_labels, n_features) and (n_labels, n_labels)
-        Feasible predictors of any rank with their privileged weights, row i of label i.
-    ways : Ways
-        How the slacks of labels without a predictor are raised.
-    rank : int
-        Rows of D and W.
-    rng : Generator
-        For the choice, and for noise in rows of D that no label needs.
-    drawn : bool
-        Whether labels are drawn, more likely the more they gain, or the best ones taken.
-
-    Returns
-    -------
-    Point or None
-        Feasible; None if no label gains, or if more labels than the rank cannot do without a predictor.
+    alternation ends at zero. Those of a few labels, whole, are worth as much as they were. ``coef`` and ``privileged``
+    are feasible predictors of any rank, row i of label i. The labels are drawn, more likely the more they gain, or the
+    best ones taken. The point is feasible; None if no label gains, or if more labels than the rank cannot do without a
+    predictor.
     """
     lengths = np.linalg.norm(coef, axis=1)
-    gain = _costs(problem, ways.lift) - _costs(problem, privileged.T) - np.sqrt(problem.gamma1) * lengths
-    gain[list(ways.bases)] = np.inf  # without slack for some rows: they need their predictors
+    gain = _costs(problem, directions.lift) - _costs(problem, privileged.T) - np.sqrt(problem.gamma1) * lengths
+    gain[list(directions.bases)] = np.inf  # without slack for some rows: they need their predictors
     candidates = np.flatnonzero(gain > 0.0)
-    if not candidates.size or len(ways.bases) > rank:
+    if not candidates.size or len(directions.bases) > rank:
         return None
     worth = np.log(gain[candidates])
     if drawn:  # the largest of these are a weighted choice without replacement
@@ -212,7 +119,7 @@ def kept_predictors(
     kept = candidates[np.argsort(-worth, kind="stable")[:rank]]
     Z = np.zeros(coef.T.shape)
     Z[:, kept] = coef[kept].T
-    T = ways.lift.copy()
+    T = directions.lift.copy()
     T[:, kept] = privileged[kept].T
     D, W = balanced(Z, rank, problem.gamma1)
     empty = ~W.any(axis=1)
@@ -221,24 +128,7 @@ def kept_predictors(
 
 
 def balanced(Z: np.ndarray, rank: int, gamma1: float) -> tuple[np.ndarray, np.ndarray]:
-    """The D and W that cost least of all with D^T W = Z: singular vectors, times the roots of the singular values.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_features, n_labels)
-        Of no higher rank.
-    rank : int
-        Rows of D and W; those that Z does not need are zero.
-    gamma1 : float
-        Regularisation of W.
-
-    Returns
-    -------
-    D : ndarray of shape (rank, n_features)
-        Dictionary.
-    W : ndarray of shape (rank, n_labels)
-        Codes.
-    """
+    """The D and W that cost least of all with D^T W = Z: singular vectors, times the roots of the singular values."""
     left, values, right = np.linalg.svd(Z, full_matrices=False)
     n_used = min(rank, int(np.count_nonzero(values > _RANK * values[0])))
     root, scale = np.sqrt(values[:n_used])[:, None], gamma1**0.25

@@ -1,0 +1,252 @@
+"""Convex SVM+ problems to a certified gap: PrBR, and both steps of PrML.
+
+1. The start is M3L: a few passes of its coordinate descent with A between 0 and the cost, B = cost - A, so that T = 0.
+2. Passes with split slacks (``_split.py``) solve most labels to a moderate precision.
+3. The method of multipliers with Newton steps (``_step.py``) finishes: labels that R does not couple in threads,
+   coupled ones together if their D is small. Where D is large, passes go on to the end.
+
+Labels whose features are far larger than the privileged ones are given to an interior-point method (``_finish.py``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..core.loop import Control, run_loop, tolerance
+from ..core.result import Checkpoint, Result, Status
+from ..core.rows import CSR
+from ..core.threads import worker_threads
+from ..m3l.prior import PriorPart
+from ..m3l.problem import M3LProblem
+from ..m3l.solver import label_blocks, solve_m3l
+from ._block import BlockData
+from ._directions import SlackDirections, slack_directions
+from ._finish import finish_label
+from ._split import Splitting
+from ._step import Run, StepBlock
+from ._system import Features
+from .problem import SlackDual, SVMPlusProblem
+
+
+@dataclass(frozen=True)
+class StepPolicy:
+    """Tuned numbers of a step."""
+
+    # Passes of M3L's coordinate descent at the start, and the gap at which they end early.
+    start_passes: int = 10
+    start_tol: float = 0.05
+    # Updates that may pass before the first feasible point, in the literal form.
+    most_infeasible: int = 100
+    # Updates of the multipliers of a label before an interior-point method is tried.
+    finish_after: int = 10
+
+
+POLICY = StepPolicy()
+
+
+@dataclass(frozen=True)
+class SVMPlusResult(Result):
+    """Solution and certificate of an SVM+ problem; ``dual_coef`` is a ``SlackDual``."""
+
+    privileged: np.ndarray  # (n_labels, n_labels): row i has the privileged weights of label i, at i the constant's
+    V: np.ndarray  # (n_features, n_labels), with Z = V R
+    penalty: np.ndarray  # (n_labels,): where the method of multipliers ended, a start for a similar problem
+
+
+def solve_svm_plus(
+    problem: SVMPlusProblem,
+    view: np.ndarray | CSR,
+    control: Control,
+    *,
+    seeds: Iterable[int],
+    n_threads: int = 1,
+    start: SlackDual | None = None,
+    penalty: np.ndarray | None = None,
+    directions: SlackDirections | None = None,
+    known: tuple[float, np.ndarray, np.ndarray] | None = None,
+) -> SVMPlusResult:
+    """Solve an SVM+ problem to a certified gap.
+
+    Parameters
+    ----------
+    problem : SVMPlusProblem
+        All labels.
+    view : ndarray or CSR
+        ``problem.X`` as compiled loops take it.
+    control : Control
+        Tolerance, limits (of rounds of passes and updates of the multipliers), progress and callback. ``within`` is
+        called between passes over coupled labels, and between labels.
+    seeds : iterable of int
+        One seed per block of ``label_blocks((problem.prior,))``; the first one orders the rows of the passes.
+    n_threads : int, default=1
+        Threads; the result is the same for any number.
+    start : SlackDual or None
+        Dual start; some passes of M3L if None.
+    penalty : ndarray of shape (n_labels,) or None
+        The penalty of an earlier result, for a start near the solution.
+    directions : SlackDirections or None
+        ``slack_directions(problem)``, if it is known.
+    known : tuple of float and two ndarrays, or None
+        Objective, V and T of a feasible point, of all labels together. It is returned, with V unchanged, whatever it
+        is, if the start proves it good enough; for labels that R couples also if nothing better is found.
+
+    Returns
+    -------
+    SVMPlusResult
+        ``coef`` is Z^T; with the privileged weights it is feasible, and its objective the last primal of ``history``.
+    """
+    directions = slack_directions(problem) if directions is None else directions
+    seeds = list(seeds)
+    if start is None:
+        start = m3l_start(problem, view, seeds=seeds, n_threads=n_threads)
+    labels, is_coupled = problem.labels, problem.prior.form != "diagonal"
+    everything = BlockData(problem, labels, Features(problem.X, view), directions)
+
+    def block_of(some: np.ndarray) -> StepBlock:
+        data = BlockData(problem, some, everything.features, directions)
+        own = SlackDual(start.A[:, some], start.B[:, some])
+        return StepBlock(data, control.tol, own, penalty)
+
+    begun = time.perf_counter() if control.started is None else control.started
+    with worker_threads(min(n_threads, len(labels))) as pool:
+        if is_coupled or known is not None:
+            blocks = [block_of(labels)]
+            if known is not None:
+                blocks[0].offer(known[1], known[2], known[0])
+        if not is_coupled and not (known is not None and blocks[0].done):
+            blocks = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
+        step = _Step(blocks, lambda: Splitting(everything, blocks, start, seeds[0] if seeds else 0), control)
+        run = step.looking(pool.map)
+
+        def certify() -> tuple[float, float]:
+            primal, dual = step.objectives()
+            if len(blocks) > 1:  # half of what is allowed to each label by its objective, half to all alike
+                for block in blocks:
+                    block.share, block.allowance = 0.45, 0.45 * control.tol * max(dual, 0.0) / len(blocks)
+                    block.check()
+            return primal, dual
+
+        def advance() -> float:
+            step.advance(run)
+            return 0.0
+
+        step.find_feasible(run)
+        try:
+            status, history, tol_abs = run_loop(advance, certify, control, patience=3, state=step.dual_variables)
+        except _EndedWithin:
+            status, history = Status.STOPPED, ()
+    if not history:  # threads may have been at work until here
+        history = (Checkpoint(control.n_before, time.perf_counter() - begun, *step.objectives()),)
+        tol_abs = tolerance(control.tol, history[-1].primal)
+    n_labels = len(labels)
+    Z, V = (np.empty((problem.X.shape[1], n_labels)) for _ in range(2))
+    T, sigma = np.empty((n_labels, n_labels)), np.empty(n_labels)
+    for block in blocks:
+        columns = block.data.labels
+        V[:, columns], Z[:, columns] = block.best.V, block.data.apply_prior(block.best.V)
+        T[:, columns], sigma[columns] = block.best.T, block.at.sigma
+    return SVMPlusResult(Z.T.copy(), step.dual_variables(), history, tol_abs, status, T.T.copy(), V, sigma)
+
+
+class _EndedWithin(Exception):  # noqa: N818
+    """``Control.within`` ended an iteration."""
+
+
+class _Step:
+    """The blocks of a problem and the method that is at work on them."""
+
+    def __init__(self, blocks: list[StepBlock], make_splitting: Callable[[], Splitting], control: Control) -> None:
+        self.blocks, self.make_splitting, self.control = blocks, make_splitting, control
+        self.n_updates = dict.fromkeys((int(block.data.labels[0]) for block in blocks), 0)
+        self.is_shown = False
+
+    @cached_property
+    def splitting(self) -> Splitting:
+        """Passes; not made where the start is good enough."""
+        return self.make_splitting()
+
+    def objectives(self) -> tuple[float, float]:
+        """The best primal and dual objective so far."""
+        return sum(block.best.primal for block in self.blocks), sum(block.best.dual for block in self.blocks)
+
+    def dual_variables(self) -> SlackDual:
+        """The best dual variables so far."""
+        problem = self.blocks[0].data.problem
+        A, B = np.empty(problem.S.shape), np.empty((len(problem.privileged.sets), problem.S.shape[1]))
+        for block in self.blocks:
+            A[:, block.data.labels], B[:, block.data.labels] = block.best.A, block.best.B
+        return SlackDual(A, B)
+
+    def look(self) -> None:
+        """Show how far it is; what the blocks have found so far stays when this ends it."""
+        if self.is_shown and self.control.within is not None and self.control.within(*self.objectives()):
+            raise _EndedWithin
+
+    def looking(self, run: Run) -> Run:
+        """``run`` that looks up after every item."""
+
+        def running(function: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+            for result in run(function, *items):
+                self.look()
+                yield result
+
+        return running
+
+    def advance(self, run: Run) -> None:
+        """A round of passes, or an update of the multipliers of every block that is not done."""
+        if not self.splitting.exhausted:
+            self.splitting.advance(run, self.look)
+            return
+        left = [block for block in self.blocks if not block.done]
+        if left and left[0].data.is_coupled:
+            left[0].advance(run)
+            return
+        if left:  # before threads ask for it at the same time
+            _ = left[0].data.features.whole_gram
+        list(run(self._update, left))
+
+    def _update(self, block: StepBlock) -> None:
+        label = int(block.data.labels[0])
+        block.advance()
+        self.n_updates[label] += 1
+        if self.n_updates[label] == POLICY.finish_after and not block.done:
+            finish_label(block)
+
+    def find_feasible(self, run: Run) -> None:
+        """Go on to the first feasible point: in the literal form there need not be one near the start."""
+        for _ in range(POLICY.most_infeasible):
+            if np.isfinite(self.objectives()[0]):
+                self.is_shown = True
+                return
+            self.advance(run)
+        raise RuntimeError(
+            f"no feasible point was found in {POLICY.most_infeasible} updates, though one exists: scale the features, "
+            "or use privileged_intercept=True"
+        )
+
+
+def m3l_start(
+    problem: SVMPlusProblem, view: np.ndarray | CSR, *, seeds: Iterable[int], n_threads: int = 1
+) -> SlackDual:
+    """Dual variables after some passes with the budgets held at the cost: T = 0, and the step is M3L's."""
+    control = Control(POLICY.start_tol, POLICY.start_passes)
+    result = solve_m3l(held_budgets(problem), view, control, seeds=seeds, n_threads=n_threads)
+    A = np.clip(2.0 * result.dual_coef, 0.0, problem.cost())
+    return SlackDual(A, problem.privileged.sum_by_set(problem.cost() - A))
+
+
+def held_budgets(problem: SVMPlusProblem) -> M3LProblem:
+    """The step with the sums A + B held at the cost, without its privileged part: with 2 A for A, M3L at C / 2."""
+    prior: tuple[PriorPart, ...] = (problem.prior,)
+    return M3LProblem(problem.X, problem.S, 0.5 * problem.row_cost, problem.label_cost, prior, np.empty((0, 0)))
+
+
+def n_seeds(problem: SVMPlusProblem) -> int:
+    """How many seeds ``solve_svm_plus`` takes: one per block of labels."""
+    return len(label_blocks((problem.prior,)))
