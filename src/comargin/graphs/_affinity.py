@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from .._indicator import check_indicator, dense_indicator
+from ..core.indicator import check_indicator, dense_indicator
 from ._label_graph import LabelGraph, _as_label_names
 
 # A dense indicator of up to so many labels and entries stays dense: its products take less time than finding the ones.

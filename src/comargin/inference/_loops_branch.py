@@ -1,6 +1,7 @@
+# mypy: ignore-errors
 """Depth-first branch and bound on one row of one component, with the bound that MPLP leaves behind.
 
-With beliefs b and tables t whose sum is the score (see ``_mplp``), a partial labeling is bounded by
+With beliefs b and tables t whose sum is the score (see ``_loops_mplp.py``), a partial labeling is bounded by
 
     sum over assigned labels of b_i(y_i) + sum over the others of max b_i
     + sum over cliques of the largest entry of t_c that agrees with it,
@@ -13,15 +14,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._clique_scores import component_score, copy_labels
-from ._jit import kernel
+from ..core.compiled import compiled
+from ._loops_clique_scores import component_score, copy_labels
 
 # Weight of the tables of a label, against its beliefs, in the choice of the label to branch on. On random dense and
 # sparse graphs of 20 to 159 labels, beliefs alone needed up to 7 times, tables alone up to 17 times as many nodes.
 _TABLE_WEIGHT = 0.1
 
 
-@kernel
+@compiled
 def agreeing_maximum(tables, first, n_states, mask, value):
     """Largest entry of a table among the states whose bits in ``mask`` are those of ``value``."""
     largest = -np.inf
@@ -31,7 +32,7 @@ def agreeing_maximum(tables, first, n_states, mask, value):
     return largest
 
 
-@kernel
+@compiled
 def label_to_branch_on(belief, influence, assigned):
     """The label whose worse state costs most: a wrong choice is refuted early."""
     chosen, largest = -1, -np.inf
@@ -43,7 +44,7 @@ def label_to_branch_on(belief, influence, assigned):
     return chosen
 
 
-@kernel
+@compiled
 def table_influence(component, tables):
     """For every label, what its cliques could cost: the sum of (maximum - minimum) of their tables."""
     influence = np.zeros(component.label.shape[0])
@@ -57,7 +58,7 @@ def table_influence(component, tables):
     return influence
 
 
-@kernel
+@compiled
 def assign(component, k, value, assigned, belief, tables, mask, agreed, trail, trail_belief, n_trail):
     """Take label k out and add what its cliques now say to the beliefs of others.
 
@@ -90,27 +91,13 @@ def assign(component, k, value, assigned, belief, tables, mask, agreed, trail, t
     return change, n_trail
 
 
-@kernel
+@compiled
 def branch_and_bound(row, component, belief, tables, fixed, value, max_nodes, rounding, bound, best, best_y):
     """Search for a labeling better than ``best`` by more than rounding, or for the proof that there is none.
 
-    Parameters
-    ----------
-    row : float64 (n_columns,), potentials
-    component : Component
-    belief : float64 (k, 2), used up
-    tables : float64, maximum 0 each
-    fixed, value : int, label that keeps this value, or -1
-    max_nodes : int
-    rounding : float
-    bound : float, upper bound
-    best : float, score of ``best_y``
-    best_y : uint8 (k,), replaced by what is better
-
-    Returns
-    -------
-    best, bound : float
-        Bound equals best when the search has come to its end.
+    ``row`` are potentials, ``belief`` (k, 2) is used up, ``tables`` have maximum 0 each, the label ``fixed`` (or -1)
+    keeps its ``value``. Writes a better labeling into ``best_y`` uint8 (k,); returns its score and an upper bound,
+    which are equal when the search has come to its end.
     """
     n_members, n_cliques = component.label.shape[0], component.column.shape[0]
     n_incidences = component.clique.shape[0]

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The score of a labeling: sum_k y_k p_k plus, for every clique, the potential of the state its labels are in."""
 
 from __future__ import annotations
@@ -6,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 
 class Cliques(NamedTuple):
@@ -40,17 +41,9 @@ class Component(NamedTuple):
     bit: np.ndarray
 
 
-@kernel
+@compiled
 def labeling_scores(potentials, labels, cliques, score):
-    """Score of one labeling per row.
-
-    Parameters
-    ----------
-    potentials : float64 (n, n_columns)
-    labels : uint8 (n, K)
-    cliques : Cliques
-    score : float64 (n,), written
-    """
+    """Write the score (n,) of one labeling uint8 (n, K) per row of potentials (n, n_columns)."""
     for i in range(labels.shape[0]):
         total = 0.0
         for k in range(labels.shape[1]):
@@ -64,14 +57,14 @@ def labeling_scores(potentials, labels, cliques, score):
         score[i] = total
 
 
-@kernel
+@compiled
 def copy_labels(source, target):
     """target[:] = source; the assignment of a slice takes seconds to compile."""
     for k in range(source.shape[0]):
         target[k] = source[k]
 
 
-@kernel
+@compiled
 def component_score(row, component, y, state):
     """Score of the labeling y on the component; writes the state of every clique."""
     total = 0.0

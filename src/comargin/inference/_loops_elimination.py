@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Variable elimination on a label graph, for blocks of rows that share one graph.
 
 Step s of a plan eliminates label v_s. Its bucket is the sum of the clique tables and of the messages of earlier steps
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 # State j of S_s has label t of S_s in bit t. The index of a source is a sum over the bits of j: two short tables,
 # for the lowest bits and for the others, replace one as long as the bucket.
@@ -57,13 +58,13 @@ class EliminationPlan(NamedTuple):
     index: np.ndarray
 
 
-@kernel
+@compiled
 def padded(block):
     """Columns of an array for a block of rows: a power of two would put all its rows into few sets of the cache."""
     return block + 8 if block > 8 else block
 
 
-@kernel
+@compiled
 def largest_bucket(plan):
     """Most states of the S_s of any step."""
     width = 0
@@ -72,7 +73,7 @@ def largest_bucket(plan):
     return 1 << width
 
 
-@kernel
+@compiled
 def load_block(potentials, rows, start, m, column, values):
     """Inputs of m rows, the row index last: values[k, r] = potentials[rows[start + r], column[k]]."""
     for r in range(m):
@@ -81,7 +82,7 @@ def load_block(potentials, rows, start, m, column, values):
             values[k, r] = potentials[i, column[k]]
 
 
-@kernel
+@compiled
 def bucket(plan, s, values, m, off, on):
     """Sum of the sources of step s for every state of S_s, with v_s off and on.
 
@@ -113,17 +114,11 @@ def bucket(plan, s, values, m, off, on):
             q += 1
 
 
-@kernel
+@compiled
 def eliminate(potentials, rows, plan, block, labels):
-    """Most probable labels of the plan's components; ties are broken in favour of off.
+    """Write the best labels of the plan's components into ``labels`` uint8 (n, K); ties are broken in favour of off.
 
-    Parameters
-    ----------
-    potentials : float64 (n, n_columns)
-    rows : int64 (m,), rows to solve
-    plan : EliminationPlan
-    block : int, rows at a time
-    labels : uint8 (n, K), written in these rows, at the labels of the plan
+    Only the given rows int64 (m,) are solved, ``block`` at a time.
     """
     n_steps = plan.label.shape[0]
     largest = largest_bucket(plan)
@@ -154,17 +149,11 @@ def eliminate(potentials, rows, plan, block, labels):
                 labels[i, plan.label[s]] = turned_on[plan.message[s] - n_inputs + j, r]
 
 
-@kernel
+@compiled
 def eliminate_both_ways(potentials, rows, plan, block, difference):
-    """Max-marginal differences of the plan's labels.
+    """Write max-marginal differences of the plan's labels into ``difference`` (n, K).
 
-    Parameters
-    ----------
-    potentials : float64 (n, n_columns)
-    rows : int64 (m,), rows to solve
-    plan : EliminationPlan
-    block : int, rows at a time
-    difference : float64 (n, K), best score with the label on minus best with it off, written in these rows
+    The best score with the label on minus the best with it off; only the given rows int64 (m,), ``block`` at a time.
     """
     n_steps = plan.label.shape[0]
     largest = largest_bucket(plan)
@@ -204,7 +193,7 @@ def eliminate_both_ways(potentials, rows, plan, block, difference):
                     to_child(plan, s, q, values, m, off, on, best)
 
 
-@kernel
+@compiled
 def to_child(plan, s, q, values, m, off, on, best):
     """Replace the message of the child that is source q of step s by what the rest can add to it."""
     first, stride, low = plan.first[q], plan.stride[q], plan.index_start[q]

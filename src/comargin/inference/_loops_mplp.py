@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """MPLP (Globerson and Jaakkola, 2007) on one connected component of a label graph, row by row.
 
 The score is kept as a sum of label beliefs b_i and clique tables t_c that is equal to it for every labeling:
@@ -17,9 +18,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._branch import branch_and_bound
-from ._clique_scores import component_score, copy_labels
-from ._jit import kernel
+from ..core.compiled import compiled
+from ._loops_branch import branch_and_bound
+from ._loops_clique_scores import component_score, copy_labels
 
 # As fractions of the largest scores possible: what a bound may exceed a score by and still be equal up to rounding, and
 # what a sweep may lower the bound by and still have done nothing.
@@ -29,7 +30,7 @@ _STANDSTILL = 1e-15
 _DOUBT = 1e-7
 
 
-@kernel
+@compiled
 def load_row(row, component, belief, tables):
     """Beliefs and tables of one row of potentials; returns a bound on the size of its scores."""
     scale = 0.0
@@ -48,7 +49,7 @@ def load_row(row, component, belief, tables):
     return scale
 
 
-@kernel
+@compiled
 def clamp_label(component, k, value, belief, tables):
     """Fix label k: its other state is given the potentials of the one it is fixed to."""
     belief[k, 1 - value] = belief[k, value]
@@ -62,7 +63,7 @@ def clamp_label(component, k, value, belief, tables):
                 tables[first + state + bit] = fixed
 
 
-@kernel
+@compiled
 def update_pair(b, i, j, tables, first):
     """The update of a clique of two labels."""
     t00 = tables[first] + b[i, 0] + b[j, 0]
@@ -78,7 +79,7 @@ def update_pair(b, i, j, tables, first):
     tables[first + 3] = t11 - i1 - j1
 
 
-@kernel
+@compiled
 def update_clique(b, member, start, end, tables, first):
     """The update of a clique of any order."""
     order = end - start
@@ -102,7 +103,7 @@ def update_clique(b, member, start, end, tables, first):
             tables[first + state] -= b[k, 1] if state & bit else b[k, 0]
 
 
-@kernel
+@compiled
 def sweep(component, belief, tables):
     """Update every clique once; returns the upper bound."""
     for c in range(component.column.shape[0]):
@@ -117,7 +118,7 @@ def sweep(component, belief, tables):
     return bound
 
 
-@kernel
+@compiled
 def improve(row, component, fixed, y, state):
     """Flip single labels, but ``fixed``, as long as that raises the score; ``state`` is kept up to date."""
     improved = True
@@ -141,7 +142,7 @@ def improve(row, component, fixed, y, state):
                     state[component.clique[e]] ^= component.bit[e]
 
 
-@kernel
+@compiled
 def decode(row, component, belief, fixed, value, y, state):
     """Labels with the larger belief, improved by single flips; returns their score."""
     for k in range(y.shape[0]):
@@ -151,7 +152,7 @@ def decode(row, component, belief, fixed, value, y, state):
     return component_score(row, component, y, state)
 
 
-@kernel
+@compiled
 def solve_rows(potentials, rows, component, fixed, max_sweeps, min_progress, max_nodes, labels, score, gap):
     """MPLP, then branch and bound, on one component of some rows.
 
@@ -221,7 +222,7 @@ def solve_rows(potentials, rows, component, fixed, max_sweeps, min_progress, max
         gap[i] = max(bound - best, rounding) if open_to_doubt else 0.0
 
 
-@kernel
+@compiled
 def same_signs(belief, seen):
     """Whether the beliefs prefer the same labels as when they were decoded last."""
     for k in range(seen.shape[0]):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ._engine import Inference
+from .engine import Inference
 
 
 @dataclass(frozen=True)

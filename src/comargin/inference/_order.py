@@ -28,20 +28,7 @@ class Order(NamedTuple):
 
 
 def components(n_labels: int, cliques: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Labels of each connected component that has a clique, in increasing order.
-
-    Parameters
-    ----------
-    n_labels : int
-        Number of labels.
-    cliques : sequence of tuple of int
-        Label subsets.
-
-    Returns
-    -------
-    list of tuple of int
-        One per component, by smallest label.
-    """
+    """Labels of each connected component that has a clique, in increasing order; components by smallest label."""
     leader = list(range(n_labels))
 
     def find(label: int) -> int:
@@ -61,19 +48,7 @@ def components(n_labels: int, cliques: Sequence[tuple[int, ...]]) -> list[tuple[
 
 
 def best_order(labels: Sequence[int], cliques: Iterable[tuple[int, ...]]) -> Order:
-    """The better, by entries of all messages, of the orders by smallest fill-in and by smallest degree.
-
-    Parameters
-    ----------
-    labels : sequence of int
-        Labels to eliminate.
-    cliques : iterable of tuple of int
-        Label subsets among them.
-
-    Returns
-    -------
-    Order
-    """
+    """The better, by entries of all messages, of the orders by smallest fill-in and by smallest degree."""
     place = {label: k for k, label in enumerate(labels)}
     neighbours = [0] * len(labels)  # bit sets
     for clique in cliques:

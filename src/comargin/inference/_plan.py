@@ -6,28 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..kernels._elimination import LOW_BITS, EliminationPlan
+from ._loops_elimination import LOW_BITS, EliminationPlan
 from ._order import Order
 
 
 def elimination_plan(
     orders: Sequence[Order], cliques: Sequence[tuple[int, ...]], first_column: Mapping[tuple[int, ...], int]
 ) -> EliminationPlan:
-    """Plan that eliminates several components, one after the other.
-
-    Parameters
-    ----------
-    orders : sequence of Order
-        One per component.
-    cliques : sequence of tuple of int
-        Label subsets within these components.
-    first_column : mapping of tuple of int to int
-        Where the states of each clique begin in the potentials.
-
-    Returns
-    -------
-    EliminationPlan
-    """
+    """Plan that eliminates several components, one order each; ``first_column``: where the states of a clique begin."""
     labels = [label for order in orders for label in order.labels]
     scopes = [scope for order in orders for scope in order.scopes]
     step_of = {label: s for s, label in enumerate(labels)}

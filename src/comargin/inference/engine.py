@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..kernels._clique_scores import Cliques, Component, labeling_scores
-from ..kernels._elimination import EliminationPlan, eliminate, eliminate_both_ways
-from ..kernels._mplp import solve_rows
+from ._loops_clique_scores import Cliques, Component, labeling_scores
+from ._loops_elimination import EliminationPlan, eliminate, eliminate_both_ways
+from ._loops_mplp import solve_rows
 from ._order import Order, best_order, components
 from ._plan import elimination_plan
 
 METHODS = ("auto", "exact", "mplp")
 # Widest elimination: its tables take about 140 MB per thread, 200 MB for max-marginals.
 LARGEST_WIDTH = 22
-# Entries of all tables of a plan times rows of a block: what stays in the cache of a core.
-_BLOCK_ENTRIES = 1 << 20
-_LARGEST_BLOCK = 64
-# Max-marginals take one elimination, but as many searches as there are labels: elimination pays up to this width.
-_MARGINAL_WIDTH = 16
-# Components are eliminated together as long as their tables are small.
-_SHARED_STATES = 1 << 12
-# Sweeps of MPLP end when one closes less than this part of the gap: a search closes the rest faster.
-_MIN_PROGRESS = 0.01
-# A node of the search costs as much as this many states of an elimination.
-_STATES_PER_NODE = 16
+
+
+@dataclass(frozen=True)
+class InferencePolicy:
+    """Tuned numbers of inference."""
+
+    # Entries of all tables of a plan times rows of a block, which stay in the cache of a core; most rows of a block.
+    block_entries: int = 1 << 20
+    largest_block: int = 64
+    # Width up to which max-marginals are eliminated: else they take as many searches as there are labels.
+    marginal_width: int = 16
+    # Components are eliminated together as long as their tables have no more entries.
+    shared_states: int = 1 << 12
+    # Sweeps of MPLP end when one closes less than this part of the gap: a search closes the rest faster.
+    min_progress: float = 0.01
+    # States of an elimination that cost as much as a node of the search.
+    states_per_node: int = 16
+
+
+POLICY = InferencePolicy()
 
 
 class _Elimination(NamedTuple):
@@ -137,7 +147,7 @@ class Inference:
         )
         self._eliminations: list[_Elimination] = []
         self._searches: list[_Search] = []
-        self._min_progress = _MIN_PROGRESS if method == "auto" else 0.0
+        self._min_progress = POLICY.min_progress if method == "auto" else 0.0
         self.width = 0
         self._make_plans(
             {clique: int(c) for clique, c in zip(self.cliques, column[:-1], strict=True)}, max_width, max_nodes
@@ -162,7 +172,7 @@ class Inference:
                     f"width is {order.width}, at most {limit} is possible. Use method='auto', or fewer cliques"
                 )
             if self.method != "mplp" and order.width <= limit:
-                if order.n_states <= _SHARED_STATES:
+                if order.n_states <= POLICY.shared_states:
                     shared.append(order)
                 else:
                     self._eliminations.append(_elimination([order], own, first_column))
@@ -170,12 +180,12 @@ class Inference:
             fallback, nodes = None, max_nodes if self.method == "auto" else 0
             if self.method == "auto" and order.width <= LARGEST_WIDTH:
                 fallback = _elimination([order], own, first_column)
-                nodes = min(nodes, order.n_states // _STATES_PER_NODE)
+                nodes = min(nodes, order.n_states // POLICY.states_per_node)
             self._searches.append(_Search(_component(labels, own, first_column), order.width, nodes, fallback))
         groups: list[list[Order]] = []
-        filled = _SHARED_STATES
+        filled = POLICY.shared_states
         for order in shared:
-            if filled + order.n_states > _SHARED_STATES:
+            if filled + order.n_states > POLICY.shared_states:
                 groups.append([])
                 filled = 0
             groups[-1].append(order)
@@ -252,7 +262,7 @@ class Inference:
         for plan, block in self._eliminations:
             eliminate_both_ways(potentials, rows, plan, block, difference)
         for search in self._searches:
-            if search.fallback is not None and search.width <= _MARGINAL_WIDTH:
+            if search.fallback is not None and search.width <= POLICY.marginal_width:
                 eliminate_both_ways(potentials, rows, *search.fallback, difference)
             else:
                 self._fix_each_label(search, potentials, rows, difference)
@@ -365,7 +375,7 @@ def _elimination(
     orders: Sequence[Order], cliques: Sequence[tuple[int, ...]], first_column: dict[tuple[int, ...], int]
 ) -> _Elimination:
     plan = elimination_plan(orders, cliques, first_column)
-    return _Elimination(plan, min(_LARGEST_BLOCK, max(1, _BLOCK_ENTRIES // int(plan.message[-1]))))
+    return _Elimination(plan, min(POLICY.largest_block, max(1, POLICY.block_entries // int(plan.message[-1]))))
 
 
 def _component(

@@ -1,15 +1,17 @@
-"""Steps for all weights of LSG21 that are not zero, where its objective is smooth: reweighting and Newton's method."""
+"""Steps for all non-zero weights of LSG21 together, where its objective is smooth: reweighting and Newton's method."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
-from ..kernels._edge_prox import Edges
-from ..kernels._edges import (
+from ..core.loop import ROUNDING
+from ..core.threads import blas_threads_for
+from ._loops_edges import (
     conjugate_start,
     conjugate_steps,
     edge_curvature,
@@ -18,35 +20,31 @@ from ..kernels._edges import (
     edge_slope,
     edge_weights,
 )
-from ._threads import blas_threads_for
+from ._loops_prox import Edges
 
-# Conjugate gradients end when the residual, in the norm of the preconditioner, has fallen to this.
-_CG_TOL = 0.1
-_CG_MAX = 30
-# Numbers in the systems of all labels together; beyond it, memory, the preconditioner is the diagonal.
-_SYSTEMS_UP_TO = 60_000_000
-# The diagonal needs about so many more products with X^T X: systems that cost more than these are not factorised.
-_PRODUCTS_SAVED = 20
-# Products are taken label by label when the weights in use leave less than this fraction of the work.
-_APART_BELOW = 0.25
-# Steps of conjugate gradients for a ridge regression to start from.
-_RIDGE_STEPS = 4
-# What so many steps of reweighting gain together tells whether to go on: not if it is more than this fraction of what
-# those before gained, as what is left are weights on their way to zero.
-_STEPS_TOGETHER = 8
-_SLOW = 0.9
-# The ridge of a Newton step, relative to the length of each feature: the first, the smallest, and how it changes.
-FIRST_RIDGE = 1e-6
-_SMALLEST_RIDGE = 1e-9
-_LARGEST_RIDGE = 1.0
-_MORE, _LESS = 30.0, 0.1
-# Products with matrices that have less than this fraction of entries skip the others.
-_SPARSE_BELOW = 0.1
-# Lengths of a step that are tried with one ridge.
-_LENGTHS = (1.0, 0.3, 0.1, 0.03)
-# Ridges that are tried at most; and a fall of the objective that may be rounding.
-_TRIALS = 6
-_ROUNDING = 1e-14
+
+@dataclass(frozen=True)
+class NewtonPolicy:
+    """Tuned numbers of the steps for all weights together; the sweep of each is in the comment."""
+
+    cg_tol: float = 0.1  # residual where conjugate gradients end; 0.4 costs a fifth more steps, 0.025 changes nothing
+    cg_max: int = 30  # safety cap: with the systems of single labels a handful of steps is the rule
+    systems_up_to: int = (
+        60_000_000  # numbers in the systems of all labels: memory; beyond it the diagonal preconditions
+    )
+    products_saved: int = 20  # products with X^T X that factors are worth; systems that cost more are not factorised
+    sparse_below: float = 0.1  # fill of a matrix below which products with it skip the zeros
+    ridge_steps: int = 4  # conjugate steps towards ridge regression; 16 overshoot and double the later steps
+    steps_together: int = 8  # reweighted steps between two looks at their gain; 2 end too early on emotions and scene
+    first_ridge: float = 1e-6  # ridge of the first Newton step, relative to the squared length of each feature
+    ridge_range: tuple[float, float] = (1e-9, 1.0)  # below: rounding of X^T X; above: a gradient step
+    ridge_up: float = 30.0  # factor after a step that failed or had to be shortened
+    ridge_down: float = 0.1  # factor after a full step
+    lengths: tuple[float, ...] = (1.0, 0.3, 0.1, 0.03)  # lengths of a step that are tried with one ridge
+    trials: int = 6  # ridges that are tried: from the first to the largest
+
+
+POLICY = NewtonPolicy()
 
 
 class _LabelSystem(NamedTuple):
@@ -54,17 +52,17 @@ class _LabelSystem(NamedTuple):
 
     label: int
     rows: np.ndarray
-    gram: np.ndarray | None
+    gram: np.ndarray
     factors: tuple[np.ndarray, bool]
 
 
 class _Hessian:
-    """Second derivatives where W is not zero, and what of them joins no labels, or their diagonal, to precondition."""
+    """Second derivatives where W is not zero; preconditioned by the parts of single labels, or by the diagonal."""
 
     def __init__(
         self, gram: np.ndarray, W: np.ndarray, alpha: float, edges: Edges, ridge: float, factorise: bool
     ) -> None:
-        self.gram, self.W, self.alpha, self.edges, self.free = gram, W, alpha, edges, W != 0.0
+        self.gram, self.W, self.alpha, self.edges = gram, W, alpha, edges
         self.curved = np.empty_like(W)
         edge_curvature_diagonal(W, edges, self.curved)
         lengths = 2.0 * gram.diagonal()
@@ -72,28 +70,27 @@ class _Hessian:
         added = alpha * self.curved + self.ridge
         self.diagonal = lengths[:, None] + added
         self.diagonal[self.diagonal == 0.0] = 1.0  # features of length 0, whose weights are zero
-        counts = self.free.sum(axis=0).astype(np.float64)
-        cheap = factorise or (counts**3).sum() / 3.0 <= _PRODUCTS_SAVED * 2.0 * gram.size * counts.size
+        free = W != 0.0
+        counts = free.sum(axis=0).astype(np.float64)
         self.systems: list[_LabelSystem] | None = None
-        # One product for all labels, or one of its own size for each.
-        self.apart = float(counts @ counts) < _APART_BELOW * gram.size * counts.size
-        if cheap and counts @ counts <= _SYSTEMS_UP_TO:
+        cheap = (counts**3).sum() / 3.0 <= POLICY.products_saved * 2.0 * gram.size * counts.size
+        if (cheap or factorise) and counts @ counts <= POLICY.systems_up_to:
             self.systems = []
             for label in np.flatnonzero(counts):
-                rows = np.flatnonzero(self.free[:, label])
+                rows = np.flatnonzero(free[:, label])
                 part = 2.0 * gram[np.ix_(rows, rows)]
-                system = part.copy() if self.apart else part
+                system = part.copy()
                 system[np.diag_indices_from(system)] += added[rows, label]
                 # Symmetric: the transpose is what LAPACK wants without a copy.
                 factors = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
-                self.systems.append(_LabelSystem(int(label), rows, part if self.apart else None, factors))
+                self.systems.append(_LabelSystem(int(label), rows, part, factors))
 
     def product(self, V: np.ndarray) -> np.ndarray:
         """The Hessian times V."""
         edge_curvature(self.W, V, self.edges, self.curved)
         product = self.alpha * self.curved + self.ridge * V
-        if not self.apart or self.systems is None:
-            return np.where(self.free, 2.0 * (self.gram @ V) + product, 0.0)
+        if self.systems is None:
+            return np.where(self.W != 0.0, 2.0 * (self.gram @ V) + product, 0.0)
         for system in self.systems:
             product[system.rows, system.label] += system.gram @ V[system.rows, system.label]
         return product
@@ -114,8 +111,8 @@ def _direction(hessian: _Hessian, gradient: np.ndarray) -> tuple[np.ndarray, boo
     D, residual = np.zeros_like(gradient), -gradient
     z = hessian.precondition(residual)
     conjugate, rho = z.copy(), float(np.vdot(residual, z))
-    enough = _CG_TOL**2 * rho
-    for _ in range(_CG_MAX):
+    enough = POLICY.cg_tol**2 * rho
+    for _ in range(POLICY.cg_max):
         if rho <= enough:
             break
         product = hessian.product(conjugate)
@@ -164,32 +161,12 @@ def reweighted(
 ) -> float:
     """Conjugate gradients for the weights that are not zero, the norms reweighted after every step.
 
-    The norms are replaced by squares that touch them at W and are above them elsewhere. That makes labels independent,
-    and a step that lowers the new objective lowers the old one.
+    The norms are replaced by squares that touch them at W and are above them elsewhere, Eq. (14). That makes labels
+    independent, Eq. (16), and a step that lowers the new objective lowers the old one, Eq. (9).
 
-    Parameters
-    ----------
-    gram : ndarray of shape (n_features, n_features)
-        X^T X.
-    slope : ndarray of shape (n_features, n_labels)
-        X^T (X W - Y), kept up to date.
-    W : ndarray of shape (n_features, n_labels)
-        Weights, changed.
-    alpha : float
-        Of the penalty.
-    edges : Edges
-        The label graph.
-    most : int
-        Most steps.
-    enough : float
-        Steps end when some of them together gain no more than this.
-    ridge : ndarray of shape (n_features, n_labels) or None
-        Squares sum_fi ridge_fi w_fi^2 / 2 for the first steps, which may then start from W = 0.
-
-    Returns
-    -------
-    float
-        How much the objective fell; 0 when W is as it was.
+    ``slope`` is X^T (X W - Y); both it and W are changed. Steps end after ``most`` of them, or when some together gain
+    no more than ``enough``. ``ridge`` gives squares sum_fi ridge_fi w_fi^2 / 2 for the first steps, which may then
+    start from W = 0. Returns how much the objective fell; 0 when W is as it was.
     """
     used = _Used(gram, slope, W, every=ridge is not None)
     # Labels in rows: the features of a label are contiguous.
@@ -205,17 +182,15 @@ def reweighted(
     if ridge is None:
         edge_weights(new, alpha, edges, weights)
     else:
-        weights[:], n_held = ridge.T, _RIDGE_STEPS
+        weights[:], n_held = ridge.T, POLICY.ridge_steps
     conjugate_start(weights, root, *state)
-    before = np.inf
     with blas_threads_for(len(root)):
-        for first in range(0, most, _STEPS_TOGETHER):
-            count = min(_STEPS_TOGETHER, most - first)
+        for first in range(0, most, POLICY.steps_together):
+            count = min(POLICY.steps_together, most - first)
             # When products overflow nothing is gained, and W stays as it was.
             gained = conjugate_steps(system, weights, root, alpha, edges, n_held - first, count, *state)
-            if first >= n_held and not enough < gained <= _SLOW * before:
+            if first >= n_held and not gained > enough:
                 break
-            before = gained
     moved = np.ascontiguousarray(new.T)
     change = moved - used.part
     exact = used.system @ change
@@ -235,26 +210,13 @@ class RidgedNewton:
     """
 
     def __init__(self, edges: Edges) -> None:
-        self.edges, self.ridge, self.factorise = edges, FIRST_RIDGE, False
+        self.edges, self.ridge = edges, POLICY.first_ridge
+        self.factorise = False  # whatever it costs: the diagonal was not enough
 
     def step(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float) -> float:
-        """One step for the weights that are not zero.
+        """One step for the weights that are not zero; ``slope``, X^T (X W - Y), and W are changed.
 
-        Parameters
-        ----------
-        gram : ndarray of shape (n_features, n_features)
-            X^T X.
-        slope : ndarray of shape (n_features, n_labels)
-            X^T (X W - Y), kept up to date.
-        W : ndarray of shape (n_features, n_labels)
-            Weights, changed.
-        alpha : float
-            Of the penalty.
-
-        Returns
-        -------
-        float
-            How much the objective fell; 0 when W is as it was.
+        Returns how much the objective fell; 0 when W is as it was.
         """
         used = _Used(gram, slope, W)
         if used.n_rows == 0:
@@ -262,23 +224,23 @@ class RidgedNewton:
         gradient = np.empty_like(used.part)
         edge_slope(used.part, self.edges, gradient)
         gradient = np.where(used.part != 0.0, 2.0 * used.slopes + alpha * gradient, 0.0)
-        for _ in range(_TRIALS):
+        for _ in range(POLICY.trials):
             with blas_threads_for(used.n_rows):
                 hessian = _Hessian(used.system, used.part, alpha, self.edges, self.ridge, self.factorise)
                 D, solved = _direction(hessian, gradient)
             self.factorise = self.factorise or not solved
-            for length in _LENGTHS:
+            for length in POLICY.lengths:
                 new, product, fell = self._best(used, length * D, alpha)
                 if fell > 0.0:
-                    break
-            if fell > 0.0:
-                # A step that had to be shortened wants more of a ridge next time.
-                change = _LESS if length == 1.0 else _MORE
-                self.ridge = min(max(change * self.ridge, _SMALLEST_RIDGE), _LARGEST_RIDGE)
-                used.moved(new, product)
-                return fell
-            self.ridge = min(_MORE * self.ridge, _LARGEST_RIDGE)
+                    self._change_ridge(POLICY.ridge_down if length == 1.0 else POLICY.ridge_up)
+                    used.moved(new, product)
+                    return fell
+            self._change_ridge(POLICY.ridge_up)
         return 0.0
+
+    def _change_ridge(self, factor: float) -> None:
+        smallest, largest = POLICY.ridge_range
+        self.ridge = min(max(factor * self.ridge, smallest), largest)
 
     def _best(self, used: _Used, D: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, float]:
         """The better of the ends of a step, X^T X times it, and how much the objective falls: by W itself 0."""
@@ -293,7 +255,7 @@ class RidgedNewton:
             quadratic, linear = float(np.vdot(delta, product)), 2.0 * float(np.vdot(delta, used.slopes))
             after = edge_penalty(new, self.edges)
             fell = alpha * (before - after) - linear - quadratic
-            rounding = _ROUNDING * (quadratic + abs(linear) + alpha * (before + after))
+            rounding = ROUNDING * (quadratic + abs(linear) + alpha * (before + after))
             if fell > max(most, rounding):
                 best, along, most = new, product, fell
         return best, along, most
@@ -301,6 +263,6 @@ class RidgedNewton:
 
 def _times(gram: np.ndarray, V: np.ndarray) -> np.ndarray:
     """The symmetric ``gram`` times V, which may be mostly zeros."""
-    if np.count_nonzero(V) < _SPARSE_BELOW * V.size:
+    if np.count_nonzero(V) < POLICY.sparse_below * V.size:
         return np.asarray((sp.csr_array(V.T) @ gram).T)
     return gram @ V

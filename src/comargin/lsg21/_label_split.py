@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
-from ..problems.lsg21 import LSG21Problem
+from .problem import LSG21Problem
 
 # A residual below this fraction of what it is of is rounding.
 _ROUNDING = 1e-10
@@ -16,21 +16,10 @@ _CORRECTIONS = 4
 
 
 def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Least squares without a penalty, the shortest of the best weights.
+    """Least squares of some labels without a penalty: the shortest of the best weights, and both objectives.
 
-    Parameters
-    ----------
-    problem : LSG21Problem
-        The data.
-    labels : ndarray of int
-        Labels to solve for.
-
-    Returns
-    -------
-    W : ndarray of shape (n_features, n_labels)
-        Weights of these labels.
-    primal, dual : float
-        ||X W - Y||^2, and that without the part of the residual that X could still fit, as far as another fit finds it.
+    The primal is ||X W - Y||^2; the dual is that without the part of the residual that X could still fit, as far as
+    another fit finds it.
     """
     n_samples, n_features = problem.X.shape
     Y = problem.Y[:, labels]
@@ -82,19 +71,7 @@ def _inverse_lengths(problem: LSG21Problem) -> np.ndarray:
 
 
 class LabelSplit(NamedTuple):
-    """Labels that are penalised, and the solution for those that are not.
-
-    Attributes
-    ----------
-    penalised, free : ndarray of int
-        Labels.
-    part : LSG21Problem
-        Of the penalised labels.
-    W : ndarray of shape (n_features, n_free)
-        Least squares of least norm.
-    primal, dual : float
-        Objectives of ``W``.
-    """
+    """Labels that are penalised with their problem, and the weights and objectives of the labels that are free."""
 
     penalised: np.ndarray
     free: np.ndarray
@@ -111,20 +88,7 @@ class LabelSplit(NamedTuple):
 
 
 def split_labels(problem: LSG21Problem, alpha: float) -> LabelSplit:
-    """Solve for the labels without a penalty, and leave the others.
-
-    Parameters
-    ----------
-    problem : LSG21Problem
-        All labels.
-    alpha : float
-        Of the penalty.
-
-    Returns
-    -------
-    LabelSplit
-        What is left to do.
-    """
+    """Solve for the labels without a penalty, and leave the others."""
     penalised = np.flatnonzero(alpha * problem.penalty.total > 0.0)
     free = np.setdiff1d(np.arange(problem.Y.shape[1]), penalised)
     return LabelSplit(penalised, free, problem.at(penalised), *least_norm(problem, free))

@@ -1,17 +1,18 @@
+# mypy: ignore-errors
 """Passes over features and derivatives for the penalty on the edges of a label graph (LSG21)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._edge_prox import least_left_over, left_over, shrink_row
-from ._jit import kernel
+from ..core.compiled import compiled
+from ._loops_prox import least_left_over, left_over, shrink_row
 
 # From this excess on a certificate looks for better parts than those that follow from the weights of the feature.
 _WORTH_A_LOOK = 1e-9
 
 
-@kernel
+@compiled
 def edge_descent(gram, slope, W, alpha, edges, features, scratch, accuracy):
     """One pass of exact steps for the rows of W, one after the other; returns how much the objective fell.
 
@@ -70,7 +71,7 @@ def edge_descent(gram, slope, W, alpha, edges, features, scratch, accuracy):
     return fell
 
 
-@kernel
+@compiled
 def row_penalty(w, edges):
     """Omega(w)."""
     value = 0.0
@@ -83,7 +84,7 @@ def row_penalty(w, edges):
     return value
 
 
-@kernel
+@compiled
 def edge_penalty(W, edges):
     """sum_f Omega(w^f)."""
     value = 0.0
@@ -92,22 +93,13 @@ def edge_penalty(W, edges):
     return value
 
 
-@kernel
+@compiled
 def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
     """Write, for every feature, how far Omega-circle(H_f) may exceed alpha, as a fraction of alpha.
 
     The largest of these bounds is made as tight as the others allow.
 
-    Parameters
-    ----------
-    H : ndarray (d, L), slopes -2 X^T R
-    W : ndarray (d, L)
-    alpha : float
-    edges : Edges
-    total : ndarray (L,), all weight at every label, positive
-    scratch : Scratch
-    accuracy : as in ``left_over``
-    excess : ndarray (d,), written
+    H are the slopes -2 X^T R, ``total`` is T, the weight at every label; ``excess`` (d,) is written.
     """
     n_labels = H.shape[1]
     for f in range(H.shape[0]):
@@ -137,7 +129,7 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
         known = max(known, excess[f])
 
 
-@kernel
+@compiled
 def _handed_out(edges, total, left):
     """How much longer parts get, relative to their weights, when labels hand out what is left to their edges."""
     worst = 0.0
@@ -153,7 +145,7 @@ def _handed_out(edges, total, left):
     return worst
 
 
-@kernel
+@compiled
 def edge_slope(W, edges, out):
     """Write the gradient of sum_f Omega(w^f) where it has one: entries with W = 0 get 0."""
     for f in range(W.shape[0]):
@@ -169,19 +161,14 @@ def edge_slope(W, edges, out):
                 out[f, j] += scale * b
 
 
-@kernel
+@compiled
 def edge_weights(W, alpha, edges, out):
     """Write m for which sum_if m_if v_if^2 / 2 + const. >= alpha sum_f Omega(v_f), equal at v = W; 0 where W is 0.
 
     sqrt(s) lies below its tangent in s: ||v_e|| <= ||w_e|| / 2 + ||v_e||^2 / (2 ||w_e||). Also 0 for weights so near
     zero that m is not a number.
 
-    Parameters
-    ----------
-    W : ndarray (L, d), the features of a label contiguous, so that the loops over them are vectorised
-    alpha : float
-    edges : Edges
-    out : ndarray (L, d)
+    W and ``out`` are (L, d), the features of a label contiguous, so that the loops over them are vectorised.
     """
     n_features = W.shape[1]
     for i in range(W.shape[0]):
@@ -202,7 +189,7 @@ def edge_weights(W, alpha, edges, out):
                 out[i, f] = 0.0
 
 
-@kernel
+@compiled
 def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled, steepest):
     """The first direction of ``conjugate_steps``, that of steepest descent; arguments as there."""
     for i in range(W.shape[0]):
@@ -216,7 +203,7 @@ def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled, s
             rho[i] += r * z
 
 
-@kernel
+@compiled
 def conjugate_steps(
     system, weights, root, alpha, edges, held, count, W, slope, residual, conjugate, rho, scaled, steepest
 ):
@@ -272,7 +259,7 @@ def conjugate_steps(
     return fell
 
 
-@kernel
+@compiled
 def edge_curvature(W, V, edges, out):
     """Write the second derivative of sum_f Omega(w^f) in the direction V, for V = 0 wherever W = 0."""
     for f in range(W.shape[0]):
@@ -290,7 +277,7 @@ def edge_curvature(W, V, edges, out):
                 out[f, j] -= a * across
 
 
-@kernel
+@compiled
 def edge_curvature_diagonal(W, edges, out):
     """Write the diagonal of ``edge_curvature``."""
     for f in range(W.shape[0]):

@@ -1,24 +1,25 @@
+# mypy: ignore-errors
 """Newton's method for 1/2 ||u - v||^2 + sum_e radius_e ||u_e||, u_e the two entries of u that edge e joins.
 
 u and the parts p_e, ||p_e|| <= radius_e, at the optimum radius_e u_e / ||u_e||, are found together with ||u_e||
 smoothed to sqrt(||u_e||^2 + mu^2), mu to 0 (Andersen, Christiansen, Conn, Overton: An efficient primal-dual
 interior-point method for minimizing a sum of Euclidean norms, SIAM J. Sci. Comput. 22, 2000). ``scratch`` is that of
-``_edge_prox``.
+``_loops_prox.py``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
-# Most entries whose Newton system is factorised; larger ones are solved by conjugate gradients.
+# Most entries whose Newton system is factorised (memory of the scratch); larger ones take conjugate gradients.
 FACTOR_UP_TO = 64
 _NEWTON_MAX = 60
 _ROUNDING = 1e-13
 
 
-@kernel
+@compiled
 def _smoothed(u, v, mu, scratch, n_core, n_edges):
     """1/2 ||u - v||^2 + sum_e radius_e sqrt(||u_e||^2 + mu^2)."""
     value = 0.0
@@ -30,7 +31,7 @@ def _smoothed(u, v, mu, scratch, n_core, n_edges):
     return value
 
 
-@kernel
+@compiled
 def _factor_solve(system, x, n):
     """Solve a positive definite system in place, by Cholesky's factorisation of its upper triangle."""
     for c in range(n):
@@ -51,7 +52,7 @@ def _factor_solve(system, x, n):
         x[r] /= system[r, r]
 
 
-@kernel
+@compiled
 def _edge_system(u, scratch, e):
     """The three entries that edge e adds to the Newton system, made symmetric."""
     a, b, inverse = u[scratch.ends[0, e]], u[scratch.ends[1, e]], scratch.inverse[e]
@@ -63,7 +64,7 @@ def _edge_system(u, scratch, e):
     )
 
 
-@kernel
+@compiled
 def _conjugate_solve(u, scratch, x, n_core, n_edges):
     """Solve the Newton system for x in place, by conjugate gradients with its diagonal."""
     residual, conjugate, product, diagonal = scratch.work[2], scratch.work[3], scratch.work[4], scratch.work[5]
@@ -104,7 +105,7 @@ def _conjugate_solve(u, scratch, x, n_core, n_edges):
             conjugate[c] = residual[c] / diagonal[c] + rho / before * conjugate[c]
 
 
-@kernel
+@compiled
 def norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough):
     """Newton steps for u and the parts, from the given u; at last v - sum_e p_e is u to ``accuracy``.
 

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The penalty on the edges of a label graph for one feature: its proximal map (LSG21).
 
 For a row w of weights (one per label), Omega(w) = sum_i own_i |w_i| + sum_e weight_e ||(w_i, w_j)||, e = (i, j).
@@ -6,7 +7,7 @@ The proximal map u = prox_{alpha Omega}(h) is h without the parts that the edges
 ||p_e|| <= alpha weight_e, as short as can be; p_e = alpha weight_e u_e / ||u_e|| where u_e is not 0. Exact before
 anything else: own terms are soft thresholds, and an edge to a label that is 0 anyway is an own term of the other
 label. What is left then, the core, has positive targets v only. Two methods share it: sweeps that project one part
-after the other, which are exact and quick where u = 0 with room to spare; and the Newton steps of ``_norm_sum``.
+after the other, which are exact and quick where u = 0 with room to spare; and Newton steps (``_loops_norm_sum.py``).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from ._norm_sum import norm_sum_newton
+from ..core.compiled import compiled
+from ._loops_norm_sum import norm_sum_newton
 
 # So many times the accuracy, an entry of u is 0: smoothing leaves some multiple of mu there.
 _NOTHING = 20.0
@@ -61,7 +62,7 @@ class Scratch(NamedTuple):
     inverse : ndarray (E,), one over the smoothed length of u at each
     u, v : ndarray (L,), by places
     work : ndarray (7, L)
-    system : ndarray (M, M), M the smaller of L and ``_norm_sum.FACTOR_UP_TO``
+    system : ndarray (M, M), M the smaller of L and ``FACTOR_UP_TO``
     h, delta : ndarray (L,)
     changed : int32 ndarray (L,)
     """
@@ -83,7 +84,7 @@ class Scratch(NamedTuple):
     changed: np.ndarray
 
 
-@kernel
+@compiled
 def _reduce(h, alpha, edges, scratch):
     """Own terms and edges to labels that are 0 for sure: writes ``left`` and ``zero``; returns how many are 0."""
     left, queue, zero = scratch.left, scratch.queue, scratch.zero
@@ -111,7 +112,7 @@ def _reduce(h, alpha, edges, scratch):
     return n_zero
 
 
-@kernel
+@compiled
 def _list_core(alpha, edges, scratch):
     """List labels with ``zero`` False and the edges between them by places; returns the numbers of both."""
     queue, place, ends, radius = scratch.queue, scratch.place, scratch.ends, scratch.radius
@@ -132,7 +133,7 @@ def _list_core(alpha, edges, scratch):
     return n_core, n_edges
 
 
-@kernel
+@compiled
 def _sweep(u, scratch, n_edges, n_sweeps):
     """Project the parts of the edges in turn, u = v - sum_e p_e throughout; returns whether that ended at u = 0."""
     ends, radius, parts = scratch.ends, scratch.radius, scratch.parts
@@ -157,7 +158,7 @@ def _sweep(u, scratch, n_edges, n_sweeps):
     return False
 
 
-@kernel
+@compiled
 def _settle(u, scratch, n_core, n_edges, accuracy):
     """Set small entries of u to 0: those of the size that smoothing leaves, and those that edges can take.
 
@@ -189,7 +190,7 @@ def _settle(u, scratch, n_core, n_edges, accuracy):
             u[c] = 0.0
 
 
-@kernel
+@compiled
 def _start_at(h, w, scale, scratch, n_core, n_edges):
     """Write u = scale |w| where w has the sign of h, else 0, and the parts in its direction."""
     u = scratch.u
@@ -203,7 +204,7 @@ def _start_at(h, w, scale, scratch, n_core, n_edges):
         scratch.parts[0, e], scratch.parts[1, e] = part * a, part * b
 
 
-@kernel
+@compiled
 def _take_parts(u, scratch, n_core, n_edges):
     """Write u = v - sum_e p_e."""
     for c in range(n_core):
@@ -213,19 +214,11 @@ def _take_parts(u, scratch, n_core, n_edges):
         u[scratch.ends[1, e]] -= scratch.parts[1, e]
 
 
-@kernel
+@compiled
 def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
     """Write u = prox_{alpha Omega}(h), without the signs of h, into ``scratch.left``.
 
-    Parameters
-    ----------
-    h : ndarray (L,)
-    w : ndarray (L,)
-    scale : float, u = scale |w| is the start
-    alpha : float
-    edges : Edges
-    scratch : Scratch
-    accuracy : float, of u, relative to its largest target
+    The start is u = scale |w|; ``accuracy`` is that of u, relative to its largest target.
     """
     left, u, v = scratch.left, scratch.u, scratch.v
     if _reduce(h, alpha, edges, scratch) == h.size:
@@ -254,21 +247,12 @@ def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
         left[scratch.queue[c]] = u[c]
 
 
-@kernel
+@compiled
 def left_over(h, w, alpha, edges, scratch, accuracy):
     """Write into ``scratch.left`` what is left of h when the edges have taken their parts; returns its largest entry.
 
     Parts of edges with w_e not 0 are alpha weight_e w_e / ||w_e||, what they are at the optimum; the others, between
     labels with w = 0, take what they can.
-
-    Parameters
-    ----------
-    h : ndarray (L,)
-    w : ndarray (L,)
-    alpha : float
-    edges : Edges
-    scratch : Scratch
-    accuracy : as in ``shrink_row``
     """
     left, u, v = scratch.left, scratch.u, scratch.v
     n_labels = h.size
@@ -305,20 +289,11 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
     return largest
 
 
-@kernel
+@compiled
 def least_left_over(h, w, scale, alpha, edges, scratch, accuracy, enough):
     """Write into ``scratch.left`` the least that can be left of h, prox_{alpha Omega}(h), or less than ``enough``.
 
-    Parameters
-    ----------
-    h : ndarray (L,)
-    w : ndarray (L,)
-    scale : float, u = scale |w| is the start
-    alpha : float
-    edges : Edges
-    scratch : Scratch
-    accuracy : as in ``shrink_row``
-    enough : float, parts that leave less than this for every label will do
+    The start is u = scale |w|; parts that leave less than ``enough`` for every label will do.
     """
     if _reduce(h, alpha, edges, scratch) == h.size:
         return

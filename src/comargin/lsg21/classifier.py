@@ -9,17 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from .._validation import TrainingData
+from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ..core.validation import TrainingData
 from ..graphs import LabelGraph, cosine_affinity
-from ..problems.lsg21 import EdgePenalty, LSG21Problem
-from ..solvers import Checkpoint, Result
-from ..solvers.lsg21 import LSG21Start, alpha_max, full_gram, solve_lsg21
-from ..solvers.lsg21_irls import solve_lsg21_irls
-from ._base import Interval, LinearMultilabelClassifier, StrOptions
+from .irls_solver import solve_lsg21_irls
+from .problem import EdgePenalty, LSG21Problem
+from .solver import LSG21Start, alpha_max, full_gram, solve_lsg21
 
 # Features of this size are taken as they are.
 _USUAL = (1e-30, 1e30)
-_Solve = Callable[[float, LSG21Start | None], tuple[Result, dict[str, Any]]]
+_Solve = Callable[[float, LSG21Start | None, Control], tuple[Result, dict[str, Any]]]
 
 
 class LSG21Classifier(LinearMultilabelClassifier):
@@ -166,22 +167,22 @@ class LSG21Classifier(LinearMultilabelClassifier):
     def _appends_constant(self) -> bool:
         return False  # b is free
 
-    def _solve(self, data: TrainingData, start: LSG21Start | None) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.alpha, start)
+    def _solve(self, data: TrainingData, start: LSG21Start | None, control: Control) -> tuple[Result, dict[str, Any]]:
+        return self._prepare(data)(self.alpha, start, control)
 
     def _prepare(self, data: TrainingData) -> _Solve:
-        """Everything that does not depend on alpha, once; returns a function of alpha and a start that solves."""
+        """Do once what does not depend on alpha; returns a function of alpha, a start and a control that solves."""
         graph, unit = self._graph(data), _unit(data.X)
         problem = self._problem(data, graph, unit)
         gram = full_gram(problem) if self.solver == "auto" else None
 
-        def solve(alpha: float, start: LSG21Start | None) -> tuple[Result, dict[str, Any]]:
+        def solve(alpha: float, start: LSG21Start | None, control: Control) -> tuple[Result, dict[str, Any]]:
             W = self._start(start, problem)
-            self._warn_of_free_labels(problem, alpha)
+            control.warnings.extend(self._doubts_on_free_labels(problem, alpha))
             if self.solver == "irls":
-                result = solve_lsg21_irls(problem, alpha / unit, self._control(), start=W)
+                result = solve_lsg21_irls(problem, alpha / unit, control, start=W)
             else:
-                result = solve_lsg21(problem, alpha / unit, self._control(), start=W, gram=gram)
+                result = solve_lsg21(problem, alpha / unit, control, start=W, gram=gram)
             used = result.coef != 0.0
             pairs = zip(problem.penalty.first.tolist(), problem.penalty.second.tolist(), strict=True)
             return result, {
@@ -226,8 +227,8 @@ class LSG21Classifier(LinearMultilabelClassifier):
             )
         return start.W
 
-    def _warn_of_free_labels(self, problem: LSG21Problem, alpha: float) -> None:
-        """Tell of labels whose weights nothing but the data determines, when these do not determine them."""
+    def _doubts_on_free_labels(self, problem: LSG21Problem, alpha: float) -> list[Warning]:
+        """A warning when nothing but the data determines the weights of some labels, and it does not."""
         free = np.flatnonzero((alpha * problem.penalty.total == 0.0) & problem.Y.any(axis=0))
         if free.size and problem.is_rank_deficient():
             names = ", ".join(str(label) for label in free[:10]) + (", ..." if free.size > 10 else "")
@@ -240,7 +241,8 @@ class LSG21Classifier(LinearMultilabelClassifier):
                 f"{type(self).__name__}: labels {names} {why} are not penalised, and X does not determine their weights"
                 f": of all least-squares solutions the one of least norm is taken. Use {cure}"
             )
-            self._tell(UserWarning(text), stacklevel=7)  # who called fit
+            return [UserWarning(text)]
+        return []
 
     def _scores(self, X: Any) -> np.ndarray:
         scores = super()._scores(X) - 0.5
@@ -255,20 +257,7 @@ def _unit(X: np.ndarray | sp.csr_array) -> float:
 
 
 def largest_alpha(learner: LSG21Classifier, data: TrainingData) -> float:
-    """``alpha_max`` of some data: from there on all weights of penalised labels are zero.
-
-    Parameters
-    ----------
-    learner : LSG21Classifier
-        Whose label graph is taken.
-    data : TrainingData
-        Canonical data.
-
-    Returns
-    -------
-    float
-        0 when nothing is penalised.
-    """
+    """``alpha_max`` of some data: from there on no penalised label has weights; 0 when nothing is penalised."""
     unit = _unit(data.X)
     problem = learner._problem(data, learner._graph(data), unit)
     penalised = np.flatnonzero(problem.penalty.total > 0.0)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..problems.lsg21 import LSG21Problem
+from ..core.loop import Control, run_loop
+from ..core.result import Result
+from ..core.threads import blas_threads_for
 from ._label_split import split_labels
-from ._loop import Control, run_loop
-from ._result import Result
-from ._threads import blas_threads_for
-from .lsg21 import Certifier, LSG21Start
+from .problem import LSG21Problem
+from .solver import Certifier, LSG21Start
 
 # sqrt(w_i^2 + w_j^2) is kept from zero by this, relative to the largest weight of the
 # start: the weights of a zero row are infinite.
@@ -27,23 +27,10 @@ def solve_lsg21_irls(
     """Solve LSG21 by reweighting.
 
     Round by round, ||(w_i, w_j)|| is replaced by its tangent in the squares, which makes labels independent:
-    (X^T X + alpha diag(m_i)) w_i = X^T y_i with m_fi = 1/2 sum_e weight_e / ||w_e^f|| over the edges of label i.
+    (X^T X + alpha diag(m_i)) w_i = X^T y_i, Eq. (17), with m_fi = 1/2 sum_e weight_e / ||w_e^f|| over label i's edges.
 
-    Parameters
-    ----------
-    problem : LSG21Problem
-        Data and penalty.
-    alpha : float
-        Of the penalty, not negative.
-    control : Control
-        Tolerance, limits, progress and callback.
-    start : ndarray of shape (n_features, n_labels) or None
-        Weights to start from; ridge regression if None.
-
-    Returns
-    -------
-    Result
-        ``coef`` is W^T, ``dual_coef`` an `LSG21Start`. No weight is exactly zero.
+    ``start`` are weights to start from, ridge regression if None. ``coef`` of the result is W^T, with no weight exactly
+    zero; ``dual_coef`` is an `LSG21Start`.
     """
     split = split_labels(problem, alpha)
     part, penalty = split.part, split.part.penalty
@@ -61,11 +48,11 @@ def solve_lsg21_irls(
         nonlocal W
         smallest = _SMOOTHING * scale
         edges = np.hypot(np.hypot(W[:, penalty.first], W[:, penalty.second]), smallest)
-        weights = 0.5 * penalty.own / np.hypot(W, smallest)
+        weights = 0.5 * penalty.own / np.hypot(W, smallest)  # M of Eq. (15)
         for end in (penalty.first, penalty.second):
             np.add.at(weights.T, end, (0.5 * penalty.weight / edges).T)
         with blas_threads_for(min(n_samples, n_features)):
-            W = solve(alpha * weights)
+            W = solve(alpha * weights)  # Eq. (18)
 
     def certify() -> tuple[float, float]:
         split_at = np.where(np.abs(W) > _ON_THE_WAY * scale, W, 0.0)

@@ -46,14 +46,8 @@ _SOME_ROWS = 16
 class EdgePenalty:
     """Omega: weights of the edges between labels and of the labels themselves.
 
-    Attributes
-    ----------
-    first, second : int32 ndarray of shape (n_edges,)
-        The two labels of every edge, first < second, in ascending order.
-    weight : ndarray of shape (n_edges,)
-        omega of every edge, positive.
-    own : ndarray of shape (n_labels,)
-        lambda of every label.
+    first, second : int32 (n_edges,), labels of every edge, first < second, in ascending order.  weight : (n_edges,),
+    omega of every edge, positive.  own : (n_labels,), lambda of every label.
     """
 
     first: np.ndarray
@@ -63,20 +57,7 @@ class EdgePenalty:
 
     @classmethod
     def from_affinity(cls, affinity: sp.csr_array, self_edges: bool) -> EdgePenalty:
-        """Omega of an affinity A: each edge stands for the two ordered pairs.
-
-        Parameters
-        ----------
-        affinity : csr_array of shape (n_labels, n_labels)
-            Symmetric, non-negative.
-        self_edges : bool
-            Whether the diagonal counts.
-
-        Returns
-        -------
-        EdgePenalty
-            The same for any order of the entries.
-        """
+        """Omega of a symmetric, non-negative affinity: each edge stands for the two ordered pairs of Eq. (3)."""
         pairs = affinity.tocoo()
         kept = np.flatnonzero((pairs.row < pairs.col) & (pairs.data > 0.0))
         kept = kept[np.lexsort((pairs.col[kept], pairs.row[kept]))]
@@ -110,7 +91,7 @@ class EdgePenalty:
 
 @dataclass(frozen=True)
 class LSG21Problem:
-    """Centred, weighted least squares with an edge penalty.
+    """Centred, weighted least squares with an edge penalty, Eq. (4).
 
     X is used as ``X - root_weight mean^T`` and never centred in memory when it is sparse.
 
@@ -152,26 +133,7 @@ class LSG21Problem:
         penalty: EdgePenalty,
         fit_intercept: bool,
     ) -> LSG21Problem:
-        """Centre the data.
-
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_samples, n_features)
-            Features.
-        Y : ndarray of shape (n_samples, n_labels)
-            Indicator.
-        sample_weight : ndarray of shape (n_samples,)
-            s_i, not negative, not all zero.
-        penalty : EdgePenalty
-            Omega.
-        fit_intercept : bool
-            Whether there is a free b.
-
-        Returns
-        -------
-        LSG21Problem
-            Whose X and Y are copies.
-        """
+        """Centre copies of the data, Eq. (4); weights s_i are not negative and not all zero."""
         root, total = np.sqrt(sample_weight), float(sample_weight.sum())
         mean, label_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
         targets = root[:, None] * Y
@@ -255,25 +217,13 @@ class LSG21Problem:
 
     def intercept(self, W: np.ndarray) -> np.ndarray:
         """The best b for W."""
-        return self.label_mean - self.mean @ W
+        return self.label_mean - self.mean @ W  # below Eq. (3)
 
     @staticmethod
     def dual(square: float, inner: float, excess: float) -> float:
-        """D at the best multiple of 2 R that is feasible, R = X W - Y.
+        """D at the best feasible multiple of 2 R, from ||R||^2 and <R, Y>, R = X W - Y: a lower bound on the optimum.
 
-        Parameters
-        ----------
-        square : float
-            ||R||^2.
-        inner : float
-            <R, Y>.
-        excess : float
-            How far the dual norm of a row of 2 X^T R exceeds alpha at most, as a fraction of alpha.
-
-        Returns
-        -------
-        float
-            A lower bound on the optimum.
+        ``excess`` is how far the dual norm of a row of 2 X^T R exceeds alpha at most, as a fraction of alpha.
         """
         if square == 0.0:
             return 0.0

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Pairs of labels in a row, without listing them.
 
 Sort the relevant labels of a row by rising score, a_1 <= a_2 <= ..., and the irrelevant ones by falling score plus the
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 # Steps of Newton's method in a row before it is damped, and in all. Two or three are the rule.
 _PLAIN_STEPS = 10
@@ -23,7 +24,7 @@ _HALVINGS = 40
 _SAME = 1e-14
 
 
-@kernel
+@compiled
 def _sort_part(order, begin, end, sign, scores):
     """Sort ``order[begin:end]`` by rising sign * score; nearly sorted is nearly free."""
     for p in range(begin + 1, end):
@@ -36,7 +37,7 @@ def _sort_part(order, begin, end, sign, scores):
         order[q + 1] = label
 
 
-@kernel
+@compiled
 def _sort_values(values, sign):
     """Sort by rising sign * value."""
     for p in range(1, values.shape[0]):
@@ -48,14 +49,14 @@ def _sort_values(values, sign):
         values[q + 1] = value
 
 
-@kernel
+@compiled
 def _sort(order, n_relevant, scores):
     """Relevant labels by rising score, irrelevant ones by falling score."""
     _sort_part(order, 0, n_relevant, 1.0, scores)
     _sort_part(order, n_relevant, order.shape[0], -1.0, scores)
 
 
-@kernel
+@compiled
 def _stairs(a, b, reach):
     """Write how many of the first ``b`` exceed each ``a`` into ``reach[:len(a)]``; returns whether any changed."""
     changed = False
@@ -69,7 +70,7 @@ def _stairs(a, b, reach):
     return changed
 
 
-@kernel
+@compiled
 def _solve_stairs(a0, b0, kappa, reach, slope, offset, a, b):
     """Solve a_m = a0_m + kappa sum_{n < reach_m} (b_n - a_m), b_n = b0_n - kappa sum_{m: reach_m > n} (b_n - a_m).
 
@@ -110,7 +111,7 @@ def _solve_stairs(a0, b0, kappa, reach, slope, offset, a, b):
             b[n] = (b0[n] + kappa * total) * scale
 
 
-@kernel
+@compiled
 def _row_objective(a0, b0, kappa, a, b):
     """1/2 |a - a0|^2 + 1/2 |b - b0|^2 + kappa / 2 sum_mn max(0, b_n - a_m)^2."""
     value = 0.0
@@ -123,7 +124,7 @@ def _row_objective(a0, b0, kappa, a, b):
     return 0.5 * value
 
 
-@kernel
+@compiled
 def solve_row(a0, b0, kappa, reach, work, a, b):
     """Minimise ``_row_objective`` over a and b; exact up to rounding.
 
@@ -171,7 +172,7 @@ def solve_row(a0, b0, kappa, reach, work, a, b):
             return
 
 
-@kernel
+@compiled
 def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta, delta):
     """Solve the rows of a block one after the other, each exactly given the others; returns the lowest gradient met.
 
@@ -230,7 +231,7 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
     return lowest
 
 
-@kernel
+@compiled
 def _push(a, b, reach, cost, out):
     """Coefficients of sorted labels: cost sum_n (b_n - a_m) for m, minus cost sum_m (b_n - a_m) for n, over pairs."""
     n_relevant = a.shape[0]
@@ -253,7 +254,7 @@ def _push(a, b, reach, cost, out):
             out[n_relevant + n] = -cost * ((m + 1) * (b[n] - zero) - total)
 
 
-@kernel
+@compiled
 def _lowest(f, u, labels, n_relevant):
     """Min over the pairs of a row of f_m - f_n + max(0, 1 - u_m + u_n)."""
     lowest = np.inf
@@ -265,7 +266,7 @@ def _lowest(f, u, labels, n_relevant):
     return lowest
 
 
-@kernel
+@compiled
 def rank_lowest(F, U, order, n_relevant):
     """Min over all pairs of F_im - F_in + max(0, 1 - U_im + U_in)."""
     lowest = np.inf
@@ -274,7 +275,7 @@ def rank_lowest(F, U, order, n_relevant):
     return lowest
 
 
-@kernel
+@compiled
 def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
     """Write the stairs and the coefficients beta of U; returns sum x and sum x^2 / C_i of its variables."""
     n_labels = U.shape[1]
@@ -303,7 +304,7 @@ def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
     return total, squares
 
 
-@kernel
+@compiled
 def rank_cvm_curvature(V, order, n_relevant, cost, reach, out):
     """Write D V: for row i, C_i times the Laplacian of the graph of its pairs on the stairs, applied to V_i."""
     n_labels = V.shape[1]

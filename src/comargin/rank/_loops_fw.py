@@ -1,6 +1,7 @@
+# mypy: ignore-errors
 """Frank-Wolfe steps for Rank-CVM: the paper's recursions, and an exact search that looks at few pairs.
 
-Over the simplex of the pairs (i, m, n) one minimises W(a) = 1/2 a^T Theta a with the gradient, see ``problems.rank``,
+Over the simplex of the pairs (i, m, n) one minimises W(a) = 1/2 a^T Theta a with the gradient, see ``problem.py``,
 
     g_imn = f_m(x_i) - f_n(x_i) + c_imn,   c_imn = a_imn / C_i .
 
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 
 class PairGroups(NamedTuple):
@@ -66,15 +67,9 @@ class FullRows(NamedTuple):
     largest: np.ndarray
 
 
-@kernel
+@compiled
 def lowest_of_group(row, c, f_m, f_n):
-    """Lowest gradient of the pairs of two labels, infinite when there are none.
-
-    Parameters
-    ----------
-    row, c : ndarrays, the pairs
-    f_m, f_n : ndarrays (n_samples,), scores of the two labels
-    """
+    """Lowest gradient of the pairs of two labels, infinite when there are none."""
     lowest = np.inf
     for k in range(row.shape[0]):
         gradient = f_m[row[k]] - f_n[row[k]] + c[k]
@@ -82,15 +77,9 @@ def lowest_of_group(row, c, f_m, f_n):
     return lowest
 
 
-@kernel
+@compiled
 def rank_fw_bounds(pairs, state):
-    """Make all bounds exact, from c and f alone; returns the lowest gradient.
-
-    Parameters
-    ----------
-    pairs : PairGroups
-    state : FrankWolfe
-    """
+    """Make all bounds exact, from c and f alone; returns the lowest gradient."""
     row, begin, _ = pairs
     c, f, low, exact, low_of = state
     for m in range(f.shape[0]):
@@ -103,16 +92,9 @@ def rank_fw_bounds(pairs, state):
     return low_of.min()
 
 
-@kernel
+@compiled
 def rank_fw_coefficients(pairs, c, beta):
-    """Write beta (n_samples, L), Eq. (58); returns sum(a) and sum a^2 / C_i, the diagonal part of a^T Theta a.
-
-    Parameters
-    ----------
-    pairs : PairGroups
-    c : ndarray (n_pairs,)
-    beta : ndarray (n_samples, L)
-    """
+    """Write beta (n_samples, L), Eq. (58); returns sum(a) and sum a^2 / C_i, the diagonal part of a^T Theta a."""
     row, begin, cost = pairs
     beta[:] = 0.0
     total, squares = 0.0, 0.0
@@ -128,7 +110,7 @@ def rank_fw_coefficients(pairs, c, beta):
     return total, squares
 
 
-@kernel
+@compiled
 def _lowest_pair(pairs, state):
     """Labels m, n and place k of the first pair of the lowest gradient, and that gradient."""
     row, begin, _ = pairs
@@ -153,7 +135,7 @@ def _lowest_pair(pairs, state):
     return m, n, place, lowest
 
 
-@kernel
+@compiled
 def _move(row, step, f_m, f_n):
     for j in range(row.shape[0]):
         change = step * row[j]
@@ -161,7 +143,7 @@ def _move(row, step, f_m, f_n):
         f_n[j] -= change
 
 
-@kernel
+@compiled
 def _move_bounds(state, m, n, rise, fall):
     """Bounds after the gradients of pairs (m, .), (., n) rose by ``rise`` at least, others fell by ``fall`` at most."""
     _, _, low, exact, low_of = state
@@ -176,7 +158,7 @@ def _move_bounds(state, m, n, rise, fall):
     low_of[m], low_of[n] = low[m].min(), low[n].min()
 
 
-@kernel
+@compiled
 def rank_fw_steps(gram, pairs, state, W, clock, n_steps):
     """Steps of Frank-Wolfe on the simplex, as many as asked for; updates ``state`` and the stamps of ``gram``.
 

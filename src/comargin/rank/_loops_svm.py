@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Pairs of labels with dual variables in a box: Rank-SVM.
 
 Pair (m, n) of row i stands at ``begin[i] + m (L - p) + n - p``, with m < p <= n places in ``order[i]``, which lists the
@@ -9,10 +10,10 @@ max_x x s - (x - a)^2 / (2 t) over 0 <= x <= C_i; the maximiser x = clip(a + t s
 
 from __future__ import annotations
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 
-@kernel
+@compiled
 def rank_svm_terms(F, order, n_relevant, begin, cost, length, centre, x, beta):
     """Write the maximisers x and their coefficients beta; returns what smoothing costs, sum C_i max(0, s) - x s.
 
@@ -51,7 +52,7 @@ def rank_svm_terms(F, order, n_relevant, begin, cost, length, centre, x, beta):
     return excess
 
 
-@kernel
+@compiled
 def rank_svm_curvature(V, order, n_relevant, begin, cost, length, x, out):
     """Write D V: for row i, length C_i times the Laplacian of the graph of its pairs with 0 < x < C_i, on V_i."""
     n_labels = V.shape[1]
@@ -73,7 +74,7 @@ def rank_svm_curvature(V, order, n_relevant, begin, cost, length, x, out):
             out[i, relevant] += pushed
 
 
-@kernel
+@compiled
 def rank_svm_coefficients(x, order, n_relevant, begin, beta):
     """Write beta_ik = sum of x over pairs where k is to be higher, minus those where it is to be lower."""
     n_labels = beta.shape[1]
@@ -87,7 +88,7 @@ def rank_svm_coefficients(x, order, n_relevant, begin, beta):
                 j += 1
 
 
-@kernel
+@compiled
 def rank_svm_room(x, order, n_relevant, begin, cost, room):
     """Write sum_i min(x, C_i - x) over the rows where label m is to be higher than n: how far these x can move."""
     n_labels = order.shape[1]
@@ -100,7 +101,7 @@ def rank_svm_room(x, order, n_relevant, begin, cost, room):
                 j += 1
 
 
-@kernel
+@compiled
 def rank_svm_shift(x, order, n_relevant, begin, cost, part):
     """Add part_mn min(x, C_i - x) to x_imn, for parts in [-1, 1]: variables at a bound stay there."""
     n_labels = order.shape[1]
@@ -113,7 +114,7 @@ def rank_svm_shift(x, order, n_relevant, begin, cost, part):
                 j += 1
 
 
-@kernel
+@compiled
 def rank_hinge(F, order, n_relevant, cost):
     """sum_i C_i sum_mn max(0, 1 - F_im + F_in)."""
     total = 0.0

@@ -10,18 +10,24 @@ is symmetric with all eigenvalues at least 1; conjugate gradients need one produ
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
-# Relative accuracy of Newton systems: loose as long as steps gain little, since then the next system is another one.
-_CG_TOLERANCES = (0.01, 0.1)
-_MOST_PRODUCTS = 300
-# That of the last steps, which have nothing but rounding to fear.
-_REFINED = 1e-4
-# A step is long enough when the slope along it has fallen to this part.
-_SLOPE = 0.5
-_MOST_TRIALS = 30
+
+@dataclass(frozen=True)
+class NewtonPolicy:
+    """Tuned numbers of Newton's method; what the sweep of each showed is in the comment."""
+
+    cg_tolerances: tuple[float, float] = (0.01, 0.1)  # of the systems, by the last gain; times 4: 1.4 times the steps
+    most_products: int = 300  # products with K in one system; 75: a tenth slower
+    refined_tolerance: float = 1e-4  # of the last steps, which have nothing but rounding to fear
+    slope_left: float = 0.5  # part of the slope that may be left along a step; 0.9: up to 2.4 times slower
+    most_trials: int = 30  # lengths of one step: safety cap
+
+
+POLICY = NewtonPolicy()
 
 
 class RoughProducts(Protocol):
@@ -59,36 +65,22 @@ def newton_step(
     image: np.ndarray,
     gain: float,
 ) -> np.ndarray:
-    """One step with a line search.
+    """One step with a line search; returns the new coefficients.
 
-    Parameters
-    ----------
-    loss : PairLoss
-        Evaluated at F; at return it is so at the last trial of the line search.
-    products : RoughProducts
-        K.
-    coef, F : ndarray of shape (n_samples, n_labels)
-        Where we are: coefficients, and K coef plus any constant.
-    residual, image : ndarray of shape (n_samples, n_labels)
-        coef - beta and K times it.
-    gain : float
-        Length of the gradient now over that before the last step.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_labels)
-        New coefficients.
+    ``coef`` and F = K coef plus any constant are where we are, ``residual`` is coef - beta and ``image`` K times it;
+    ``loss`` is evaluated at F, and on return at the last trial of the line search. ``gain`` is the length of the
+    gradient over that before the last step.
     """
-    tolerance = min(max(gain, _CG_TOLERANCES[0]), _CG_TOLERANCES[1])
+    tolerance = min(max(gain, POLICY.cg_tolerances[0]), POLICY.cg_tolerances[1])
     step, along = _direction(loss, products, residual, image, tolerance)
     first = float(np.vdot(residual, along))
     if not first < 0.0:  # no direction down, by rounding
         return coef
     low, slope_low, high, slope_high, length = 0.0, first, np.inf, np.inf, 1.0
-    for _ in range(_MOST_TRIALS):
+    for _ in range(POLICY.most_trials):
         loss.evaluate(F + length * along)
         slope = float(np.vdot(coef + length * step - loss.beta, along))
-        if abs(slope) <= _SLOPE * abs(first):
+        if abs(slope) <= POLICY.slope_left * abs(first):
             break
         if slope > 0.0:
             high, slope_high = length, slope
@@ -109,25 +101,13 @@ def refined(loss: PairLoss, products: ExactProducts, U: np.ndarray, scores: np.n
     v + K D v = r, the next U is U + r - K D v. Conjugate gradients work in the inner product <u, v> = u^T D v, where
     the system is symmetric; what it does not see is where D is zero, and there U + r is right already.
 
-    Parameters
-    ----------
-    loss : PairLoss
-        Evaluated at U.
-    products : ExactProducts
-        K.
-    U, scores : ndarray of shape (n_samples, n_labels)
-        Where we are, and K beta(U).
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_labels)
-        The next U.
+    ``loss`` is evaluated at U, and ``scores`` are K beta(U).
     """
     step = scores - U
     rest = step.copy()
     p = rest.copy()
     square = first = float(np.vdot(rest, loss.curvature(rest)))
-    for _ in range(_MOST_PRODUCTS):
+    for _ in range(POLICY.most_products):
         Dp = loss.curvature(p)
         K_Dp = products.times(Dp)
         curvature = float(np.vdot(Dp, p)) + float(np.vdot(Dp, K_Dp))
@@ -137,7 +117,7 @@ def refined(loss: PairLoss, products: ExactProducts, U: np.ndarray, scores: np.n
         step -= length * K_Dp
         rest -= length * (p + K_Dp)
         before, square = square, float(np.vdot(rest, loss.curvature(rest)))
-        if square <= _REFINED**2 * first:
+        if square <= POLICY.refined_tolerance**2 * first:
             break
         p *= square / before
         p += rest
@@ -152,7 +132,7 @@ def _direction(
     rest, K_rest = -residual, -image
     p, Kp = rest.copy(), K_rest.copy()
     square = first = float(np.vdot(rest, K_rest))
-    for _ in range(_MOST_PRODUCTS):
+    for _ in range(POLICY.most_products):
         q = loss.curvature(Kp)
         q += p
         curvature = float(np.vdot(Kp, q))

@@ -13,9 +13,9 @@ from typing import Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from ..problems.gram import Gram
-from ..problems.rows import row_blocks, squared_lengths
-from ._row_products import RowProducts
+from ..core.gram import Gram
+from ..core.row_blocks import row_blocks, squared_lengths
+from ..core.row_products import RowProducts
 
 # Rows of a block: enough for matrix products to be efficient, few enough for a block to be visited row by row.
 BLOCK_ROWS = 256
@@ -50,15 +50,7 @@ class KernelProducts(Protocol):
 
 
 class LinearProducts:
-    """K = X X^T + constant, through weights: K itself is never formed.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Rows.
-    constant : float
-        Added to every kernel value.
-    """
+    """K = X X^T + constant, through weights: K itself is never formed."""
 
     def __init__(self, X: np.ndarray | sp.csr_array, constant: float) -> None:
         self.X, self.constant = X, constant
@@ -101,15 +93,7 @@ class LinearProducts:
 
 
 class GramProducts:
-    """K by blocks of rows; what fits stays in memory, first in float32, then in float64, the rest is computed anew.
-
-    Parameters
-    ----------
-    gram : Gram
-        The kernel matrix.
-    megabytes : float
-        Memory for K.
-    """
+    """K by blocks of rows; what fits stays in memory, first in float32, then in float64, the rest is computed anew."""
 
     def __init__(self, gram: Gram, megabytes: float) -> None:
         self.source, self.diagonal = gram, gram.diagonal

@@ -12,19 +12,20 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import Matrix, TrainingData
-from ..problems.gram import Gram
-from ..problems.rank import RankProblem, rows_with_pairs
-from ..solvers import Control, Result
-from ..solvers._rank_products import GramProducts, KernelProducts, LinearProducts
-from ..solvers._threads import worker_threads
-from ..thresholds import RankSVMCut
-from ._base import Interval
-from ._kernels import KernelFunction, KernelMultilabelClassifier, kernel_function
+from ..core.estimator import Interval
+from ..core.gram import Gram
+from ..core.kernel_functions import KernelFunction, KernelMultilabelClassifier, kernel_function
+from ..core.loop import Control
+from ..core.result import Result
+from ..core.threads import worker_threads
+from ..core.validation import Matrix, TrainingData
+from ._products import GramProducts, KernelProducts, LinearProducts
+from .label_sets import RankSVMCut
+from .problem import RankProblem, rows_with_pairs
 
 
 @dataclass(frozen=True)
-class _Start:
+class RankStart:
     """What a warm start continues from; ``shape`` is that of the indicator."""
 
     dual: Any
@@ -78,10 +79,12 @@ class RankClassifier(KernelMultilabelClassifier):
         rule = getattr(self, "threshold_", None)
         return scores if rule is None else rule.margins(scores)
 
-    def _solve(self, data: TrainingData, start: _Start | None) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.C, start)
+    def _solve(self, data: TrainingData, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
+        return self._prepare(data)(self.C, start, control)
 
-    def _prepare(self, data: TrainingData) -> Callable[[float, _Start | None], tuple[Result, dict[str, Any]]]:
+    def _prepare(
+        self, data: TrainingData
+    ) -> Callable[[float, RankStart | None, Control], tuple[Result, dict[str, Any]]]:
         """Everything that does not depend on C, once; returns a function of C and a start that solves."""
         two_classes = data.targets.kind == "binary"
         Y = np.hstack([1 - data.Y, data.Y]) if two_classes else data.Y
@@ -99,17 +102,17 @@ class RankClassifier(KernelMultilabelClassifier):
         kernel = self._kernel_of(function, data.X, rows)
         weight = data.sample_weight[rows]
 
-        def solve(C: float, start: _Start | None) -> tuple[Result, dict[str, Any]]:
+        def solve(C: float, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
             problem = RankProblem.of(Y[rows], weight, C)
             dual = None if start is None else self._unpacked(start.dual, rows)
 
-            def packed(state: Any) -> _Start:
-                return _Start(self._packed(state, rows, problem, Y), data.Y.shape)
+            def packed(state: Any) -> RankStart:
+                return RankStart(self._packed(state, rows, problem, Y), data.Y.shape)
 
             with worker_threads(self._n_threads()) as pool:
                 if not isinstance(kernel, Gram):
                     kernel.open(pool)
-                result, intercept = self._optimise(problem, kernel, dual, self._control(packed), seed)
+                result, intercept = self._optimise(problem, kernel, dual, control.packing(packed), seed)
                 known = None
                 if isinstance(kernel, GramProducts):  # with the 1 of penalised biases they are part of the kernel
                     known = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)

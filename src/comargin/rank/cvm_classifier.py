@@ -7,14 +7,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..problems.gram import Gram
-from ..problems.rank import RankProblem
-from ..solvers import Checkpoint, Control, Result
-from ..solvers._rank_products import KernelProducts
-from ..solvers.rank_cvm import solve_rank_cvm
-from ..solvers.rank_fw import solve_rank_cvm_fw
-from ._base import StrOptions
-from ._rank import RankClassifier
+from ..core.estimator import StrOptions
+from ..core.gram import Gram
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ._products import KernelProducts
+from .classifier import RankClassifier
+from .cvm_solver import solve_rank_cvm
+from .fw_solver import solve_rank_cvm_fw
+from .problem import RankProblem
 
 
 class RankCVMClassifier(RankClassifier):

@@ -4,41 +4,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels._rank import rank_cvm_block, rank_cvm_curvature, rank_cvm_terms, rank_lowest
-from ..problems.rank import RankProblem, core_vector_certificate
-from ._loop import Control, run_loop
-from ._rank_newton import newton_step, refined
-from ._rank_products import KernelProducts
-from ._result import Result
+from ..core.loop import ROUNDING, Control, run_loop
+from ..core.result import Result
+from ._loops import rank_cvm_block, rank_cvm_curvature, rank_cvm_terms, rank_lowest
+from ._newton import newton_step, refined
+from ._products import KernelProducts
+from .problem import RankProblem, core_vector_certificate
 
-# Passes before Newton's method takes over. They are cheap and find most pairs that count; to converge they need
-# hundreds to thousands.
-_PASSES_FIRST = 5
-# Newton steps for coefficients end by rounding, since scores K coef are sums of large numbers. The sign is that neither
-# the objective has fallen by this part nor the gradient to one half, so many times.
-_FALL = 1e-13
-_NEWTON_PATIENCE = 3
-# Then come Newton steps for U itself, as long as they halve the gap, and then passes. So many iterations without any
-# gain end the fit.
-_PATIENCE = 300
-# Where C_i K_ii exceeds this, costs are raised to it step by step: the first Newton steps would else undo the passes.
-_EASY, _RAISE = 10.0, 10.0
-_LOOSE, _MOST_STEPS = 0.5, 50
-# Scores that have the margin everywhere are made so much smaller than just to have it.
-_ALMOST = 1.0 - 1e-3
+
+@dataclass(frozen=True)
+class CoreVectorPolicy:
+    """Tuned numbers of the solver; what the sweep of each showed is in the comment."""
+
+    passes: int = 5  # cheap passes that find most pairs that count before Newton's method; 1 to 20 take equal time
+    easy_cost: float = 10.0  # C_i K_ii up to which Newton starts at once; 40: 2.5 times slower on scene at C = 1000
+    raise_cost: float = 10.0  # factor between two levels of costs; 40: twice as slow there
+    loose_gap: float = 0.5  # relative gap that ends a level; without effect from 0.125 to 2
+    steps_per_level: int = 50  # safety cap
+    newton_patience: int = 3  # Newton steps without a fall of the objective or of the gradient: rounding has won
+    patience: int = 300  # iterations without any gain that end the fit
+
+
+POLICY = CoreVectorPolicy()
 
 
 class SquaredHinge:
-    """1/2 sum_i C_i sum_mn max(0, 1 - F_im + F_in)^2, and the dual variables that scores stand for.
-
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows and costs.
-    """
+    """1/2 sum_i C_i sum_mn max(0, 1 - F_im + F_in)^2, and the dual variables that scores stand for."""
 
     def __init__(self, problem: RankProblem) -> None:
         self.cost = problem.cost
@@ -64,21 +59,31 @@ class SquaredHinge:
         return core_vector_certificate(self.total, float(np.vdot(self.beta, scores)) + self.squares, lowest)
 
 
-class CoreVectors:
-    """The iterate of both methods: U stands for x; ``loss.beta`` are its coefficients.
+@dataclass(frozen=True)
+class BestVectors:
+    """The best U so far, its W and the lower bound of the minimum."""
 
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows and costs.
-    products : KernelProducts
-        K, with the 1 of the biases.
-    seed : int
-        Fixes the order of visits.
-    U : ndarray of shape (n_samples, n_labels) or None
-        To begin with.
-    coef : ndarray of shape (n_samples, n_labels) or None
-        What the first Newton step starts from, the coefficients of U if None.
+    objective: float
+    bound: float
+    U: np.ndarray
+
+    @property
+    def gap(self) -> float:
+        """The Frank-Wolfe gap, Eq. (62)."""
+        return self.objective - self.bound
+
+    def is_beaten_by(self, objective: float, bound: float) -> bool:
+        """Whether another point has a lower W, or near the optimum a smaller relative gap."""
+        if math.isinf(self.objective):
+            return True
+        other, own = (objective - bound) / objective, self.gap / self.objective
+        return other < own if min(other, own) < POLICY.loose_gap else objective < self.objective
+
+
+class CoreVectors:
+    """The iterate of both methods: U stands for x, and ``loss.beta`` are its coefficients; also the best U so far.
+
+    ``coef`` is what the first Newton step starts from, the coefficients of U if None.
     """
 
     def __init__(
@@ -96,12 +101,11 @@ class CoreVectors:
         self.first_coef = coef
         # K beta, and K (coef - beta) for Newton's iterate.
         self.scores = self.image = np.empty(0)
-        self.delta = np.empty((max(rows.stop - rows.start for rows in products.blocks), problem.Y.shape[1]))
         self.value: tuple[float, float] | None = None  # certificate of U, once it is known
-        self.objective, self.bound, self.best_U = math.inf, -math.inf, self.U  # the best so far
         self.coef: np.ndarray | None = None  # of Newton's iterate, whose scores are U; None while passes go on
         self.length = math.inf  # of the gradient at the last Newton step
         self.primal = math.inf  # its objective, the squared hinge and the norm of the weights
+        self.best = BestVectors(math.inf, -math.inf, self.U)
 
     def certify(self) -> tuple[float, float]:
         """W and its lower bound, exactly, for the best U so far."""
@@ -109,7 +113,7 @@ class CoreVectors:
             self.loss.evaluate(self.U)
             if self.loss.total == 0.0:
                 # All pairs have their margin, so that x = 0; but a = x / sum x must be something.
-                factor = _ALMOST / rank_lowest(self.U, self.U, self.loss.order, self.loss.n_relevant)
+                factor = (1.0 - 1e-3) / rank_lowest(self.U, self.U, self.loss.order, self.loss.n_relevant)
                 self.U = factor * self.U
                 self.coef = None if self.coef is None else factor * self.coef
                 self.loss.evaluate(self.U)
@@ -119,16 +123,9 @@ class CoreVectors:
                 self.image = self.products.times(self.coef - self.loss.beta)
                 self.scores = self.U - self.image
             self.value = self.loss.certificate(self.U, self.scores)
-            if self._better(*self.value):
-                (self.objective, self.bound), self.best_U = self.value, self.U.copy()
-        return self.objective, self.bound
-
-    def _better(self, objective: float, bound: float) -> bool:
-        """Whether this is better than the best so far: a lower W, or near the optimum a smaller relative gap."""
-        if math.isinf(self.objective):
-            return True
-        gap, best = (objective - bound) / objective, self.gap / self.objective
-        return gap < best if min(gap, best) < _LOOSE else objective < self.objective
+            if self.best.is_beaten_by(*self.value):
+                self.best = BestVectors(*self.value, self.U.copy())
+        return self.best.objective, self.best.bound
 
     def one_pass(self) -> float:
         """Visit all rows once, each solved exactly given the others; returns an estimate of the relative gap."""
@@ -139,7 +136,8 @@ class CoreVectors:
         lowest = np.inf
         for k in self.rng.permutation(len(products.blocks)):
             rows = products.blocks[k]
-            theta, delta = products.scores(rows), self.delta[: rows.stop - rows.start]
+            theta = products.scores(rows)
+            delta = np.empty_like(theta)
             visits = self.rng.permutation(len(theta))
             labels = (loss.order, loss.n_relevant)
             low = rank_cvm_block(
@@ -179,11 +177,6 @@ class CoreVectors:
             self.U, self.value = U, None
         return self.relative_gap()
 
-    @property
-    def gap(self) -> float:
-        """That of the best U so far."""
-        return self.objective - self.bound
-
     def relative_gap(self) -> float:
         """The gap of the current U over its W."""
         self.certify()
@@ -200,32 +193,16 @@ def solve_rank_cvm(
     seed: int = 0,
     start: np.ndarray | None = None,
     start_cost: np.ndarray | None = None,
-    passes: int | None = _PASSES_FIRST,
+    passes: int | None = POLICY.passes,
 ) -> Result:
     """Minimise W over the simplex.
 
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows and costs.
-    products : KernelProducts
-        K of these rows, with the 1 of the biases.
-    control : Control
-        Tolerance, limits, progress and callback; an iteration is a pass or a Newton step.
-    seed : int, default=0
-        Fixes the order of visits.
-    start : ndarray of shape (n_samples, n_labels) or None
-        ``dual_coef`` of another solve.
-    start_cost : ndarray of shape (n_samples,) or None
-        The costs of that solve; those of this problem if None.
-    passes : int or None, default=5
-        Passes of coordinate descent before Newton steps, unless there is a start; None means no Newton steps at all.
+    ``products`` are those of K with the 1 of the biases. ``start`` is ``dual_coef`` of another solve and ``start_cost``
+    its costs, those of this problem if None. An iteration is a pass or a Newton step: ``passes`` passes come before
+    Newton steps unless there is a start; None means no Newton steps at all.
 
-    Returns
-    -------
-    Result
-        ``coef`` is beta^T of a = x / sum(x): the scores of x are its kernel values, plus 1, times these. ``dual_coef``
-        is U, from which all x follow.
+    ``coef`` of the result is beta^T of a = x / sum(x): the scores of x are its kernel values, plus 1, times these.
+    ``dual_coef`` is U, from which all x follow.
     """
     coef = None
     if start is not None and start_cost is not None:
@@ -242,29 +219,32 @@ def solve_rank_cvm(
         state.certify,
         control,
         check_every=10 if passes is None else 1,
-        patience=_PATIENCE,
-        state=lambda: state.best_U,
+        patience=POLICY.patience,
+        state=lambda: state.best.U,
     )
     loss = state.loss
-    loss.evaluate(state.best_U)
-    return Result(loss.beta.T / loss.total, state.best_U, history, tol_abs, status)
+    loss.evaluate(state.best.U)
+    return Result(loss.beta.T / loss.total, state.best.U, history, tol_abs, status)
 
 
 def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: int) -> bool:
-    """Solve the problem with lower costs, each loosely and from the weights of the one before; False if not needed."""
+    """Solve the problem with lower costs, each loosely and from the weights of the one before; False if not needed.
+
+    Where C_i K_ii is large, the first Newton steps would else undo the passes.
+    """
     products = state.products
     largest = float(np.max(problem.cost * products.diagonal))
-    if not _EASY < largest < math.inf:
+    if not POLICY.easy_cost < largest < math.inf:
         return False
     U: np.ndarray | None = None
     coef: np.ndarray | None = None
-    for level in range(math.ceil(math.log(largest / _EASY, _RAISE)), 0, -1):
-        lower = RankProblem(problem.Y, problem.cost / _RAISE**level)
+    for level in range(math.ceil(math.log(largest / POLICY.easy_cost, POLICY.raise_cost)), 0, -1):
+        lower = RankProblem(problem.Y, problem.cost / POLICY.raise_cost**level)
         easier = CoreVectors(lower, products, seed, U, coef)
         descent = _Descent(easier, passes if U is None else 0)
-        for _ in range(_MOST_STEPS):
+        for _ in range(POLICY.steps_per_level):
             descent.step()
-            if easier.gap <= _LOOSE * easier.objective:
+            if easier.best.gap <= POLICY.loose_gap * easier.best.objective:
                 break
         U, coef = easier.U, easier.coef
     assert U is not None
@@ -295,10 +275,10 @@ class _Descent:
             relative = state.one_pass()
         elif self.phase == "newton":
             relative = state.newton()
-            gain = state.primal < (1.0 - _FALL) * self.lowest or state.length < 0.5 * self.shortest
+            gain = state.primal < (1.0 - 16 * ROUNDING) * self.lowest or state.length < 0.5 * self.shortest
             self.lowest, self.shortest = min(self.lowest, state.primal), min(self.shortest, state.length)
             self.idle = 0 if gain else self.idle + 1
-            if self.idle >= _NEWTON_PATIENCE:
+            if self.idle >= POLICY.newton_patience:
                 self.phase = "refine"
         elif self.phase == "refine":
             before = state.relative_gap()
@@ -307,4 +287,4 @@ class _Descent:
                 self.phase = "passes"
         else:
             relative = state.one_pass()
-        return relative * state.objective
+        return relative * state.best.objective

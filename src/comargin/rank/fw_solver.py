@@ -6,35 +6,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..kernels._rank_fw import (
-    FrankWolfe,
-    FullRows,
-    PairGroups,
-    rank_fw_bounds,
-    rank_fw_coefficients,
-    rank_fw_steps,
-)
-from ..problems.gram import Gram
-from ..problems.rank import RankProblem, core_vector_certificate
-from ._gram_cache import FEWEST_ROWS, gram_blocks
-from ._loop import Control, run_loop
-from ._result import Result
-from ._threads import worker_threads
+from ..core.gram import Gram
+from ..core.gram_cache import FEWEST_ROWS, gram_blocks
+from ..core.loop import Control, run_loop
+from ..core.result import Result
+from ..core.threads import worker_threads
+from ._loops_fw import FrankWolfe, FullRows, PairGroups, rank_fw_bounds, rank_fw_coefficients, rank_fw_steps
+from .problem import RankProblem, core_vector_certificate
 
 
 def pair_groups(problem: RankProblem) -> PairGroups:
-    """The pairs of all rows, by relevant label, then irrelevant label, then row.
-
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows with pairs.
-
-    Returns
-    -------
-    PairGroups
-        Of ``problem.n_pairs`` pairs.
-    """
+    """The pairs of all rows, by relevant label, then irrelevant label, then row."""
     on = problem.Y.astype(bool)
     n_labels = on.shape[1]
     row = np.empty(problem.n_pairs, dtype=np.uint32)
@@ -112,27 +94,11 @@ def solve_rank_cvm_fw(
 ) -> Result:
     """Solve Rank-CVM by the paper's Frank-Wolfe algorithm to a certified gap.
 
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows with pairs.
-    gram : Gram
-        Kernel matrix of these rows, the 1 of the biases included.
-    control : Control
-        Tolerance, limits, progress and callback. An iteration is n_samples Frank-Wolfe steps (an epoch of the paper is
-        as many steps as there are pairs).
-    cache_size : float, default=1000
-        Megabytes for rows of K.
-    n_threads : int, default=1
-        Threads that compute K and the scores of a certificate; the steps come one after the other.
+    ``gram`` includes the 1 of the biases; ``cache_size`` are megabytes for its rows. An iteration is n_samples
+    Frank-Wolfe steps (an epoch of the paper is as many steps as there are pairs). Threads compute K and the scores of a
+    certificate; the steps come one after the other. ``dual_coef`` of the result is beta (n_samples, n_labels) of a on
+    the simplex, scores are K beta; ``coef`` is beta^T.
 
-    Returns
-    -------
-    Result
-        ``dual_coef`` is beta (n_samples, n_labels) of a on the simplex, scores are K beta; ``coef`` is beta^T.
-
-    Notes
-    -----
     The gap falls as 1 / steps: ten times more steps for a digit. A step costs two axpys of length n_samples and a look
     at some of the pairs. Memory: 12 bytes per pair and n_samples x n_labels numbers, beside K.
     """

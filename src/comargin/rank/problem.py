@@ -46,27 +46,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .rows import row_blocks
+from ..core.row_blocks import row_blocks
 
 # Pairs of labels that are looked at together.
 _PAIRS_AT_ONCE = 2**22
 
 
 def rows_with_pairs(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Rows that say something about the order of labels.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, n_labels)
-        Indicator.
-    weight : ndarray of shape (n_samples,)
-        Weights of the rows.
-
-    Returns
-    -------
-    int ndarray
-        Rows of positive weight with at least one label on and one off, increasing.
-    """
+    """Rows of positive weight with at least one label on and one off, increasing."""
     on = np.count_nonzero(Y, axis=1)
     return np.flatnonzero((on > 0) & (on < Y.shape[1]) & (weight > 0.0))
 
@@ -75,12 +62,7 @@ def rows_with_pairs(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
 class RankProblem:
     """Rows with pairs, and what a violated pair costs.
 
-    Attributes
-    ----------
-    Y : uint8 ndarray of shape (n_samples, n_labels)
-        Indicator; every row has a label on and one off.
-    cost : ndarray of shape (n_samples,)
-        C_i > 0.
+    Y : uint8 (n_samples, n_labels), a label on and one off in every row.  cost : (n_samples,), C_i > 0.
     """
 
     Y: np.ndarray
@@ -88,25 +70,10 @@ class RankProblem:
 
     @classmethod
     def of(cls, Y: np.ndarray, weight: np.ndarray, C: float) -> RankProblem:
-        """The problem of rows with weights.
-
-        Parameters
-        ----------
-        Y : ndarray of shape (n_samples, n_labels)
-            Indicator; every row has a label on and one off.
-        weight : ndarray of shape (n_samples,)
-            Positive weights of the rows.
-        C : float
-            Cost.
-
-        Returns
-        -------
-        RankProblem
-            With C_i = C weight_i / (|L_i| |N_i|).
-        """
+        """The problem of rows with pairs and positive weights, C_i = C weight_i / (|L_i| |N_i|)."""
         Y = np.ascontiguousarray(Y, dtype=np.uint8)
         on = np.count_nonzero(Y, axis=1)
-        return cls(Y, C * weight / (on * (Y.shape[1] - on)))
+        return cls(Y, C * weight / (on * (Y.shape[1] - on)))  # C_i of Eq. (18)
 
     @property
     def n_pairs(self) -> int:
@@ -149,21 +116,9 @@ class RankProblem:
 
 
 def core_vector_certificate(total: float, quadratic: float, lowest: float) -> tuple[float, float]:
-    """W(a) of Rank-CVM at a = x / sum(x), and the lower bound W(a) - (Frank-Wolfe gap) of its minimum.
+    """W(a) of Rank-CVM at a = x / sum(x), and the lower bound W(a) - (Frank-Wolfe gap) of its minimum, Eq. (62).
 
-    Parameters
-    ----------
-    total : float
-        sum(x) > 0.
-    quadratic : float
-        x^T Theta x.
-    lowest : float
-        Smallest entry of Theta x, pairs with x = 0 included.
-
-    Returns
-    -------
-    objective, bound : float
-        The minimum of W lies between them; (62) of the paper.
+    ``total`` is sum(x) > 0, ``quadratic`` x^T Theta x, ``lowest`` the smallest entry of Theta x over all pairs.
     """
-    objective = 0.5 * (quadratic / total) / total  # the square of a tiny or huge total is no number
-    return objective, lowest / total - objective
+    objective = 0.5 * (quadratic / total) / total  # Eq. (37); the square of a tiny or huge total overflows
+    return objective, lowest / total - objective  # Eq. (62)

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..problems.gram import Gram
-from ..problems.rank import RankProblem
-from ..solvers import Checkpoint, Control, Result
-from ..solvers._rank_products import KernelProducts
-from ..solvers.rank_svm import solve_rank_svm
-from ._rank import RankClassifier
+from ..core.gram import Gram
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ._products import KernelProducts
+from .classifier import RankClassifier
+from .problem import RankProblem
+from .svm_solver import solve_rank_svm
 
 
 class RankSVMClassifier(RankClassifier):

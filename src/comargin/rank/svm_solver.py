@@ -18,7 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels._rank_svm import (
+from ..core.loop import ROUNDING, Control, run_loop
+from ..core.result import Result
+from ._loops_svm import (
     rank_hinge,
     rank_svm_coefficients,
     rank_svm_curvature,
@@ -26,59 +28,45 @@ from ..kernels._rank_svm import (
     rank_svm_shift,
     rank_svm_terms,
 )
-from ..problems.rank import RankProblem
-from ._loop import Control, run_loop
-from ._rank_newton import newton_step
-from ._rank_products import KernelProducts
-from ._result import Result
+from ._newton import newton_step
+from ._products import KernelProducts
+from .problem import RankProblem
 
-# The smooth problem is solved to this part of what smoothing costs; to a tenth of it, down to the second number, each
-# time that rows turn out to matter which should have no part in the weights. After so many times they may.
-_INNER, _INNERMOST = 0.003, 3e-6
-_REFINEMENTS = 8
-_MOST_NEWTON_STEPS = 40
-# Steps grow by this factor after few Newton steps, and shrink after many; where Newton's method has failed the centre
-# stays, and they shrink more. Steps of the biases grow up to the second limit only, unless what is left of the equality
-# constraints is most of the gap.
-_GROWTH, _SHRINKAGE, _FAILURE = 4.0, 0.5, 0.1
-_FEW, _MANY = 6, 20
-_LONGEST, _LONGEST_BIAS = 1e6, 16.0
-_MOST = 10.0
-# The first step: long enough for x to cross its box at a shortfall of 1, unless costs are so large that scores would
-# change this much when it does.
-_FIRST = 100.0
-# sum_i beta_ki may be this part of sum |beta|: rounding.
-_BALANCE = 1e-13
-# Variables below this part of their bound are zero, up to rounding.
-_NOTHING = 1e-10
-# Proximal steps without any gain before the solver gives up.
-_PATIENCE = 20
+
+@dataclass(frozen=True)
+class ProximalPolicy:
+    """Tuned numbers of the proximal steps."""
+
+    inner: float = 0.003  # part of what smoothing costs, to which the smooth problem is solved
+    innermost: float = 3e-6  # the same after refinements: a tenth each time that idle rows still matter
+    refinements: int = 8  # after so many, idle rows may keep their part in the weights
+    newton_steps: int = 40  # more of them are a failure: the centre stays, and the step shrinks by ``failure``
+    few: int = 6  # up to so many Newton steps the next proximal step grows by ``growth``
+    many: int = 20  # from so many on it shrinks by ``shrinkage``
+    growth: float = 4.0
+    shrinkage: float = 0.5
+    failure: float = 0.1
+    longest: float = 1e6  # longest step of the dual variables
+    longest_bias: float = 16.0  # longest step of the biases, unless their constraints are most of the gap ...
+    most: float = 10.0  # ... by this factor
+    first: float = 100.0  # change of scores that the first step may bring about
+    nothing: float = 1e-10  # variables below this part of their bound are zero, up to rounding
+    patience: int = 20  # proximal steps without any gain before the solver gives up
+
+
+POLICY = ProximalPolicy()
 
 
 @dataclass(frozen=True)
 class RankDual:
-    """Where a solve ended.
-
-    Attributes
-    ----------
-    alpha : ndarray of shape (n_pairs,)
-        Dual variables over C_i, pairs in the order of ``kernels/_rank_svm.py``.
-    bias : ndarray of shape (n_labels,)
-        Biases, of mean zero.
-    """
+    """Where a solve ended: dual variables over C_i, in the order of ``_loops_svm.py``, and biases of mean zero."""
 
     alpha: np.ndarray
     bias: np.ndarray
 
 
 class SmoothedHinge:
-    """The sum of all h_imn.
-
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows and costs.
-    """
+    """The sum of all h_imn."""
 
     def __init__(self, problem: RankProblem) -> None:
         n_relevant = np.count_nonzero(problem.Y, axis=1)
@@ -119,7 +107,7 @@ class SmoothedHinge:
                 return None
             rank_svm_shift(x, *self.pairs, self.cost, np.clip(part, -1.0, 1.0))
         rank_svm_coefficients(x, *self.pairs, beta)
-        if np.abs(beta.sum(axis=0)).max() > _BALANCE * np.abs(beta).sum():
+        if np.abs(beta.sum(axis=0)).max() > 16 * ROUNDING * np.abs(beta).sum():
             return None
         return x, beta
 
@@ -137,15 +125,25 @@ class _Biased:
         return self.products.roughly(V) + self.tau * V.sum(axis=0)
 
 
+@dataclass
+class BestPair:
+    """The best primal point and the best dual point so far; D is 0 at x = 0."""
+
+    coef: np.ndarray
+    bias: np.ndarray
+    x: np.ndarray
+    primal: float = math.inf
+    dual: float = 0.0
+
+
 class ProximalPoint:
-    """The iterate: coefficients of the weights, biases, and the best certified pair so far."""
+    """The iterate: coefficients of the weights and biases, with what follows from them, and the best pair so far."""
 
     def __init__(self, problem: RankProblem, products: KernelProducts, tol: float, start: RankDual | None) -> None:
         self.tol = tol
-        self.loss = SmoothedHinge(problem)
+        self.loss = loss = SmoothedHinge(problem)
         if start is not None:
-            self.loss.centre = start.alpha * self.loss.cost_of_pair
-        loss = self.loss
+            loss.centre = start.alpha * loss.cost_of_pair
         rank_svm_coefficients(loss.centre, *loss.pairs, loss.beta)
         self.coef = loss.beta.copy()
         self.bias = np.zeros(problem.Y.shape[1]) if start is None else start.bias
@@ -154,14 +152,10 @@ class ProximalPoint:
         self.first_tau = max(scale, 1.0 / float(loss.cost_of_pair.sum()))
         self.kernel = _Biased(products, self.first_tau)
         if scale > 0.0:
-            loss.length = min(1.0, _FIRST / (scale * float(loss.cost.max())))
-        # sum of x and hence D is 0 at x = 0, and so is w: all that is known at first.
-        self.primal = math.inf
-        self.dual = 0.0
-        self.best_coef, self.best_bias = np.zeros(problem.Y.shape), np.zeros(problem.Y.shape[1])
-        self.best_x = np.zeros_like(loss.x)
+            # Long enough for x to cross its box at a shortfall of 1, unless scores would change too much then.
+            loss.length = min(1.0, POLICY.first / (scale * float(loss.cost.max())))
+        self.best = BestPair(np.zeros(problem.Y.shape), np.zeros(problem.Y.shape[1]), np.zeros_like(loss.x))
         self.refinements = 0
-        self.row_of_pair = np.repeat(np.arange(len(problem.Y)), np.diff(loss.pairs[2]))
         self._look()
 
     def _look(self) -> None:
@@ -175,22 +169,22 @@ class ProximalPoint:
 
     def certify(self) -> tuple[float, float]:
         """The best primal and dual objective so far."""
-        if math.isinf(self.primal):
+        if math.isinf(self.best.primal):
             self._keep()
-        return self.primal, self.dual
+        return self.best.primal, self.best.dual
 
     def _keep(self) -> None:
         """Compare the current point with the best ones so far."""
-        loss, products = self.loss, self.kernel.products
+        best, products = self.best, self.kernel.products
         coef, bias, primal = self._without_idle_rows()
-        if primal < self.primal:
-            self.primal, self.best_coef, self.best_bias = primal, coef, bias - bias.mean()
-        balanced = loss.balanced()
+        if primal < best.primal:
+            best.primal, best.coef, best.bias = primal, coef, bias - bias.mean()
+        balanced = self.loss.balanced()
         if balanced is not None:
             x, beta = balanced
-            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, products.times(beta)))
-            if dual > self.dual:
-                self.dual, self.best_x = dual, x
+            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, products.times(beta)))  # Eq. (19)
+            if dual > best.dual:
+                best.dual, best.x = dual, x
 
     def _without_idle_rows(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Coefficients, biases and the primal objective of the current point.
@@ -201,17 +195,17 @@ class ProximalPoint:
         loss = self.loss
         bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
         coef, primal = self.coef, self._primal(self.coef, bias)
-        positive = loss.x > _NOTHING * loss.cost_of_pair
-        support = np.bincount(self.row_of_pair, weights=positive, minlength=len(coef)) > 0
+        positive = loss.x > POLICY.nothing * loss.cost_of_pair
+        support = np.diff(np.concatenate([[0], np.cumsum(positive)])[loss.pairs[2]]) > 0
         if not support.all():
             sparse = np.where(support[:, None], self.coef, 0.0)
             value = self._primal(sparse, bias)
             good = value <= (1.0 + 0.1 * self.tol) * primal
             if not good:
                 self.refinements += 1
-            if good or self.refinements <= _REFINEMENTS:
+            if good or self.refinements <= POLICY.refinements:
                 coef, primal = sparse, value
-        if 0.0 < primal < _NOTHING * float(loss.cost_of_pair.sum()):
+        if 0.0 < primal < POLICY.nothing * float(loss.cost_of_pair.sum()):
             # Biases alone may rank all labels right, with a little more than the margin; then the optimum is 0.
             alone = np.zeros_like(coef), (1.0 + 1e-3) * bias
             if self._primal(*alone) == 0.0:
@@ -221,16 +215,17 @@ class ProximalPoint:
     def _primal(self, coef: np.ndarray, bias: np.ndarray) -> float:
         scores = self.kernel.products.times(coef)
         order, n_relevant, _ = self.loss.pairs
-        return 0.5 * float(np.vdot(coef, scores)) + rank_hinge(scores + bias, order, n_relevant, self.loss.cost)
+        loss = rank_hinge(scores + bias, order, n_relevant, self.loss.cost)
+        return 0.5 * float(np.vdot(coef, scores)) + loss  # Eq. (18)
 
     def step(self) -> float:
         """Solve the smooth problem and take its solution as the next centre; returns an estimate of the gap."""
         loss = self.loss
         # P - D is 1/2 ||gradient||^2 plus what smoothing costs, up to the biases' part.
-        goal = 0.1 * self.tol * abs(self.dual)
+        goal = 0.1 * self.tol * abs(self.best.dual)
         gain, n_steps = math.inf, 0
-        part = max(_INNER * 0.1**self.refinements, _INNERMOST)
-        while 0.5 * self.square > part * max(loss.excess, goal) and n_steps < _MOST_NEWTON_STEPS:
+        part = max(POLICY.inner * 0.1**self.refinements, POLICY.innermost)
+        while 0.5 * self.square > part * max(loss.excess, goal) and n_steps < POLICY.newton_steps:
             before = self.square
             self.coef = newton_step(loss, self.kernel, self.coef, self.F, self.residual, self.image, gain)
             self._look()
@@ -238,47 +233,32 @@ class ProximalPoint:
             n_steps += 1
         estimate = 0.5 * self.square + loss.excess
         self._keep()
-        if n_steps < _MOST_NEWTON_STEPS:
+        if n_steps < POLICY.newton_steps:
             self.bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
             loss.centre = loss.x.copy()
-        if n_steps <= _FEW:
-            self._stretch(_GROWTH)
-        elif n_steps >= _MANY:
-            self._stretch(_SHRINKAGE if n_steps < _MOST_NEWTON_STEPS else _FAILURE)
+        if n_steps <= POLICY.few:
+            self._stretch(POLICY.growth)
+        elif n_steps >= POLICY.many:
+            self._stretch(POLICY.shrinkage if n_steps < POLICY.newton_steps else POLICY.failure)
         self._look()
         return estimate
 
     def _stretch(self, factor: float) -> None:
         """Longer or shorter steps from now on."""
         left = abs(float(self.bias @ self.loss.beta.sum(axis=0)))
-        limit = _LONGEST if left > _MOST * (self.square + self.loss.excess) else _LONGEST_BIAS
-        self.loss.length = min(factor * self.loss.length, _LONGEST)
+        bias_counts = left > POLICY.most * (self.square + self.loss.excess)
+        limit = POLICY.longest if bias_counts else POLICY.longest_bias
+        self.loss.length = min(factor * self.loss.length, POLICY.longest)
         self.kernel.tau = min(max(factor * self.kernel.tau, self.first_tau), limit * self.first_tau)
 
 
 def solve_rank_svm(
     problem: RankProblem, products: KernelProducts, control: Control, *, start: RankDual | None = None
 ) -> tuple[Result, np.ndarray]:
-    """Minimise P(w, b).
+    """Minimise P(w, b); returns the result and the biases, of mean zero.
 
-    Parameters
-    ----------
-    problem : RankProblem
-        Rows and costs.
-    products : KernelProducts
-        K of these rows.
-    control : Control
-        Tolerance, limits, progress and callback; an iteration is a proximal step.
-    start : RankDual or None
-        ``dual_coef`` of another solve, perhaps with other costs.
-
-    Returns
-    -------
-    result : Result
-        ``coef`` is beta^T: the scores of x are its kernel values times these, plus the biases. ``dual_coef`` is a
-        `RankDual`.
-    bias : ndarray of shape (n_labels,)
-        b, of mean zero.
+    An iteration is a proximal step. ``start`` is ``dual_coef`` of another solve, perhaps with other costs. ``coef`` of
+    the result is beta^T: the scores of x are its kernel values times these, plus the biases.
     """
     n_samples, n_labels = problem.Y.shape
     if start is not None and len(start.alpha) != problem.n_pairs:
@@ -297,14 +277,14 @@ def solve_rank_svm(
         state = ProximalPoint(RankProblem(problem.Y[:, inner], problem.cost), products, control.tol, part)
 
         def kept() -> RankDual:
-            alpha[inside], bias[inner] = state.best_x / state.loss.cost_of_pair, state.best_bias
+            alpha[inside], bias[inner] = state.best.x / state.loss.cost_of_pair, state.best.bias
             return RankDual(alpha, bias)
 
         status, history, tol_abs = run_loop(
-            state.step, state.certify, control, check_every=1, patience=_PATIENCE, state=kept
+            state.step, state.certify, control, check_every=1, patience=POLICY.patience, state=kept
         )
-        coef[:, inner], bias[inner] = state.best_coef, state.best_bias
-        alpha[inside] = state.best_x / state.loss.cost_of_pair
+        kept()
+        coef[:, inner] = state.best.coef
         scores = products.times(coef)[:, inner] + bias[inner]
         low, high = float(scores.min()), float(scores.max())
     else:  # biases alone rank all labels right

@@ -1,17 +1,18 @@
+# mypy: ignore-errors
 """Pairwise Frank-Wolfe steps of a structured SVM, on the labelings that each row has met.
 
     max  D(a) = sum_ip Delta_ip a_ip - 1/2 sum_col scale_col ||v_col||^2,   a_ip >= 0,  sum_p a_ip = m_i,
     V = sum_i x_i q_i^T,   q_i = sum_p a_ip (psi(y_i) - psi(y_ip))
 
 A block of rows is optimised without X: with theta = (X V) scale at its rows and the inner products of its rows, a step
-in row r changes theta_j by <x_j, x_r> scale q. V and q are kept as moments (``problems/cliques.py``), of which there
+in row r changes theta_j by <x_j, x_r> scale q. V and q are kept as moments (``cliques.py``), of which there
 are fewer than columns; ``columns_of_moments`` leads from those to these. The step moves mass g from the known labeling
 of the lowest score to that of the highest, s = Delta + theta . psi:
 
     g = min(a_low, (s_high - s_low) / (<x_r, x_r> sum_col scale_col (psi_high - psi_low)_col^2)),
 
 the exact maximiser along that direction (Lacoste-Julien and Jaggi, 2015, for the linear rate of pairwise steps).
-Columns as in ``problems/cliques.py``: node k, then the states of every clique.
+Columns as in ``cliques.py``: node k, then the states of every clique.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 # Steps of a row end when its labelings differ this much less than before: the rows after it move them again.
 _ENOUGH = 0.1
@@ -56,7 +57,7 @@ class Known(NamedTuple):
     count: np.ndarray
 
 
-@kernel
+@compiled
 def _columns(moments, layout, out):
     """Write the columns of one row of moments."""
     column, moment = layout.column, layout.moment
@@ -74,30 +75,16 @@ def _columns(moments, layout, out):
             bit *= 2
 
 
-@kernel
+@compiled
 def columns_of_moments(moments, layout, out):
-    """Write the columns V that have given moments: V = moments E^T.
-
-    Parameters
-    ----------
-    moments : ndarray (r, S)
-    layout : Layout
-    out : ndarray (r, M), written
-    """
+    """Write the columns V (r, M) that have given moments (r, S): V = moments E^T."""
     for i in range(moments.shape[0]):
         _columns(moments[i], layout, out[i])
 
 
-@kernel
+@compiled
 def weights_of_moments(weights, layout, out):
-    """Write what weights of the columns are as weights of the moments, W E: the scores of labelings differ by the same.
-
-    Parameters
-    ----------
-    weights : ndarray (r, M)
-    layout : Layout
-    out : ndarray (r, S), written
-    """
+    """Write weights of columns (r, M) as weights of moments (r, S), W E: differences of scores are the same."""
     column, moment = layout.column, layout.moment
     work = np.empty(moment.shape[0])
     out[:] = 0.0
@@ -116,7 +103,7 @@ def weights_of_moments(weights, layout, out):
                 out[i, moment[col]] += work[col]
 
 
-@kernel
+@compiled
 def _moments(columns, layout, out):
     """Write the moments of one row of columns, which are changed."""
     column, moment = layout.column, layout.moment
@@ -133,7 +120,7 @@ def _moments(columns, layout, out):
             out[moment[col]] = columns[col]
 
 
-@kernel
+@compiled
 def _meet(i, labeling, known, oldest):
     """Forget labelings that were useless for more than ``oldest`` passes and add one; returns 1 if there is no room."""
     labels, mass, age, count = known
@@ -178,24 +165,16 @@ def _meet(i, labeling, known, oldest):
     return 0
 
 
-@kernel
+@compiled
 def meet_labelings(rows, found, known, oldest):
-    """Let rows meet labelings; returns how many found no room.
-
-    Parameters
-    ----------
-    rows : ndarray (b,), int64
-    found : uint8 ndarray (b, K)
-    known : Known
-    oldest : int, calls after which a useless labeling is forgotten
-    """
+    """Let rows int64 (b,) meet labelings uint8 (b, K); returns how many found no room. ``oldest`` as in ``_meet``."""
     n_without_room = 0
     for r in range(rows.shape[0]):
         n_without_room += _meet(rows[r], found[r], known, oldest)
     return n_without_room
 
 
-@kernel
+@compiled
 def structured_block(rows, truth, cost, layout, known, found, oldest, potentials, gram, scale, delta, parts):
     """Optimise the masses of a block of rows; updates ``known`` and writes what V changes by.
 
@@ -310,19 +289,9 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
             n_changed += 1
 
 
-@kernel
+@compiled
 def structured_coefficients(rows, truth, cost, layout, known, out):
-    """Write the moments of q_i of the given rows into ``out`` (b, S); returns their part of sum Delta a.
-
-    Parameters
-    ----------
-    rows : ndarray (b,), int64
-    truth : uint8 ndarray (n, K)
-    cost : ndarray (2, K)
-    layout : Layout
-    known : Known
-    out : ndarray (b, S), written
-    """
+    """Write the moments of q_i of the rows int64 (b,) into ``out`` (b, S); returns their part of sum Delta a."""
     labels, mass, _, count = known
     n_labels, n_moments = truth.shape[1], layout.subset_begin.shape[0] - 1
     out[:] = 0.0
@@ -346,34 +315,22 @@ def structured_coefficients(rows, truth, cost, layout, known, out):
     return linear
 
 
-@kernel
+@compiled
 def all_on(labeling, layout, m):
-    """Whether all labels of the set of moment ``m`` are on in a labeling; returns True or False.
-
-    Parameters
-    ----------
-    labeling : uint8 ndarray (K,)
-    layout : Layout
-    m : int
-    """
+    """Whether all labels of the set of moment ``m`` are on in a labeling uint8 (K,)."""
     for t in range(layout.subset_begin[m], layout.subset_begin[m + 1]):
         if labeling[layout.subset[t]] == 0:
             return False
     return True
 
 
-@kernel
+@compiled
 def couple_labelings(first, second, first_place, second_place, out):
     """Labelings of two sets of labels as labelings of both, with the same masses on either side.
 
     Masses are matched from the true labelings on (the northwest corner rule), so that a row with p and q labelings gets
-    at most p + q.
-
-    Parameters
-    ----------
-    first, second : Known, of the same rows
-    first_place, second_place : int64 ndarray, where a label goes in ``out``; -1 drops it
-    out : Known, empty, with room for as many labelings as both have together; written
+    at most p + q, which ``out`` has room for. ``first_place`` and ``second_place`` int64 say where a label goes in
+    ``out``; -1 drops it.
     """
     n_samples = first.labels.shape[0]
     for i in range(n_samples):

@@ -1,20 +1,14 @@
+# mypy: ignore-errors
 """Expectations of label products under the masses of labelings: what the scores of cliques are made of."""
 
 from __future__ import annotations
 
-from ._jit import kernel
+from ..core.compiled import compiled
 
 
-@kernel
+@compiled
 def label_products(known, subset, out):
-    """Write sum_p a_ip prod_S y_ip over the labelings p of every row.
-
-    Parameters
-    ----------
-    known : Known
-    subset : int64 ndarray, the labels S
-    out : ndarray (n,), written
-    """
+    """Write sum_p a_ip prod_S y_ip over the labelings p of every row into ``out`` (n,); subset int64: the labels S."""
     labels, mass, count = known.labels, known.mass, known.count
     for i in range(labels.shape[0]):
         total = 0.0

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The restricted problem of a structured SVM: a few labelings (planes) for every row.
 
 With B_p = psi(y_p) - psi(y_i), theta_i = x_i^T W and s_p = Delta_p + B_p . theta_i, the loss of row i smoothed around
@@ -15,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._jit import kernel
-from ._structured import all_on
+from ..core.compiled import compiled
+from ._loops import all_on
 
 
 class Planes(NamedTuple):
@@ -31,18 +32,9 @@ class Planes(NamedTuple):
     values: np.ndarray
 
 
-@kernel
+@compiled
 def plane_sizes(rows, truth, layout, known, start):
-    """Non-zeros of every B_p, into start[1:]; returns nothing.
-
-    Parameters
-    ----------
-    rows : ndarray (R,), int64
-    truth : uint8 ndarray (n, K)
-    layout : Layout
-    known : Known
-    start : int64 ndarray (N + 1,), written: not yet summed up
-    """
+    """Write the non-zeros of every B_p of some rows into start[1:], not yet summed up; start int64 (N + 1,)."""
     labels, count = known.labels, known.count
     n_moments = layout.subset_begin.shape[0] - 1
     plane = 0
@@ -57,22 +49,9 @@ def plane_sizes(rows, truth, layout, known, start):
             start[plane] = size
 
 
-@kernel
+@compiled
 def plane_fill(rows, truth, cost, layout, known, start, columns, values, delta):
-    """Write B and Delta of every plane.
-
-    Parameters
-    ----------
-    rows : ndarray (R,), int64
-    truth : uint8 ndarray (n, K)
-    cost : ndarray (2, K)
-    layout : Layout
-    known : Known
-    start : int64 ndarray (N + 1,)
-    columns : int32 ndarray, written
-    values : ndarray, written
-    delta : ndarray (N,), written
-    """
+    """Write B (``columns`` int32, ``values``) and Delta (N,) of every plane of some rows; start int64 (N + 1,)."""
     labels, count = known.labels, known.count
     n_labels, n_moments = truth.shape[1], layout.subset_begin.shape[0] - 1
     plane = 0
@@ -93,16 +72,9 @@ def plane_fill(rows, truth, cost, layout, known, start, columns, values, delta):
             plane += 1
 
 
-@kernel
+@compiled
 def plane_scores(planes, theta, out):
-    """Write B_p . theta_i into ``out`` (N,).
-
-    Parameters
-    ----------
-    planes : Planes
-    theta : ndarray (R, S)
-    out : ndarray (N,), written
-    """
+    """Write B_p . theta_i into ``out`` (N,), for theta (R, S)."""
     begin, start, columns, values = planes
     for r in range(begin.shape[0] - 1):
         for p in range(begin[r], begin[r + 1]):
@@ -112,16 +84,9 @@ def plane_scores(planes, theta, out):
             out[p] = score
 
 
-@kernel
+@compiled
 def plane_sums(planes, a, out):
-    """Write sum_p a_p B_p of every row into ``out`` (R, S).
-
-    Parameters
-    ----------
-    planes : Planes
-    a : ndarray (N,)
-    out : ndarray (R, S), written
-    """
+    """Write sum_p a_p B_p of every row into ``out`` (R, S)."""
     begin, start, columns, values = planes
     out[:] = 0.0
     for r in range(begin.shape[0] - 1):
@@ -131,19 +96,9 @@ def plane_sums(planes, a, out):
                     out[r, columns[q]] += values[q] * a[p]
 
 
-@kernel
+@compiled
 def smoothed_loss(begin, mass, centre, scores, sigma, a):
-    """Write a = P(centre + sigma scores), row by row; returns the sum of h_i.
-
-    Parameters
-    ----------
-    begin : int64 ndarray (R + 1,)
-    mass : ndarray (R,)
-    centre : ndarray (N,)
-    scores : ndarray (N,)
-    sigma : float
-    a : ndarray (N,), written
-    """
+    """Write a = P(centre + sigma scores) (N,), row by row; returns the sum of h_i."""
     total = 0.0
     largest = 0
     for r in range(begin.shape[0] - 1):
@@ -175,16 +130,9 @@ def smoothed_loss(begin, mass, centre, scores, sigma, a):
     return total
 
 
-@kernel
+@compiled
 def projection_derivative(begin, a, change):
-    """Apply the derivative of the projection at a to ``change`` (N,), in place.
-
-    Parameters
-    ----------
-    begin : int64 ndarray (R + 1,)
-    a : ndarray (N,), projected
-    change : ndarray (N,), overwritten
-    """
+    """Apply the derivative of the projection at a (N,) to ``change`` (N,), in place."""
     for r in range(begin.shape[0] - 1):
         mean, positive = 0.0, 0
         for p in range(begin[r], begin[r + 1]):

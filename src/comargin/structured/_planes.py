@@ -3,7 +3,7 @@
     min_w  1/2 ||w||^2 + sum_i m_i max_p s_ip(w)          (columns of w scaled so that the norm is plain)
 
 Proximal point on its dual: with masses a0, minimise 1/2 ||w||^2 + sum_i h_i(s_i(w)), where h_i is the loss smoothed
-around a0 (``kernels/_planes.py``), then take its masses as the next a0. The smooth problem is solved by semismooth
+around a0 (``_loops_planes.py``), then take its masses as the next a0. The smooth problem is solved by semismooth
 Newton steps; their systems I + sigma A^T J A live on the rows that divide their mass among several labelings, and
 conjugate gradients need products with these rows only. Where coordinate steps need thousands of passes (few features,
 small lambda), some ten of these steps do.
@@ -12,10 +12,13 @@ small lambda), some ten of these steps do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels._planes import (
+from ..core.row_products import RowProducts
+from ._loops import Known, Layout, columns_of_moments, weights_of_moments
+from ._loops_planes import (
     Planes,
     plane_fill,
     plane_scores,
@@ -24,63 +27,34 @@ from ..kernels._planes import (
     projection_derivative,
     smoothed_loss,
 )
-from ..kernels._structured import Known, Layout, columns_of_moments, weights_of_moments
-from ..problems.structured import StructuredProblem
-from ._row_products import RowProducts
-
-_CG_TOLERANCE = 0.05
-_MOST_PRODUCTS = 300
-_MOST_NEWTON_STEPS = 40
-_ARMIJO = 1e-4
-# Times the mean mass of a row: beyond it masses would be differences of much larger numbers.
-_LARGEST_SIGMA = 1e5
+from .problem import StructuredProblem
 
 
-class PlaneProblem:
-    """The planes of all rows."""
+@dataclass(frozen=True)
+class NewtonPolicy:
+    """Tuned numbers of Newton's method on the restricted problem."""
 
-    def __init__(self, problem: StructuredProblem, layout: Layout, known: Known, products: RowProducts) -> None:
-        self.rows = np.flatnonzero(problem.mass > 0.0)
-        self.mass = problem.mass[self.rows]
-        self.products = products.take(self.rows)
-        n_planes = known.count[self.rows].astype(np.int64)
-        begin = np.concatenate([[0], np.cumsum(n_planes)])
-        start = np.empty(begin[-1] + 1, dtype=np.int64)
-        plane_sizes(self.rows, problem.Y, layout, known, start)
-        np.cumsum(start, out=start)
-        columns, values = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
-        self.delta = np.empty(begin[-1])
-        plane_fill(self.rows, problem.Y, problem.cost, layout, known, start, columns, values, self.delta)
-        self.planes = Planes(begin, start, columns, values)
-        self.row_of_plane = np.repeat(np.arange(len(self.rows)), n_planes)
-        self.slot_of_plane = np.arange(begin[-1]) - begin[self.row_of_plane]
-        self.layout = layout
+    # Relative residual of the conjugate gradients: products within a step against steps.
+    cg_tolerance: float = 0.05
+    # Products of one step, and steps of one smooth problem: caps that ill-conditioned problems reach.
+    most_products: int = 300
+    most_steps: int = 40
+    # Largest proximal parameter, times the mean mass of a row; beyond it masses are differences of much larger numbers.
+    largest_sigma: float = 1e5
 
-    def masses(self, known: Known) -> np.ndarray:
-        """Dual variables of the planes."""
-        return known.mass[self.rows[self.row_of_plane], self.slot_of_plane]
 
-    def store(self, known: Known, a: np.ndarray) -> None:
-        """Write dual variables back."""
-        known.mass[self.rows[self.row_of_plane], self.slot_of_plane] = a
+POLICY = NewtonPolicy()
 
-    def free(self, a: np.ndarray) -> PlaneProblem:
-        """The rows that divide their mass among several labelings, with the planes that have some."""
-        positive = a > 0.0
-        per_row = np.add.reduceat(positive, self.planes.begin[:-1], dtype=np.int64)
-        rows = np.flatnonzero(per_row > 1)
-        chosen = np.flatnonzero(positive & (per_row > 1)[self.row_of_plane])
-        _, start, columns, values = self.planes
-        sizes = start[chosen + 1] - start[chosen]
-        new_start = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(start[chosen] - new_start[:-1], sizes) + np.arange(new_start[-1])
-        part = object.__new__(PlaneProblem)
-        part.planes = Planes(
-            np.concatenate([[0], np.cumsum(per_row[rows])]), new_start, columns[places], values[places]
-        )
-        part.products = self.products.take(rows)
-        part.layout = self.layout
-        return part
+
+class PlaneProducts:
+    """Products with the planes of some rows."""
+
+    def __init__(self, planes: Planes, products: RowProducts, layout: Layout) -> None:
+        self.planes, self.products, self.layout = planes, products, layout
+
+    @property
+    def _n_moments(self) -> int:
+        return len(self.layout.subset_begin) - 1
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """B_p . (x_i^T W) of every plane."""
@@ -99,9 +73,46 @@ class PlaneProblem:
         columns_of_moments(moments, self.layout, out)
         return self.products.arranged(out)
 
-    @property
-    def _n_moments(self) -> int:
-        return len(self.layout.subset_begin) - 1
+
+class PlaneProblem(PlaneProducts):
+    """The planes of all rows that have mass."""
+
+    def __init__(self, problem: StructuredProblem, layout: Layout, known: Known, products: RowProducts) -> None:
+        self.rows = np.flatnonzero(problem.mass > 0.0)
+        self.mass = problem.mass[self.rows]
+        n_planes = known.count[self.rows].astype(np.int64)
+        begin = np.concatenate([[0], np.cumsum(n_planes)])
+        start = np.empty(begin[-1] + 1, dtype=np.int64)
+        plane_sizes(self.rows, problem.Y, layout, known, start)
+        np.cumsum(start, out=start)
+        columns, values = np.empty(start[-1], dtype=np.int32), np.empty(start[-1])
+        self.delta = np.empty(begin[-1])
+        plane_fill(self.rows, problem.Y, problem.cost, layout, known, start, columns, values, self.delta)
+        super().__init__(Planes(begin, start, columns, values), products.take(self.rows), layout)
+        self.row_of_plane = np.repeat(np.arange(len(self.rows)), n_planes)
+        self.slot_of_plane = np.arange(begin[-1]) - begin[self.row_of_plane]
+
+    def masses(self, known: Known) -> np.ndarray:
+        """Dual variables of the planes."""
+        return known.mass[self.rows[self.row_of_plane], self.slot_of_plane]
+
+    def store(self, known: Known, a: np.ndarray) -> None:
+        """Write dual variables back."""
+        known.mass[self.rows[self.row_of_plane], self.slot_of_plane] = a
+
+    def free(self, a: np.ndarray) -> PlaneProducts:
+        """The rows that divide their mass among several labelings, with the planes that have some."""
+        positive = a > 0.0
+        per_row = np.add.reduceat(positive, self.planes.begin[:-1], dtype=np.int64)
+        rows = np.flatnonzero(per_row > 1)
+        chosen = np.flatnonzero(positive & (per_row > 1)[self.row_of_plane])
+        _, start, columns, values = self.planes
+        sizes = start[chosen + 1] - start[chosen]
+        new_start = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(start[chosen] - new_start[:-1], sizes) + np.arange(new_start[-1])
+        begin = np.concatenate([[0], np.cumsum(per_row[rows])])
+        planes = Planes(begin, new_start, columns[places], values[places])
+        return PlaneProducts(planes, self.products.take(rows), self.layout)
 
 
 def newton_planes(
@@ -114,31 +125,11 @@ def newton_planes(
     work: float,
     rescale: Callable[[np.ndarray, float], np.ndarray | None],
 ) -> tuple[np.ndarray, np.ndarray, float]:
-    """Solve the restricted problem to a gap of ``goal``, or until ``work`` is spent.
+    """Solve the restricted problem to a gap of ``goal``, or until ``work`` products with all rows are spent.
 
-    Parameters
-    ----------
-    planes : PlaneProblem
-        Labelings.
-    a : ndarray (N,)
-        Start masses.
-    W : ndarray (n_features, n_columns)
-        Start weights.
-    scale : ndarray (n_columns,)
-        The norm is sum ||w_col||^2 / (2 scale_col); columns of scale 0 have no weights.
-    sigma : float
-        First proximal parameter.
-    goal : float
-        Gap between the restricted primal and dual to reach.
-    work : float
-        Most passes over all rows, in products.
-    rescale : callable
-        Given the dual average V of the masses and a tolerance: another scale, or None when this one will do.
-
-    Returns
-    -------
-    a, W, sigma : ndarray, ndarray, float
-        Masses (of the last smooth problem that was solved), weights, and the proximal parameter to go on with.
+    The norm is sum ||w_col||^2 / (2 scale_col); columns of scale 0 have no weights. Given the dual average V of the
+    masses and a tolerance, ``rescale`` returns another scale, or None when this one will do. Returns the masses of the
+    last smooth problem that was solved, the weights, and the proximal parameter to go on with.
     """
     root = np.sqrt(scale)
     U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)  # plain norm: w = root u
@@ -151,14 +142,14 @@ def newton_planes(
     while True:
         centre = a
         value = 0.5 * np.vdot(U, U) + smoothed_loss(begin, mass, centre, scores, sigma, new)
-        for n_steps in range(_MOST_NEWTON_STEPS + 1):
+        for n_steps in range(POLICY.most_steps + 1):
             average = planes.average(new)
             gradient = U + average * root
             spent += 1.0
             # 1/2 ||gradient||^2 bounds how far u is from the minimiser; the other part is what smoothing costs.
             inner = 0.5 * float(np.vdot(gradient, gradient))
             outer = float(mass @ np.maximum.reduceat(scores, begin[:-1]) - new @ scores)
-            if n_steps == _MOST_NEWTON_STEPS or spent >= work:
+            if n_steps == POLICY.most_steps or spent >= work:
                 break
             if inner <= 0.1 * max(outer, goal):
                 other = rescale(average, 0.2 * max(outer, goal))
@@ -181,7 +172,7 @@ def newton_planes(
             while True:
                 norm = flat + length * linear + length**2 * square
                 trial = norm + smoothed_loss(begin, mass, centre, scores + length * along, sigma, new)
-                if trial <= value + _ARMIJO * length * slope or length < 1e-8:
+                if trial <= value + 1e-4 * length * slope or length < 1e-8:
                     break
                 length *= 0.5
             U = U + length * step
@@ -194,19 +185,19 @@ def newton_planes(
         if inner + outer <= goal or spent >= work:
             return a, U * root, sigma
         if n_steps <= 6:
-            sigma = min(5.0 * sigma, _LARGEST_SIGMA * float(np.mean(mass)))
+            sigma = min(5.0 * sigma, POLICY.largest_sigma * float(np.mean(mass)))
         elif n_steps >= 20:
             sigma *= 0.5
 
 
-def _newton_step(part: PlaneProblem, root: np.ndarray, sigma: float, gradient: np.ndarray) -> tuple[np.ndarray, int]:
+def _newton_step(part: PlaneProducts, root: np.ndarray, sigma: float, gradient: np.ndarray) -> tuple[np.ndarray, int]:
     """Solve (I + sigma A^T J A) x = -gradient by conjugate gradients; returns x and the number of products."""
     all_positive = np.ones(len(part.planes.start) - 1)
     x, residual = np.zeros_like(gradient), -gradient
     direction = residual
     square = first = float(np.vdot(residual, residual))
     n_products = 0
-    while square > _CG_TOLERANCE**2 * first and n_products < _MOST_PRODUCTS:
+    while square > POLICY.cg_tolerance**2 * first and n_products < POLICY.most_products:
         change = part.scores(direction * root)
         projection_derivative(part.planes.begin, all_positive, change)
         image = direction + sigma * root * part.average(change)

@@ -8,14 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import kernel_view
-from ..problems.cliques import MAX_ORDER, CliqueSet
-from ..problems.structured import StructuredProblem
-from ..solvers import Checkpoint, Result
-from ..solvers._labelings import StructuredDual
-from ..solvers.cgm import Generation, solve_cgm
-from ._base import Interval
-from .structured import StructuredClassifier
+from ..core.estimator import Interval
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ..core.validation import loop_view
+from .cgm_solver import Generation, solve_cgm
+from .classifier import StructuredClassifier
+from .cliques import MAX_ORDER, CliqueSet
+from .labelings import StructuredDual
+from .problem import StructuredProblem
 
 
 class CGMClassifier(StructuredClassifier):
@@ -120,8 +121,6 @@ class CGMClassifier(StructuredClassifier):
     """
 
     _per = " in each round"
-    # A warm start after a callback's stop goes on with the same fit, its history and its limits.
-    _resumes: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **StructuredClassifier._parameter_constraints,
         "cliques_per_round": [Interval(Integral, 1, None, closed="left")],
@@ -169,7 +168,7 @@ class CGMClassifier(StructuredClassifier):
         self.warm_start = warm_start
 
     def _learn(
-        self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None
+        self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control
     ) -> tuple[Result, CliqueSet, dict[str, Any]]:
         n_labels = problem.Y.shape[1]
         if self.clique_order > max(n_labels, 2):
@@ -178,9 +177,9 @@ class CGMClassifier(StructuredClassifier):
         seed = self._seeds(1)[0]
         result, cliques, rounds = solve_cgm(
             problem,
-            kernel_view(problem.X),
+            loop_view(problem.X),
             self._engine,
-            self._control(),
+            control,
             rules,
             seed=seed,
             n_threads=self._n_threads(),

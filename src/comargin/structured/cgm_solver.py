@@ -23,45 +23,42 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from ..kernels._moments import label_products
-from ..kernels._rows import CSR
-from ..problems.cliques import CliqueSet
-from ..problems.rows import row_blocks
-from ..problems.structured import StructuredProblem
-from ._generation import Generation, Round, StoppedGeneration
-from ._labelings import StructuredDual
-from ._loop import Control
-from ._result import Checkpoint, Result, Status
-from ._row_products import RowProducts
-from ._structured_part import MapEngine
-from ._threads import worker_threads
-from .structured import solve_structured
+from ..core.loop import Control
+from ..core.result import Checkpoint, FitState, Result, Status
+from ..core.row_blocks import row_blocks
+from ..core.row_products import RowProducts
+from ..core.rows import CSR
+from ..core.threads import worker_threads
+from ._loops_moments import label_products
+from ._part import MapEngine
+from .cliques import CliqueSet
+from .generation import Generation, Round, StoppedGeneration
+from .labelings import StructuredDual
+from .problem import StructuredProblem
+from .solver import solve_structured
 
 # Moments computed together take about so many bytes, as coefficients of the rows and as weights of the features.
 _MOMENT_BYTES = 2**26
-# Rounds but the last are solved to this relative gap: their dual only has to rank cliques.
-_ROUND_TOL = 1e-2
+
+
+@dataclass(frozen=True)
+class CGMPolicy:
+    """Tuned numbers of clique generation."""
+
+    # Relative gap of all rounds but the last: their dual only has to rank cliques.
+    round_gap: float = 1e-2
+
+
+POLICY = CGMPolicy()
 
 
 def candidate_cliques(n_labels: int, order: int) -> Iterator[tuple[int, ...]]:
-    """All cliques of order 2 to ``order``.
-
-    Parameters
-    ----------
-    n_labels : int
-        Labels.
-    order : int
-        Largest order.
-
-    Returns
-    -------
-    iterator of tuple of int
-        In a fixed order.
-    """
+    """All cliques of order 2 to ``order``, in a fixed order."""
     for size in range(2, order + 1):
         yield from itertools.combinations(range(n_labels), size)
 
@@ -101,25 +98,9 @@ class _Expectations:
 def score_cliques(
     problem: StructuredProblem, dual: StructuredDual, order: int, pool: Executor
 ) -> tuple[list[tuple[int, ...]], np.ndarray]:
-    """||v_c(a)||^2 of all cliques up to an order, in parts of bounded memory.
+    """Cliques up to an order, and active ones of a higher order, with their scores for the masses of a dual.
 
-    Parameters
-    ----------
-    problem : StructuredProblem
-        Rows and labels; its cliques do not matter.
-    dual : StructuredDual
-        Masses a.
-    order : int
-        Largest order of a clique.
-    pool : Executor
-        Threads.
-
-    Returns
-    -------
-    cliques : list of tuple of int
-        All candidates, and active cliques of a higher order.
-    scores : ndarray of shape (n_candidates,)
-        Not negative.
+    The moments of a few cliques at a time are in memory.
     """
     products, expectations = RowProducts(problem.X, pool), _Expectations(problem, dual)
     cliques = list(candidate_cliques(problem.cliques.n_labels, order))
@@ -154,8 +135,107 @@ def _scores(
             if t & on == on:
                 sign = -1.0 if (t ^ on).bit_count() % 2 else 1.0
                 state += sign * moments[:, of_clique[:, t]]
-        scores += np.einsum("ij,ij->j", state, state)
+        scores += np.einsum("ij,ij->j", state, state)  # ||v_c(alpha)||^2 of Eq. (9)
     return scores
+
+
+class _Progress:
+    """Where generation is: its cliques, the start and tolerance of the round under way, and what happened before."""
+
+    def __init__(self, problem: StructuredProblem, rules: Generation, final_tol: float, start: Any) -> None:
+        self.problem, self.rules, self.final_tol, self.start = problem, rules, final_tol, start
+        self.active: CliqueSet = problem.cliques if start is None else start.cliques
+        self.new: tuple[tuple[int, ...], ...] = self.active.cliques
+        self.tol, self.taken_back = max(final_tol, POLICY.round_gap), False
+        self.before: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []  # of the last rounds
+        self.rounds: list[Round] = []
+        self.history: list[Checkpoint] = []
+        self.began = time.perf_counter()
+        self.first_pass: int | None = None  # passes before the round under way; None before its first certificate
+        if isinstance(start, StoppedGeneration) and start.goes_on(problem, rules, final_tol):
+            self.tol, self.taken_back, self.before = start.tol, start.taken_back, start.rounds_before()
+            *self.rounds, under_way = start.rounds
+            self.new, self.first_pass = under_way.cliques, start.first_pass
+            self.history = list(start.history)
+            self.began -= self.history[-1].seconds
+
+    def control(self, control: Control) -> Control:
+        """Tolerance and limits of the next round; ``history`` follows it, and ``keep`` is given states of the whole."""
+        n_passes, left = 0, control.max_iter
+        if self.history:
+            n_passes = self.history[-1].n_iter
+            if self.first_pass is not None:
+                left = max(left - (n_passes - self.first_pass), 0)
+                self.history.pop()  # the round goes on with the same certificate
+        state: Callable[[], FitState]
+
+        def remember(latest: Callable[[], FitState]) -> None:
+            nonlocal state
+            state = latest
+
+        def at_certificate(point: Checkpoint) -> object:
+            self.history.append(point)
+            self.first_pass = point.n_iter if self.first_pass is None else self.first_pass
+            if control.keep is not None:
+                control.keep(lambda: FitState(self.stopped(state().solution, self.round_at(point))))
+            return control.callback is not None and control.callback(point)
+
+        return replace(
+            control,
+            tol=self.tol,
+            max_iter=left,
+            n_before=n_passes,
+            started=self.began,
+            callback=at_certificate,
+            keep=None if control.keep is None else remember,
+        )
+
+    def round_at(self, point: Checkpoint, lower: float = 0.0, hamming: float = math.nan) -> Round:
+        """The round under way at a certificate, with a lower bound of the relaxed problem (6)."""
+        return Round(
+            cliques=self.new,
+            n_cliques=len(self.active.cliques),
+            objective=point.primal,
+            gap=point.gap,
+            improvement=point.primal - lower,
+            hamming=hamming,
+            n_iter=point.n_iter - sum(earlier.n_iter for earlier in self.rounds),
+            seconds=time.perf_counter() - self.began,
+        )
+
+    def stopped(self, dual: StructuredDual, under_way: Round) -> StoppedGeneration:
+        """What generation goes on from, with the dual of the round under way."""
+        assert self.first_pass is not None  # there was a certificate
+        return StoppedGeneration(
+            **vars(dual),
+            rules=self.rules,
+            alpha=self.problem.alpha,
+            final_tol=self.final_tol,
+            tol=self.tol,
+            taken_back=self.taken_back,
+            first_pass=self.first_pass,
+            rounds=(*self.rounds, under_way),
+            history=tuple(self.history),
+        )
+
+    def activate(self, new: tuple[tuple[int, ...], ...]) -> None:
+        """Begin a round with more cliques."""
+        self.before = [*self.before[-1:], (self.active, self.new, self.start)]
+        groups = self.active.groups + (self.active.n_groups,) * len(new)
+        self.active, self.new = CliqueSet(self.active.n_labels, self.active.cliques + new, groups), new
+
+    def take_back(self) -> None:
+        """Solve the round before two useless ones again, to the tolerance that was asked for."""
+        self.taken_back, self.tol = True, self.final_tol
+        self.active, self.new, self.start = self.before[-2]
+        del self.rounds[-3:]
+
+    def is_useless(self) -> bool:
+        """Rule of section A.3: whether the objective fell by no more than a fraction in the last two rounds."""
+        if self.rules.round_tol <= 0.0 or len(self.rounds) <= 3:
+            return False
+        before, now = self.rounds[-3].objective, self.rounds[-1].objective
+        return before - now <= self.rules.round_tol * before  # section A.3
 
 
 def solve_cgm(
@@ -176,11 +256,12 @@ def solve_cgm(
     problem : StructuredProblem
         Data, without cliques.
     view : ndarray or CSR
-        ``problem.X`` as the kernels take it.
+        ``problem.X`` as the loops take it.
     engine_of : callable
         Inference on given cliques.
     control : Control
-        Tolerance of the last round, most passes of each round, progress and callback.
+        Tolerance of the last round, most passes of each round, progress and callback; ``keep`` is given copies as
+        ``StoppedGeneration``.
     rules : Generation
         Rules.
     seed : int
@@ -189,7 +270,8 @@ def solve_cgm(
         Threads; the result is the same for any number.
     start : StructuredDual or None
         Of a fit before, whose cliques the first round begins with. A ``StoppedGeneration`` of the same parameters goes
-        on in its round, as if it had not been stopped.
+        on in its round, with its rounds and history: from the end of a round exactly as without the stop but for
+        rounding, from within one to a solution of the round within its tolerance.
 
     Returns
     -------
@@ -200,97 +282,45 @@ def solve_cgm(
     rounds : list of Round
         What happened, without rounds that were taken back.
     """
-    begin = time.perf_counter()
-    active: CliqueSet = problem.cliques if start is None else start.cliques
-    new: tuple[tuple[int, ...], ...] = active.cliques
-    n_candidates = sum(math.comb(active.n_labels, size) for size in range(2, rules.order + 1))
+    now = _Progress(problem, rules, control.tol, start)
+    n_candidates = sum(math.comb(problem.cliques.n_labels, size) for size in range(2, rules.order + 1))
     most = n_candidates if rules.max_cliques is None else min(rules.max_cliques, n_candidates)
-    history: list[Checkpoint] = []
-    rounds: list[Round] = []
-    tol = max(control.tol, _ROUND_TOL)
-    before: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []  # of the last rounds
-    taken_back = False
-    n_passes, first_pass = 0, None  # done so far, and where those of this round began, if it is under way
-    if isinstance(start, StoppedGeneration) and start.goes_on(problem, rules, control.tol):
-        tol, taken_back, before = start.tol, start.taken_back, start.rounds_before()
-        *history, last = start.history
-        *rounds, under_way = start.rounds
-        new, begin = under_way.cliques, begin - last.seconds
-        n_passes, first_pass = last.n_iter, start.first_pass
     with worker_threads(n_threads) as pool:
         while True:
-            current = replace(problem, cliques=active)
-            left = control.max_iter if first_pass is None else max(control.max_iter - (n_passes - first_pass), 0)
-            round_control = replace(control, tol=tol, max_iter=left, n_before=n_passes, started=begin)
+            current = replace(problem, cliques=now.active)
             result = solve_structured(
-                current, view, engine_of, round_control, seed=seed, n_threads=n_threads, start=start
+                current, view, engine_of, now.control(control), seed=seed, n_threads=n_threads, start=now.start
             )
-            start = result.dual_coef
-            first_pass = result.history[0].n_iter if first_pass is None else first_pass
-            history += result.history
+            now.start, now.history[-1] = result.dual_coef, result.history[-1]
             candidates, scores = score_cliques(current, result.dual_coef, rules.order, pool)
-            best = np.argsort(-scores, kind="stable")
+            best = np.argsort(-scores, kind="stable")  # Eq. (7), (9)
             score_of = dict(zip(candidates, scores.tolist(), strict=True))
             violation = _violation(current, score_of, float(scores[best[: rules.per_round]].sum()))
-            lower = _lower_bound(_expected_loss(current, start), result.dual - violation)
-            hamming = _hamming(current, result.coef, engine_of(active), pool)
-            rounds.append(
-                Round(
-                    cliques=new,
-                    n_cliques=len(active.cliques),
-                    objective=result.primal,
-                    gap=result.gap,
-                    improvement=result.primal - lower,
-                    hamming=hamming,
-                    n_iter=result.n_iter - sum(earlier.n_iter for earlier in rounds),
-                    seconds=time.perf_counter() - begin,
-                )
-            )
+            lower = _lower_bound(_expected_loss(current, result.dual_coef), result.dual - violation)
+            hamming = _hamming(current, result.coef, engine_of(now.active), pool)
+            last = now.round_at(result.history[-1], lower, hamming)
             if result.status is Status.STOPPED:
-                start = StoppedGeneration(
-                    **vars(start),
-                    rules=rules,
-                    alpha=problem.alpha,
-                    final_tol=control.tol,
-                    tol=tol,
-                    taken_back=taken_back,
-                    first_pass=first_pass,
-                    rounds=tuple(rounds),
-                    history=tuple(history),
-                )
+                now.start = now.stopped(result.dual_coef, last)
+                now.rounds.append(last)
                 break
-            n_passes, first_pass = result.n_iter, None
-            if taken_back:
+            now.rounds.append(last)
+            now.first_pass = None
+            if now.taken_back:
                 break
-            fell = _fell(rounds[-3].objective, rounds[-1].objective) if len(rounds) > 3 else np.inf
-            if rules.round_tol > 0.0 and fell <= rules.round_tol:
-                # Two rounds were useless: the one before them again, to the tolerance that was asked for.
-                taken_back, tol = True, control.tol
-                active, new, start = before[-2]
-                del rounds[-3:]
+            if now.is_useless():
+                now.take_back()
                 continue
-            if (
-                len(active.cliques) >= most
-                or len(rounds) > rules.max_rounds
-                or violation <= control.tol * result.primal
-            ):
-                if tol == control.tol:
+            n_active = len(now.active.cliques)
+            if n_active >= most or len(now.rounds) > rules.max_rounds or violation <= control.tol * result.primal:
+                if now.tol == control.tol:
                     break
-                tol = control.tol  # this round again
-                rounds.pop()
+                now.tol = control.tol  # this round again
+                now.rounds.pop()
                 continue
-            before = [*before[-1:], (active, new, start)]
-            taken = set(active.cliques)
-            room = min(rules.per_round, most - len(active.cliques))
-            new = tuple(itertools.islice((candidates[c] for c in best if candidates[c] not in taken), room))
-            groups = active.groups + (active.n_groups,) * len(new)
-            active = CliqueSet(active.n_labels, active.cliques + new, groups)
-    return Result(result.coef, start, tuple(history), result.tol_abs, result.status), active, rounds
-
-
-def _fell(before: float, now: float) -> float:
-    """What the objective fell by, as a fraction."""
-    return (before - now) / before if before > 0.0 else 0.0
+            active = set(now.active.cliques)
+            inactive = (candidates[c] for c in best if candidates[c] not in active)
+            now.activate(tuple(itertools.islice(inactive, min(rules.per_round, most - n_active))))
+    return Result(result.coef, now.start, tuple(now.history), result.tol_abs, result.status), now.active, now.rounds
 
 
 def _violation(problem: StructuredProblem, score_of: dict[tuple[int, ...], float], best: float) -> float:

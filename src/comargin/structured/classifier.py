@@ -13,16 +13,17 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import Matrix, TrainingData, kernel_view, validate_features
+from ..core.estimator import Interval, MultilabelClassifier, StrOptions
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result
+from ..core.row_blocks import row_blocks
+from ..core.validation import Matrix, TrainingData, loop_view, validate_features
 from ..graphs import LabelGraph, chow_liu_tree
 from ..inference import Inference, MapResult
-from ..problems.cliques import CliqueSet, check_cliques
-from ..problems.rows import row_blocks
-from ..problems.structured import StructuredProblem
-from ..solvers import Checkpoint, Result
-from ..solvers._labelings import StructuredDual
-from ..solvers.structured import solve_structured
-from ._base import Interval, MultilabelClassifier, StrOptions
+from .cliques import CliqueSet, check_cliques
+from .labelings import StructuredDual
+from .problem import StructuredProblem
+from .solver import solve_structured
 
 # Rows whose potentials are in memory together, in prediction.
 _BLOCK_BYTES = 2**26
@@ -36,7 +37,6 @@ class StructuredClassifier(MultilabelClassifier):
     A subclass writes ``_learn``, which returns a solver's result and the cliques that its columns belong to.
     """
 
-    _shows_states: ClassVar[bool] = False
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -48,14 +48,14 @@ class StructuredClassifier(MultilabelClassifier):
 
     @abstractmethod
     def _learn(
-        self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None
+        self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control
     ) -> tuple[Result, CliqueSet, dict[str, Any]]:
         """Solve; ``problem`` has no cliques yet, ``weight`` are the weights of its rows.
 
         Returns the result, its cliques and attributes of the learner.
         """
 
-    def _solve(self, data: TrainingData, start: Any) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         weight, cost = self._weights(data)
         Y = data.Y.astype(np.uint8)
         n_labels = Y.shape[1]
@@ -63,7 +63,7 @@ class StructuredClassifier(MultilabelClassifier):
         mass[mass < _SMALLEST_MASS] = 0.0
         X, basis = _in_row_space(data.X)
         problem = StructuredProblem(X, Y, mass, cost, CliqueSet(n_labels), float(self.alpha))
-        result, cliques, attributes = self._learn(problem, weight, start)
+        result, cliques, attributes = self._learn(problem, weight, start, control)
         if basis is not None:
             result = replace(result, coef=result.coef @ basis.T)
         norms = cliques.clique_lengths(np.vecdot(result.coef, result.coef))
@@ -315,16 +315,16 @@ class StructuredSVMClassifier(StructuredClassifier):
         self.warm_start = warm_start
 
     def _learn(
-        self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None
+        self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control
     ) -> tuple[Result, CliqueSet, dict[str, Any]]:
         cliques = self._cliques(problem.Y, weight)
         problem = replace(problem, cliques=cliques)
         seed = self._seeds(1)[0]
         result = solve_structured(
             problem,
-            kernel_view(problem.X),
+            loop_view(problem.X),
             self._engine,
-            self._control(),
+            control,
             seed=seed,
             n_threads=self._n_threads(),
             start=start,

@@ -34,21 +34,11 @@ MAX_ORDER = 12
 
 @dataclass(frozen=True)
 class CliqueSet:
-    """Cliques of order two and more among ``n_labels`` labels, each in one group of the regulariser.
-
-    Parameters
-    ----------
-    n_labels : int
-        Labels K.
-    cliques : tuple of tuple of int
-        Different labels each, see :func:`check_cliques`.
-    groups : tuple of int
-        Group of every clique, 0 .. n_groups-1.
-    """
+    """Cliques of order two and more among ``n_labels`` labels, each in one group of the regulariser."""
 
     n_labels: int
-    cliques: tuple[tuple[int, ...], ...] = ()
-    groups: tuple[int, ...] = ()
+    cliques: tuple[tuple[int, ...], ...] = ()  # of different labels each, see check_cliques
+    groups: tuple[int, ...] = ()  # of every clique, 0 .. n_groups - 1
 
     def __post_init__(self) -> None:
         if len(self.groups) != len(self.cliques):
@@ -108,74 +98,28 @@ class CliqueSet:
         return np.array(out, dtype=np.int32)
 
     def features(self, labelings: np.ndarray) -> np.ndarray:
-        """psi(y): which columns a labeling adds up.
-
-        Parameters
-        ----------
-        labelings : ndarray of shape (n, n_labels)
-            In {0, 1}.
-
-        Returns
-        -------
-        ndarray of shape (n, n_columns)
-            In {0, 1}, float64.
-        """
+        """psi(y): which columns each of some labelings adds up; (n, n_columns) in {0, 1}, float64."""
         psi = np.zeros((len(labelings), self.n_columns))
-        psi[:, : self.n_labels] = labelings
+        psi[:, : self.n_labels] = labelings  # Upsilon of section 4.5
         rows = np.arange(len(labelings))
         for clique, first in zip(self.cliques, self.column[:-1], strict=True):
             psi[rows, first + states(labelings, clique)] = 1.0
         return psi
 
     def group_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
-        """Length of the weights of every group.
-
-        Parameters
-        ----------
-        sqnorms : ndarray of shape (n_columns,)
-            Squared lengths of the columns.
-
-        Returns
-        -------
-        ndarray of shape (n_groups,)
-            Not negative.
-        """
+        """Length of the weights of every group, from the squared lengths of the columns; (n_groups,)."""
         in_group = self.group_of_column >= 0
         return np.sqrt(np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=self.n_groups))
 
     def clique_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
-        """Length of the weights of every clique.
-
-        Parameters
-        ----------
-        sqnorms : ndarray of shape (n_columns,)
-            Squared lengths of the columns.
-
-        Returns
-        -------
-        ndarray of shape (n_cliques,)
-            Not negative.
-        """
+        """Length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""
         if not self.cliques:
             return np.zeros(0)
         return np.sqrt(np.add.reduceat(sqnorms, self.column[:-1]))
 
 
 def states(labelings: np.ndarray, clique: Sequence[int]) -> np.ndarray:
-    """State of one clique in every labeling.
-
-    Parameters
-    ----------
-    labelings : ndarray of shape (..., n_labels)
-        In {0, 1}.
-    clique : sequence of int
-        Labels, the first of the highest weight.
-
-    Returns
-    -------
-    ndarray of shape (...)
-        0 .. 2^|clique| - 1.
-    """
+    """State of one clique in every labeling of shape (..., n_labels): its first label has the highest weight."""
     state = np.zeros(labelings.shape[:-1], dtype=np.int64)
     for label in clique:
         state = 2 * state + labelings[..., label]
@@ -183,27 +127,7 @@ def states(labelings: np.ndarray, clique: Sequence[int]) -> np.ndarray:
 
 
 def check_cliques(cliques: Iterable[Any], n_labels: int, name: str) -> tuple[tuple[int, ...], ...]:
-    """Cliques as given by a user.
-
-    Parameters
-    ----------
-    cliques : iterable of sequences of int
-        Label indices.
-    n_labels : int
-        Labels.
-    name : str
-        Name of the argument, for messages.
-
-    Returns
-    -------
-    tuple of tuple of int
-        In the order given, the labels of each clique sorted.
-
-    Raises
-    ------
-    ValueError
-        For a clique with one label, a repeated or unknown one, or one that comes twice.
-    """
+    """Cliques as given by a user, the labels of each sorted; an error names the argument ``name``."""
     if not isinstance(cliques, Iterable):
         raise ValueError(f"{name}: cliques are a sequence of sequences of label indices, got {cliques!r}")
     checked: list[tuple[int, ...]] = []
@@ -232,25 +156,14 @@ def check_cliques(cliques: Iterable[Any], n_labels: int, name: str) -> tuple[tup
 
 
 def prox_squared_l21(lengths: np.ndarray, step: float) -> np.ndarray:
-    r"""Lengths of the minimiser of 1/2 ||w - z||^2 + step/2 (sum_k ||w_k||)^2: Algorithm 3 of Tan et al. (2015).
+    """Lengths of the minimiser of 1/2 ||w - z||^2 + step/2 (sum_k ||w_k||)^2: Algorithm 3 of Tan et al. (2015).
 
-    The longest groups are shortened by the same amount, the others vanish; directions do not change.
-
-    Parameters
-    ----------
-    lengths : ndarray of shape (n_groups,)
-        ||z_k||.
-    step : float
-        Not negative.
-
-    Returns
-    -------
-    ndarray of shape (n_groups,)
-        ||w_k||, exactly 0 for groups that are dropped.
+    The longest groups, of lengths ||z_k||, are shortened by the same amount and the others vanish, exactly; directions
+    do not change.
     """
     if len(lengths) == 0:
         return lengths.copy()
-    longest_first = np.sort(lengths)[::-1]
-    thresholds = step / (1.0 + np.arange(1, len(lengths) + 1) * step) * np.cumsum(longest_first)
-    kept = np.flatnonzero(longest_first > thresholds)
+    longest_first = np.sort(lengths)[::-1]  # line 2
+    thresholds = step / (1.0 + np.arange(1, len(lengths) + 1) * step) * np.cumsum(longest_first)  # line 4
+    kept = np.flatnonzero(longest_first > thresholds)  # line 3; rho is the last
     return np.maximum(lengths - thresholds[kept[-1]], 0.0) if len(kept) else np.zeros_like(lengths)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..problems.cliques import CliqueSet
-from ..problems.structured import StructuredProblem
-from ._labelings import StructuredDual
-from ._result import Checkpoint
+from ..core.result import Checkpoint
+from .cliques import CliqueSet
+from .labelings import StructuredDual
+from .problem import StructuredProblem
 
 
 class Round(NamedTuple):
@@ -44,86 +44,36 @@ class Round(NamedTuple):
 
 @dataclass(frozen=True)
 class Generation:
-    """Rules of clique generation.
+    """Rules of clique generation."""
 
-    Attributes
-    ----------
-    per_round : int
-        Cliques activated together, r.
-    order : int
-        Largest order of a clique.
-    max_cliques : int or None
-        Most cliques.
-    max_rounds : int
-        Most rounds after the first.
-    round_tol : float
-        Stop when the objective fell by no more than this fraction in two rounds, rule A.3, and take these back.
-    """
-
-    per_round: int
-    order: int
+    per_round: int  # cliques activated together, r
+    order: int  # largest order of a clique
     max_cliques: int | None
-    max_rounds: int
-    round_tol: float
+    max_rounds: int  # after the first
+    round_tol: float  # stop when the objective fell by no more than this fraction in two rounds (A.3); take these back
 
 
 @dataclass(frozen=True)
 class StoppedGeneration(StructuredDual):
-    """Where a callback stopped: dual of the round under way, and all that is needed to go on with it.
-
-    Attributes
-    ----------
-    rules : Generation or None
-        Rules of the fit.
-    alpha, final_tol : float
-        Its lambda and its tolerance.
-    tol : float
-        Tolerance of the round.
-    taken_back : bool
-        Whether it is the last, after useless ones.
-    first_pass : int
-        Passes that were done when its first checkpoint was.
-    rounds : tuple of Round
-        All so far; the last is the one under way.
-    history : tuple of Checkpoint
-        Certified moments so far.
-    """
+    """State of a fit: dual of the round under way, and all that is needed to go on with it."""
 
     rules: Generation | None = None
-    alpha: float = 0.0
-    final_tol: float = 0.0
-    tol: float = 0.0
-    taken_back: bool = False
-    first_pass: int = 0
-    rounds: tuple[Round, ...] = ()
-    history: tuple[Checkpoint, ...] = ()
+    alpha: float = 0.0  # lambda
+    final_tol: float = 0.0  # tolerance of the fit
+    tol: float = 0.0  # tolerance of the round
+    taken_back: bool = False  # whether the round is the last, after useless ones
+    first_pass: int = 0  # passes that were done at the first certificate of the round
+    rounds: tuple[Round, ...] = ()  # the last is the one under way; taken while it runs, its hamming is NaN
+    history: tuple[Checkpoint, ...] = ()  # certified moments so far
 
     def goes_on(self, problem: StructuredProblem, rules: Generation, tol: float) -> bool:
-        """Whether this is a fit with the same parameters.
-
-        Parameters
-        ----------
-        problem : StructuredProblem
-            To be solved.
-        rules : Generation
-            Its rules.
-        tol : float
-            Its tolerance.
-
-        Returns
-        -------
-        bool
-            If not, the labelings and cliques still are a start.
-        """
+        """Whether this is of a fit with the same parameters; if not, its labelings and cliques still are a start."""
         return (self.rules, self.alpha, self.final_tol) == (rules, problem.alpha, tol)
 
     def rounds_before(self) -> list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]]:
         """Cliques, new cliques and a start of the last two rounds that were finished.
 
-        Returns
-        -------
-        list
-            Their own duals are not kept: this one is a start for fewer cliques, too.
+        Their own duals are not kept: this one is a start for fewer cliques, too.
         """
         found: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []
         for each in self.rounds[-3:-1]:

@@ -12,28 +12,18 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ..kernels._structured import Known, Layout, couple_labelings
-from ..problems.cliques import CliqueSet
-from ..problems.structured import StructuredProblem
+from ._loops import Known, Layout, couple_labelings
+from .cliques import CliqueSet
+from .problem import StructuredProblem
 
 FIRST_CAPACITY = 8
 
 
 def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
-    """Parts of a graph that are solved on their own: its connected components.
+    """Labels of the parts of a graph that are solved on their own: its connected components.
 
     With several groups all labels that have cliques are one part: they share the weights t of the groups, which Newton
-    steps find together with everything else.
-
-    Parameters
-    ----------
-    cliques : CliqueSet
-        The graph.
-
-    Returns
-    -------
-    list of tuple of int
-        Labels of every part, in order; a label without cliques is a part of its own.
+    steps find together with everything else. A label without cliques is a part of its own.
     """
     pairs = [(clique[0], label) for clique in cliques.cliques for label in clique[1:]]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
@@ -46,33 +36,15 @@ def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class StructuredDual:
-    """Masses of labelings, and the weights that go with them: what a solve ends with and another can start from.
-
-    Attributes
-    ----------
-    cliques : CliqueSet
-        The graph.
-    parts : tuple of tuple of int
-        Labels of its connected parts.
-    known : tuple of Known
-        Labelings of every part, as `without_room` leaves them.
-    weights : ndarray of shape (n_features, n_columns) or None
-        W.
-    group_weights : ndarray of shape (n_groups,)
-        t.
-    by_newton : bool
-        Whether Newton steps came last, or next: passes are too slow, and the next solve need not try them first.
-    sigma : float
-        Proximal parameter that they ended with, times the mean mass of a row; 0 without Newton steps.
-    """
+    """Masses of labelings, and the weights that go with them: what a solve ends with and another can start from."""
 
     cliques: CliqueSet
-    parts: tuple[tuple[int, ...], ...]
-    known: tuple[Known, ...]
-    weights: np.ndarray | None
-    group_weights: np.ndarray
-    by_newton: bool = False
-    sigma: float = 0.0
+    parts: tuple[tuple[int, ...], ...]  # labels of the connected parts
+    known: tuple[Known, ...]  # labelings of every part, as `without_room` leaves them
+    weights: np.ndarray | None  # W (n_features, n_columns)
+    group_weights: np.ndarray  # t (n_groups,)
+    by_newton: bool = False  # whether Newton steps came last, or next: passes are too slow to be tried first
+    sigma: float = 0.0  # proximal parameter that they ended with, times the mean mass of a row; 0 without them
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -81,35 +53,16 @@ class StructuredDual:
 
     @classmethod
     def true(cls, problem: StructuredProblem) -> StructuredDual:
-        """All mass on the true labelings: a dual point of value 0.
-
-        Parameters
-        ----------
-        problem : StructuredProblem
-            What is to be solved.
-
-        Returns
-        -------
-        StructuredDual
-            Without weights.
-        """
+        """All mass on the true labelings: a dual point of value 0, without weights."""
         parts = tuple(parts_of(problem.cliques))
         known = tuple(_true(problem.Y[:, labels], problem.mass) for labels in parts)
         return cls(problem.cliques, parts, known, None, _equal_weights(problem.cliques))
 
     def start_of(self, problem: StructuredProblem) -> StructuredDual:
-        """A start for another problem on the same rows: with other masses of the rows, or another graph.
+        """A start for another problem on the same rows, with other masses of the rows or another graph; a copy.
 
-        Parameters
-        ----------
-        problem : StructuredProblem
-            What is to be solved.
-
-        Returns
-        -------
-        StructuredDual
-            A copy. Masses keep their proportions; labelings of parts that are joined now are coupled. The weights are
-            kept where the new cliques begin with the old ones; new groups get an equal share.
+        Masses keep their proportions; labelings of parts that are joined now are coupled. The weights are kept where
+        the new cliques begin with the old ones; new groups get an equal share.
         """
         parts = tuple(parts_of(problem.cliques))
         known = tuple(self._restricted(labels, problem) for labels in parts)
@@ -150,18 +103,7 @@ def _equal_weights(cliques: CliqueSet) -> np.ndarray:
 
 
 def layout_of(cliques: CliqueSet) -> Layout:
-    """Columns and moments of some cliques, as the kernels take them.
-
-    Parameters
-    ----------
-    cliques : CliqueSet
-        The graph.
-
-    Returns
-    -------
-    Layout
-        Of arrays.
-    """
+    """Columns and moments of some cliques, as the loops take them."""
     sizes = [len(subset) for subset in cliques.subsets]
     return Layout(
         cliques.members,
@@ -174,20 +116,7 @@ def layout_of(cliques: CliqueSet) -> Layout:
 
 
 def no_labelings(shape: tuple[int, ...], capacity: int) -> Known:
-    """Room for labelings, and one without labels and mass in every row.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Rows and labels.
-    capacity : int
-        Slots of a row.
-
-    Returns
-    -------
-    Known
-        All zero but the counts.
-    """
+    """Room for labelings, ``capacity`` a row, and one without labels and mass in every row."""
     n_samples, n_labels = shape
     labels = np.zeros((n_samples, capacity, n_labels), dtype=np.uint8)
     mass, age = np.zeros((n_samples, capacity)), np.zeros((n_samples, capacity), dtype=np.int32)
@@ -201,22 +130,7 @@ def _true(truth: np.ndarray, mass: np.ndarray) -> Known:
 
 
 def flips(truth: np.ndarray, mass: np.ndarray, flipped: np.ndarray) -> Known:
-    """Labelings of one label: the true one and the other.
-
-    Parameters
-    ----------
-    truth : uint8 ndarray of shape (n_samples, 1)
-        True label.
-    mass : ndarray of shape (n_samples,)
-        Mass of the rows.
-    flipped : ndarray of shape (n_samples,)
-        Mass of the wrong label.
-
-    Returns
-    -------
-    Known
-        With two slots.
-    """
+    """Labelings of one label, the true one and the other, which has the mass ``flipped`` (n_samples,)."""
     known = no_labelings(truth.shape, 2)
     known.labels[:, 0], known.labels[:, 1] = truth, 1 - truth
     known.mass[:, 0], known.mass[:, 1] = mass - flipped, flipped
@@ -235,20 +149,7 @@ def _coupled(
 
 
 def with_room(known: Known, capacity: int) -> Known:
-    """The same labelings with room for so many.
-
-    Parameters
-    ----------
-    known : Known
-        Labelings.
-    capacity : int
-        At least the slots in use.
-
-    Returns
-    -------
-    Known
-        A copy.
-    """
+    """A copy with room for ``capacity`` labelings a row, at least the slots in use."""
     n_samples, now, n_labels = known.labels.shape
     out = no_labelings((n_samples, n_labels), capacity)
     kept = min(now, capacity)
@@ -258,18 +159,7 @@ def with_room(known: Known, capacity: int) -> Known:
 
 
 def without_room(known: Known) -> Known:
-    """The same labelings without room for others: what is kept for another solve.
-
-    Parameters
-    ----------
-    known : Known
-        Labelings.
-
-    Returns
-    -------
-    Known
-        A copy with as many slots as the row with most uses; those not in use are zero, as are all ages.
-    """
+    """A copy with as many slots as the row with most uses; slots not in use are zero, as are all ages."""
     out = no_labelings((len(known.labels), known.labels.shape[2]), int(known.count.max(initial=1)))
     used = np.arange(out.mass.shape[1]) < known.count[:, None]
     for array, now in ((out.labels, known.labels), (out.mass, np.maximum(known.mass, 0.0))):

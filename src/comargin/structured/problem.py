@@ -18,7 +18,7 @@ a structured SVM with one ordinary quadratic norm for every t: at the optimum :m
 \lambda` and :math:`t_k = \|\omega_k\| / \sum_j \|\omega_j\|`, zero for the groups that Algorithm 3 drops.
 
 Notation: paper -> code: ``lambda -> alpha``, ``w -> weights W (d, n_columns)``, dual average ``v(a) -> V``, ``alpha ->
-mass of a labeling``; columns as in :mod:`comargin.problems.cliques`. With the node columns g = u_on - u_off,
+mass of a labeling``; columns as in :mod:`comargin.structured.cliques`. With the node columns g = u_on - u_off,
 ``W = V * scale`` where scale is 2/lambda for nodes and t_k/lambda for a clique of group k.
 
 References
@@ -39,130 +39,46 @@ from .cliques import CliqueSet
 
 @dataclass(frozen=True)
 class StructuredProblem:
-    """One data set, one set of cliques.
+    """One data set, one set of cliques."""
 
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Rows, a constant feature included where one is wanted.
-    Y : uint8 ndarray of shape (n_samples, n_labels)
-        In {0, 1}.
-    mass : ndarray of shape (n_samples,)
-        m_i, with sum 1.
-    cost : ndarray of shape (2, n_labels)
-        Cost of a wrong label when the true one is 0, and when it is 1.
-    cliques : CliqueSet
-        The graph.
-    alpha : float
-        lambda.
-    """
-
-    X: np.ndarray | sp.csr_array
-    Y: np.ndarray
-    mass: np.ndarray
-    cost: np.ndarray
+    X: np.ndarray | sp.csr_array  # (n_samples, n_features), a constant feature included where one is wanted
+    Y: np.ndarray  # uint8 (n_samples, n_labels) in {0, 1}
+    mass: np.ndarray  # m_i (n_samples,), with sum 1
+    cost: np.ndarray  # (2, n_labels): of a wrong label when the true one is 0, and when it is 1
     cliques: CliqueSet
-    alpha: float
+    alpha: float  # lambda
 
     def scale(self, group_weights: np.ndarray) -> np.ndarray:
-        """What turns the dual average of a column into its weights.
-
-        Parameters
-        ----------
-        group_weights : ndarray of shape (n_groups,)
-            t, not negative with sum 1.
-
-        Returns
-        -------
-        ndarray of shape (n_columns,)
-            W = V * scale.
-        """
-        return np.append(group_weights, 2.0)[self.cliques.group_of_column] / self.alpha  # nodes: group -1
+        """What turns dual averages of columns into weights, W = V * scale, for weights t of the groups."""
+        return (
+            np.append(group_weights, 2.0)[self.cliques.group_of_column] / self.alpha
+        )  # nodes: group -1; Eq. (17), (18)
 
     def regulariser(self, sqnorms: np.ndarray) -> float:
-        """The first two terms of F.
-
-        Parameters
-        ----------
-        sqnorms : ndarray of shape (n_columns,)
-            Squared lengths of the columns of W.
-
-        Returns
-        -------
-        float
-            lambda/2 ||u||^2 + lambda/2 (sum_k ||omega_k||)^2.
-        """
+        """lambda/2 ||u||^2 + lambda/2 (sum_k ||omega_k||)^2, from the squared lengths of the columns of W."""
         nodes = 0.5 * float(np.sum(sqnorms[: self.cliques.n_labels]))
-        return 0.5 * self.alpha * (nodes + float(np.sum(self.cliques.group_lengths(sqnorms))) ** 2)
+        return 0.5 * self.alpha * (nodes + float(np.sum(self.cliques.group_lengths(sqnorms))) ** 2)  # Eq. (10)
 
     def dual(self, linear: float, sqnorms: np.ndarray) -> float:
-        """D.
-
-        Parameters
-        ----------
-        linear : float
-            Sum of Delta times mass over all labelings.
-        sqnorms : ndarray of shape (n_columns,)
-            Squared lengths of the columns of V.
-
-        Returns
-        -------
-        float
-            Not above the optimum of F.
-        """
+        """D, from the sum of Delta times mass over all labelings and the squared lengths of the columns of V."""
         nodes = 2.0 * float(np.sum(sqnorms[: self.cliques.n_labels]))
         longest = float(np.max(self.cliques.group_lengths(sqnorms), initial=0.0))
-        return linear - 0.5 * (nodes + longest**2) / self.alpha
+        return linear - 0.5 * (nodes + longest**2) / self.alpha  # Eq. (8), theta
 
     def costs(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """Cost of every label being wrong.
-
-        Parameters
-        ----------
-        rows : slice or ndarray
-            Which rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_labels)
-            Not negative.
-        """
+        """Cost of every label being wrong, (n_rows, n_labels)."""
         return np.where(self.Y[rows] > 0, self.cost[1], self.cost[0])
 
     def augment(self, potentials: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """Add Delta to potentials, in place: the labeling that violates its margin most maximises the sum.
+        """Add Delta to the potentials X W of some rows, in place: the worst labeling maximises the sum.
 
-        Delta(y, y_i) = sum_k c_ik [y_k != y_ik] = sum_k c_ik y_ik + sum_k c_ik (1 - 2 y_ik) y_k.
-
-        Parameters
-        ----------
-        potentials : ndarray of shape (n_rows, n_columns)
-            X W of the rows; the columns of the nodes are changed.
-        rows : slice or ndarray
-            Which rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            The part of Delta that does not depend on y, sum_k c_ik y_ik.
+        Delta(y, y_i) = sum_k c_ik [y_k != y_ik] = sum_k c_ik y_ik + sum_k c_ik (1 - 2 y_ik) y_k. Returns its part that
+        does not depend on y, sum_k c_ik y_ik, of shape (n_rows,).
         """
         costs, truth = self.costs(rows), self.Y[rows].astype(np.float64)
         potentials[:, : self.cliques.n_labels] += costs * (1.0 - 2.0 * truth)
         return np.vecdot(costs, truth)
 
     def true_scores(self, potentials: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """W . Psi(y_i, x_i), up to what is the same for all labelings.
-
-        Parameters
-        ----------
-        potentials : ndarray of shape (n_rows, n_columns)
-            X W of the rows.
-        rows : slice or ndarray
-            Which rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Scores.
-        """
+        """W . Psi(y_i, x_i) of rows with potentials X W, up to what is the same for all labelings; (n_rows,)."""
         return np.vecdot(self.cliques.features(self.Y[rows]), potentials)

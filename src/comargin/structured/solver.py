@@ -2,34 +2,30 @@
 
 Labels without cliques are independent hinge-loss SVMs, solved by the row-block method of M3L: with U_il = m_i / lambda
 and the costs as targets its objective is 2/lambda times theirs. Parts with cliques are solved by passes and Newton
-steps (``_structured_part.py``). With several groups there is one such part, and the weights t of the
-groups move with its steps.
+steps (``_part.py``). With several groups there is one such part, and the weights t of the groups move with its steps.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from ..kernels._rows import CSR
-from ..kernels._structured import Known
-from ..problems.cliques import CliqueSet, prox_squared_l21
-from ..problems.label_prior import identity_prior
-from ..problems.m3l import M3LProblem
-from ..problems.structured import StructuredProblem
-from ._labelings import StructuredDual, flips, without_room
-from ._loop import Control, run_loop
-from ._result import Checkpoint, Result, Status
-from ._row_products import RowProducts
-from ._structured_part import MapEngine, Part
-from ._threads import worker_threads
-from .m3l import label_blocks, solve_m3l
-
-# Weight below which a group may be dropped, see Groups.update.
-_SMALLEST_WEIGHT = 1e-3
+from ..core.loop import Control, run_loop
+from ..core.result import Checkpoint, Result, Status
+from ..core.row_products import RowProducts
+from ..core.rows import CSR
+from ..core.threads import worker_threads
+from ..m3l.prior import identity_prior
+from ..m3l.problem import M3LProblem
+from ..m3l.solver import label_blocks, solve_m3l
+from ._loops import Known
+from ._part import POLICY, MapEngine, Pace, Part, PartData
+from .cliques import CliqueSet, prox_squared_l21
+from .labelings import StructuredDual, flips, without_room
+from .problem import StructuredProblem
 
 
 class Groups:
@@ -44,25 +40,14 @@ class Groups:
         return replace(self.problem, cliques=cliques).scale(self.t)
 
     def update(self, part: Part | None, V: np.ndarray | None, allowed: float) -> np.ndarray | None:
-        """Move t towards its optimum at the dual averages of the parts.
+        """Move t towards its optimum at the dual averages of the parts, and return the new scale of ``part``.
 
         t_k <- t_k ||v_k|| / sum_j t_j ||v_j|| is the minimiser of F over t at the weights t_k v_k / lambda, so that F
         never rises. It only ever reaches zero in the limit; groups that Algorithm 3 with a small step drops are dropped
         at once, and those that it takes up again are.
 
-        Parameters
-        ----------
-        part : Part or None
-            A part whose dual average is not its own, but ``V``.
-        V : ndarray of shape (n_features, n_columns) or None
-            Of either sign.
-        allowed : float
-            Difference between sum_k t_k ||v_k||^2 and the maximum, over 2 lambda, that needs no change.
-
-        Returns
-        -------
-        ndarray of shape (n_columns,) or None
-            New scale of ``part``; None when nothing changed.
+        The dual average of ``part``, if there is one, is ``V`` and not its own. Nothing changes, and None is returned,
+        while sum_k t_k ||v_k||^2 over 2 lambda is within ``allowed`` of its maximum.
         """
         if len(self.t) < 2:
             return None
@@ -73,13 +58,14 @@ class Groups:
         if longest <= 0.0 or 0.5 * (longest - self.t @ squares) / self.problem.alpha <= allowed:
             return None
         lengths = np.sqrt(squares)
-        kept = prox_squared_l21(lengths * (self.t + _SMALLEST_WEIGHT), _SMALLEST_WEIGHT)
+        step = POLICY.smallest_weight
+        kept = prox_squared_l21(lengths * (self.t + step), step)  # Algorithm 3
         t = np.where(kept > 0.0, np.maximum(self.t * lengths, kept), 0.0)
         self.t = t / t.sum()
         for each in self.parts:
             if each is not part:
-                each.rescale(self.scale_of(each.problem.cliques))
-        return None if part is None else self.scale_of(part.problem.cliques)
+                each.rescale(self.scale_of(each.data.problem.cliques))
+        return None if part is None else self.scale_of(part.data.problem.cliques)
 
 
 def solve_structured(
@@ -99,17 +85,19 @@ def solve_structured(
     problem : StructuredProblem
         Data and cliques.
     view : ndarray or CSR
-        ``problem.X`` as the kernels take it.
+        ``problem.X`` as the loops take it.
     engine_of : callable
         Inference on given cliques.
     control : Control
-        Tolerance, limits, progress and callback.
+        Tolerance, limits, progress and callback; ``keep`` is given copies as ``StructuredDual``.
     seed : int
         Order of the blocks.
     n_threads : int, default=1
         Threads; the result is the same for any number.
     start : StructuredDual or None
-        ``dual_coef`` of another result on the same rows; the true labelings if None.
+        ``dual_coef`` of another result on the same rows, or a state; the true labelings if None. From a state the
+        solver ends within the tolerance of where it would have ended, not exactly there: the order of blocks and the
+        moments of certificates begin anew.
 
     Returns
     -------
@@ -117,81 +105,69 @@ def solve_structured(
         ``coef`` is W^T (n_columns, n_features), ``dual_coef`` a ``StructuredDual``.
     """
     control = control if control.started is not None else replace(control, started=time.perf_counter())
-    start = start or StructuredDual.true(problem)
-    new_cliques = start.cliques != problem.cliques
-    start = start.start_of(problem)
-    cliques, known = problem.cliques, dict(zip(start.parts, start.known, strict=True))
-    single: list[tuple[int, ...]] = [labels for labels in start.parts if len(labels) == 1]
+    given = start or StructuredDual.true(problem)
+    start = given.start_of(problem)
+    known = dict(zip(start.parts, start.known, strict=True))
+    single = [labels for labels in start.parts if len(labels) == 1]
     joined = [labels for labels in start.parts if len(labels) > 1]
-    weights = np.zeros((problem.X.shape[1], cliques.n_columns), order="F")
+    weights = np.zeros((problem.X.shape[1], problem.cliques.n_columns), order="F")
     alone = None
     if single:
-        quiet = replace(control, verbose=0, callback=None) if joined else control
-        alone = _solve_single(problem, view, [labels[0] for labels in single], known, quiet, seed, n_threads)
-        for labels, coef, flipped in zip(single, alone.coef, alone.dual_coef.T, strict=True):
-            weights[:, labels[0]] = coef
-            known[labels] = flips(problem.Y[:, labels], problem.mass, flipped)
+
+        def flipped_known(flipped: np.ndarray) -> dict[tuple[int, ...], Known]:
+            masses = zip(single, flipped.T, strict=True)
+            return {labels: flips(problem.Y[:, labels], problem.mass, mass) for labels, mass in masses}
+
+        def packed(dual: np.ndarray) -> StructuredDual:
+            before = weights if start.weights is None else start.weights
+            return _packed(start, known | flipped_known(problem.alpha * dual), before.copy())
+
+        quiet = control.packing(packed)
+        if joined:  # states of these labels alone come before the first certificate of the whole
+            quiet = replace(quiet, verbose=0, callback=None, keep=None, before=())
+        alone_labels = [labels[0] for labels in single]
+        alone = _solve_single(problem, view, alone_labels, known, quiet, seed, n_threads)
+        weights[:, alone_labels] = alone.coef.T
+        known |= flipped_known(alone.dual_coef)
         if not joined:
-            return _result(problem, start, known, weights, start.group_weights, alone)
+            dual = _packed(start, known, weights)
+            return replace(alone, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
         control = replace(control, n_before=alone.n_iter)
     groups = Groups(problem, start.group_weights)
     with worker_threads(n_threads) as pool:
         products = RowProducts(problem.X, pool)
         columns = []
         for labels in joined:
-            local, places = _local(cliques, labels)
+            local, places = _local(problem.cliques, labels)
             columns.append(places)
             Y, cost = np.ascontiguousarray(problem.Y[:, labels]), np.ascontiguousarray(problem.cost[:, labels])
-            part_problem = replace(problem, Y=Y, cost=cost, cliques=local)
-            begin = None if start.weights is None else np.asfortranarray(start.weights[:, places])
-            scale = groups.scale_of(local)
-            groups.parts.append(
-                Part(
-                    part_problem,
-                    engine_of(local),
-                    products,
-                    seed,
-                    control.tol,
-                    known[labels],
-                    begin,
-                    scale,
-                    newton_before=start.by_newton,
-                    new_cliques=new_cliques,
-                    sigma=start.sigma,
-                )
-            )
-        status, history, tol_abs = _loop(problem, groups, columns, control, alone)
-        for labels, places, part in zip(joined, columns, groups.parts, strict=True):
-            weights[:, places] = part.weights
-            known[labels] = part.known
+            data = PartData.of(replace(problem, Y=Y, cost=cost, cliques=local), engine_of(local), products)
+            pace = Pace(control.tol, start.by_newton, new_cliques=given.cliques != problem.cliques)
+            W = None if start.weights is None else np.asfortranarray(start.weights[:, places])
+            groups.parts.append(Part(data, pace, seed, known[labels], W, groups.scale_of(local), start.sigma))
+
+        def solution() -> StructuredDual:
+            W = weights.copy(order="F")
+            for places, part in zip(columns, groups.parts, strict=True):
+                W[:, places] = part.weights
+            masses = known | {labels: part.known for labels, part in zip(joined, groups.parts, strict=True)}
+            sigmas = [part.relative_sigma for part in groups.parts if part.wants_newton]
+            return _packed(replace(start, group_weights=groups.t), masses, W, sigmas)
+
+        status, history, tol_abs = _loop(problem, groups, columns, control, alone, solution)
+        dual = solution()
     if alone is not None and status is Status.CONVERGED and alone.status is not Status.CONVERGED:
         status = alone.status
-    last = Result(weights, None, history, tol_abs, status)
-    by_newton = any(part.wants_newton for part in groups.parts)
-    sigma = min((part.relative_sigma for part in groups.parts if part.wants_newton), default=0.0)
-    return _result(problem, start, known, weights, groups.t, last, by_newton, sigma)
+    assert dual.weights is not None  # a solution has weights
+    return Result(np.ascontiguousarray(dual.weights.T), dual, history, tol_abs, status)
 
 
-def _result(
-    problem: StructuredProblem,
-    start: StructuredDual,
-    known: dict[tuple[int, ...], Known],
-    weights: np.ndarray,
-    group_weights: np.ndarray,
-    last: Result,
-    by_newton: bool = False,
-    sigma: float = 0.0,
-) -> Result:
-    dual = StructuredDual(
-        problem.cliques,
-        start.parts,
-        tuple(without_room(known[labels]) for labels in start.parts),
-        weights,
-        group_weights,
-        by_newton,
-        sigma,
-    )
-    return replace(last, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
+def _packed(
+    start: StructuredDual, known: dict[tuple[int, ...], Known], weights: np.ndarray, sigmas: Sequence[float] = ()
+) -> StructuredDual:
+    """What another solve can start from; ``sigmas`` are of the parts that want Newton steps."""
+    slim = tuple(without_room(known[labels]) for labels in start.parts)
+    return replace(start, known=slim, weights=weights, by_newton=bool(sigmas), sigma=min(sigmas, default=0.0))
 
 
 def _local(cliques: CliqueSet, labels: tuple[int, ...]) -> tuple[CliqueSet, np.ndarray]:
@@ -246,6 +222,7 @@ def _loop(
     columns: list[np.ndarray],
     control: Control,
     alone: Result | None,
+    state: Callable[[], StructuredDual],
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
     """Steps of all parts, which have the given columns, until the gap of the whole is within the tolerance."""
     base_primal, base_dual = (0.0, 0.0) if alone is None else (alone.primal, alone.dual)
@@ -259,7 +236,7 @@ def _loop(
             part.step(groups.update)
         if any(part.W is None for part in moving):  # Newton steps move t themselves
             groups.update(None, None, 0.0)
-        return base_primal - base_dual + sum(part.gap if part.done else part.estimate for part in parts)
+        return base_primal - base_dual + sum(part.gap for part in parts)
 
     def certify() -> tuple[float, float]:
         for part in parts:
@@ -270,7 +247,7 @@ def _loop(
             weights, V = part.weights, part.average
             squares[places] = np.einsum("ij,ij->j", weights, weights)
             dual_squares[places] = np.einsum("ij,ij->j", V, V)
-        primal = base_primal + problem.regulariser(squares) + sum(part.loss for part in parts)
+        primal = base_primal + problem.regulariser(squares) + sum(part.certificate.loss for part in parts)
         return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares)
 
-    return run_loop(step, certify, control)
+    return run_loop(step, certify, control, state=state)

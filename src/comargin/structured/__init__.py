@@ -1,0 +1,26 @@
+r"""Structured SVMs on a graph of labels, and CGM, which learns the graph (Tan et al., CVPR 2015).
+
+The score of a labeling is a sum over labels and cliques, Eq. (2), and the best one is predicted, Eq. (1). Learning
+minimises Eq. (10), F(w) = lambda/2 ||u||^2 + lambda/2 (sum_k ||omega_k||)^2 + mean loss, to a certified gap with its
+dual, Eq. (4) and (8). For groups of fixed cliques:
+
+- ``problem.py``     F, D, and what leads from one to the other
+- ``cliques.py``     cliques, the columns of their states (section 4.5), the prox of the squared l2,1 norm (Algorithm 3)
+- ``labelings.py``   dual points: for every row, labelings and their masses alpha
+- ``solver.py``      one solve: labels alone by M3L, the other parts in turns with the weights of the groups
+- ``_part.py``       one connected part: passes over the rows, Newton steps where passes are slow, certificates
+- ``_loops.py``      a pass over a block of rows: pairwise steps, in place of Algorithm 2
+- ``_planes.py``     Newton's method on the labelings met so far; ``_loops_planes.py`` its loops
+- ``classifier.py``  ``StructuredSVMClassifier``: the graph is given
+
+CGM, Algorithm 1, adds cliques in rounds:
+
+- ``cgm_solver.py``  scores ||v_c(alpha)||^2 of all cliques, Eq. (9), rounds, and the rules that end them (section A.3)
+- ``generation.py``  the rules, a round, and the state that a stopped fit goes on from
+- ``cgm_classifier.py``  ``CGMClassifier``
+"""
+
+from .cgm_classifier import CGMClassifier
+from .classifier import StructuredSVMClassifier
+
+__all__ = ["CGMClassifier", "StructuredSVMClassifier"]
