@@ -37,7 +37,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils import check_random_state
 
-from ._indicator import check_indicator, refuse_label_sets
+from .core.indicator import check_indicator, refuse_label_sets
 
 __all__ = ["MultilabelStratifiedKFold", "MultilabelStratifiedShuffleSplit", "label_imbalance"]
 
@@ -85,23 +85,10 @@ class MultilabelStratifiedKFold(KFold):
     def split(
         self, X: Any, y: Any = None, groups: object = None
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Generate the indices of training and test rows, one pair per fold.
+        """Yield sorted indices of training and test rows, one pair per fold.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Only the number of rows is used.
-        y : array-like or sparse matrix of shape (n_samples, n_labels) or (n_samples,)
-            The {0, 1} label indicator, or one class per row.
-        groups : object
-            Ignored; exists for compatibility.
-
-        Yields
-        ------
-        train : ndarray
-            Sorted row indices of the training set.
-        test : ndarray
-            Sorted row indices of the test fold.
+        ``y`` is the {0, 1} label indicator, or one class per row; of X only the number of rows is used, and ``groups``
+        is ignored.
         """
         _require_y(y)
         yield from super().split(X, y, groups)
@@ -154,23 +141,9 @@ class MultilabelStratifiedShuffleSplit(ShuffleSplit):
     def split(
         self, X: Any, y: Any = None, groups: object = None
     ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Generate the indices of training and test rows, one pair per split.
+        """Yield indices of training and test rows in random order, one pair per split.
 
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Only the number of rows is used.
-        y : array-like or sparse matrix of shape (n_samples, n_labels) or (n_samples,)
-            The {0, 1} label indicator, or one class per row.
-        groups : object
-            Ignored; exists for compatibility.
-
-        Yields
-        ------
-        train : ndarray
-            Row indices of the training set, in random order.
-        test : ndarray
-            Row indices of the test set, in random order.
+        The arguments are those of `MultilabelStratifiedKFold.split`.
         """
         _require_y(y)
         yield from super().split(X, y, groups)

@@ -11,7 +11,7 @@ from sklearn.multioutput import ClassifierChain
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from .._indicator import check_indicator
+from ..core.indicator import check_indicator
 
 
 class ChainEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):

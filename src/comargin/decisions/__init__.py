@@ -13,17 +13,21 @@
 
 from __future__ import annotations
 
-from ._base import ThresholdRule
-from ._classifier import ThresholdClassifierCV
+from ..core.threshold_rule import ThresholdRule
+from ..rank.label_sets import RankSVMCut
+from ._classifier import RULES, ThresholdClassifierCV
 from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
-from ._row_rules import RankSVMCut, TopK
+from ._row_rules import TopK
+from ._with_cuts import fit_with_cuts
 
 __all__ = [
     "GlobalCut",
     "PerLabelCut",
     "ProportionalCut",
+    "RULES",
     "RankSVMCut",
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
+    "fit_with_cuts",
 ]

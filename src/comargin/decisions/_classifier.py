@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,15 +15,16 @@ from sklearn.utils import Bunch, check_array, check_random_state, get_tags, inde
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from .._indicator import check_indicator, refuse_label_sets
-from ..metrics._input import check_weight
+from ..core.executor import Processes
+from ..core.indicator import check_indicator, check_weight, refuse_label_sets
+from ..core.memory import Memory
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
+from ..rank.label_sets import RankSVMCut
+from ._cross_fit import cross_fit, fit_clone, score_matrix
 from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
-from ._held_out import fill_unlearned, fit_and_score, fit_clone, score_matrix
-from ._row_rules import RankSVMCut, TopK
+from ._row_rules import TopK
 
 RULES: dict[str, Callable[[], Any]] = {
     "per-label": PerLabelCut,
@@ -162,8 +162,8 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             The fitted classifier.
         """
         self._check_parameters()
-        rule = _make_rule(self.rule)
-        Y, y, classes = _read_target(y)
+        rule = make_rule(self.rule)
+        Y, y, classes = read_target(y)
         if sample_weight is not None:
             check_weight(sample_weight, Y.shape[0])
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
@@ -178,43 +178,13 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             splits = self._splits(X, y, groups)
             if not self.refit and len(splits) > 1:
                 raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
-            first, scores, rows = self._held_out(X, y, Y, splits, params)
+            first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, Processes(self.n_jobs), Memory())
             estimator = fit_clone(self.estimator, X, y, params) if self.refit else first
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)
-        return self._adopt(estimator, rule, classes, y)
+        return self._become(estimator, rule, classes, y)
 
-    def _held_out(
-        self, X: Any, y: Any, Y: sparse.csr_array, splits: Any, params: dict[str, Any]
-    ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
-        """Estimator of the first split, scores of all rows left out, and these rows."""
-        tasks = (delayed(fit_and_score)(self.estimator, X, y, Y, train, test, params) for train, test in splits)
-        first, parts = None, []
-        for fitted, scores in Parallel(n_jobs=self.n_jobs, return_as="generator")(tasks):
-            first = fitted if first is None else first
-            parts.append(scores)
-        return first, fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
-
-    def _learn_rule(
-        self, X: Any, y: Any, scores_of_fold: Callable[[int, int, Callable[..., tuple[Any, NDArray[np.float64]]]], Any]
-    ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
-        """The rule alone, fitted, with the scores it learned from and their rows.
-
-        For who fits the estimator on all rows by other means, and calls `_adopt`. ``scores_of_fold`` is given the
-        number of a fold, that of the rows left out and a function that fits and scores them, and returns the scores.
-        """
-        self._check_parameters()
-        rule = _make_rule(self.rule)
-        Y, y, _ = _read_target(y)
-        splits = self._splits(X, y, None)
-        parts = [
-            scores_of_fold(fold, len(test), partial(fit_and_score, self.estimator, X, y, Y, train, test, {}))
-            for fold, (train, test) in enumerate(splits)
-        ]
-        scores, rows = fill_unlearned(np.vstack(parts)), np.concatenate([test for _, test in splits])
-        return rule.fit(scores, Y[rows]), scores, rows
-
-    def _adopt(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
+    def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
         self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
         self.target_form_ = "classes" if y.ndim == 1 else "sparse" if sparse.issparse(y) else "dense"
         return self
@@ -354,7 +324,7 @@ def _is_estimator(thing: Any) -> bool:
     return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
-def _make_rule(rule: Any) -> Any:
+def make_rule(rule: Any) -> Any:
     if isinstance(rule, str) and rule in RULES:
         return RULES[rule]()
     if isinstance(rule, str | type) or not (hasattr(rule, "fit") and hasattr(rule, "predict")):
@@ -365,7 +335,7 @@ def _make_rule(rule: Any) -> Any:
     return clone(rule, safe=False)
 
 
-def _read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
+def read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
     """Indicator of ``y``, ``y`` as the estimator gets it, and the classes."""
     if y is None:
         raise ValueError(

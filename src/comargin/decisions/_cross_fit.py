@@ -1,4 +1,4 @@
-"""Scores of rows that a classifier has not learned from."""
+"""One cross-fit: scores of rows that a classifier has not learned from."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
+from ..core.executor import Executor, Task, run
+from ..core.memory import Memory, fit_and_keep
 from ..metrics import scores_of
 
 
@@ -21,7 +23,55 @@ def _take_rows(values: Any, rows: NDArray[np.intp]) -> Any:
     return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
 
 
-def fit_and_score(
+def cross_fit(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    Y: sparse.csr_array,
+    splits: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
+    params: dict[str, Any],
+    executor: Executor,
+    memory: Memory,
+    show: Callable[[str], None] = lambda text: None,
+) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
+    """Score every row by a model that has not learned from it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Cloned for every fold.
+    X, y, Y : array-like
+        Rows, the targets as the estimator takes them, and their indicator.
+    splits : list of (ndarray, ndarray)
+        Rows to learn from and rows to score.
+    params : dict
+        Of the estimator's ``fit``.
+    executor : Executor
+        Where folds are fitted.
+    memory : Memory
+        Scores are kept under ``cuts/<fold>``.
+    show : callable
+        Told of every fold.
+
+    Returns
+    -------
+    first : estimator or None
+        Fitted on the first split; None if its scores were kept.
+    scores : ndarray of shape (n_scored, n_labels)
+        Finite scores, fold after fold.
+    rows : ndarray of shape (n_scored,)
+        The rows they belong to.
+    """
+    tasks = [
+        Task(_score_fold, (estimator, X, y, Y, train, test, params, memory, f"cuts/{fold}"))
+        for fold, (train, test) in enumerate(splits)
+    ]
+    found = run(tasks, executor, lambda result: show("fold scored" if result[0] is not None else "fold scored before"))
+    scores = fill_unlearned(np.vstack([scores for _, scores in found]))
+    return found[0][0], scores, np.concatenate([test for _, test in splits])
+
+
+def _score_fold(
     estimator: Any,
     X: Any,
     y: Any,
@@ -29,9 +79,18 @@ def fit_and_score(
     train: NDArray[np.intp],
     test: NDArray[np.intp],
     params: dict[str, Any],
-    fit: Callable[[Any, Any, Any, dict[str, Any]], Any] | None = None,
+    memory: Memory,
+    key: str,
 ) -> tuple[Any, NDArray[np.float64]]:
     """Fit on the training rows, score the test rows; labels constant in training score -inf or inf."""
+    shape = (len(test), Y.shape[1])
+    kept = memory.recall(key)
+    if kept is not None:
+        if not (isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape):
+            raise ValueError(
+                f"the checkpoint of {key} holds no scores of {shape[0]} rows and {shape[1]} labels; delete it"
+            )
+        return None, kept
     n_samples = Y.shape[0]
     X_train, X_test = _take_rows(X, train), _take_rows(X, test)
     if get_tags(estimator).input_tags.pairwise:
@@ -41,11 +100,15 @@ def fit_and_score(
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-        fitted = (fit or fit_clone)(estimator, X_train, y[train], split_params)
+        if type(memory) is Memory:
+            fitted = fit_clone(estimator, X_train, y[train], split_params)
+        else:
+            fitted = fit_and_keep(clone(estimator), X_train, y[train], memory, key)
     scores = score_matrix(fitted, X_test, Y.shape[1])
     positives = np.asarray(Y[train].sum(axis=0))
     scores[:, positives == 0] = -np.inf
     scores[:, positives == len(train)] = np.inf
+    memory.keep(key, scores)
     return fitted, scores
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ._base import ThresholdRule, check_option, check_range, dense
-from ._curves import BoolArray, Curve, FloatArray, balance_f1, best_mean_f1, score_curve
+from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_option, check_range, dense
+from .curves import Curve, balance_f1, best_mean_f1, score_curve
 
 
 class _CutRule(ThresholdRule):

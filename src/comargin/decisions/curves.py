@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
-BoolArray = NDArray[np.bool_]
+from ..core.threshold_rule import BoolArray, FloatArray, below_lowest, end_offset, midpoint
 
 
 class Curve(NamedTuple):
@@ -37,24 +36,6 @@ class Curve(NamedTuple):
     def f1(self) -> FloatArray:
         """F1 = 2 TP / (predicted + actual positives) at every candidate."""
         return 2.0 * self.hits / (self.on + self.positives)
-
-
-def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
-    """Middle of two scores; where rounding leaves [lower, upper) ``lower``, at which ``lower`` is off too."""
-    middle = 0.5 * upper + 0.5 * lower
-    return np.where((lower <= middle) & (middle < upper), middle, lower)
-
-
-def end_offset(low: FloatArray, high: FloatArray, count: int) -> FloatArray:
-    """Half the mean gap of ``count`` scores; half their size if they are all equal, 1/2 if all zero."""
-    half_gap = (0.5 * high - 0.5 * low) / max(count - 1, 1)
-    half_size = np.where(low == 0.0, 0.5, 0.5 * np.abs(low))
-    return np.where(half_gap > 0.0, half_gap, half_size)
-
-
-def below_lowest(low: FloatArray, offset: FloatArray) -> FloatArray:
-    """A cut under the lowest score, distinct from it even where the offset is lost in rounding."""
-    return np.minimum(low - offset, np.nextafter(low, -np.inf))
 
 
 def score_curve(
@@ -193,36 +174,3 @@ def balance_f1(curves: list[Curve], micro_weight: float) -> NDArray[np.intp]:
                 chosen[label], moved = best, True
                 hits, size = other_hits + curve.hits[best], other_size + curve.on[best]
     return chosen
-
-
-def best_row_thresholds(scores: FloatArray, Y: BoolArray) -> FloatArray:
-    """Threshold of every row with the least Hamming loss of that row.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_labels)
-        Finite scores.
-    Y : bool ndarray of shape (n_samples, n_labels)
-        True labels.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        The middle of the best gap between two scores of the row. Among gaps with the same loss the widest is
-        taken, then the highest. The gaps outside the highest and the lowest score are as wide as the row's
-        mean gap.
-    """
-    n_samples, n_labels = scores.shape
-    order = np.argsort(-scores, axis=1, kind="stable")
-    ordered = np.take_along_axis(scores, order, axis=1)
-    hits = np.zeros((n_samples, n_labels + 1), dtype=np.int64)
-    np.cumsum(np.take_along_axis(Y, order, axis=1), axis=1, out=hits[:, 1:])
-    errors = hits[:, -1:] + np.arange(n_labels + 1) - 2 * hits  # misses + false alarms with the j highest on
-    offset = end_offset(ordered[:, -1], ordered[:, 0], n_labels)
-    upper = np.column_stack([-below_lowest(-ordered[:, 0], 2.0 * offset), ordered])
-    lower = np.column_stack([ordered, below_lowest(ordered[:, -1], 2.0 * offset)])
-    width = upper - lower
-    errors = np.where(width > 0.0, errors, n_labels + 1)  # tied scores cannot be separated
-    best = np.argmax(np.where(errors == errors.min(axis=1, keepdims=True), width, -1.0), axis=1)
-    rows = np.arange(n_samples)
-    return midpoint(upper[rows, best], lower[rows, best])

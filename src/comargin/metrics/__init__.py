@@ -41,13 +41,7 @@ from ._sets import (
     micro_recall,
     subset_accuracy,
 )
-from ._top_k import (
-    label_propensities,
-    ndcg_at_k,
-    precision_at_k,
-    propensity_scored_precision_at_k,
-    recall_at_k,
-)
+from ._top_k import label_propensities, ndcg_at_k, precision_at_k, propensity_scored_precision_at_k, recall_at_k
 
 __all__ = [
     "MeasureScorer",

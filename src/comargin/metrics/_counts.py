@@ -57,38 +57,43 @@ def f1_of(counts: Counts, zero_division: float) -> FloatArray:
     return ratio(2 * counts.hits, counts.true + counts.predicted, zero_division)
 
 
-def _pooled(counts: Counts) -> Counts:
-    return Counts(*(np.array([values.sum()]) for values in counts))
+Formula = Callable[[Counts, float], FloatArray]
+SetMeasure = Callable[[SetCounts, float], float]
+FORMULAS: dict[str, Formula] = {"precision": precision_of, "recall": recall_of, "f1": f1_of}
 
 
-def hamming_of(counts: SetCounts) -> float:
+def hamming_of(counts: SetCounts, zero_division: float) -> float:
     rows = counts.rows
     wrong = rows.true + rows.predicted - 2 * rows.hits
     return mean_defined(wrong / counts.n_labels, counts.weight)
 
 
-def subset_accuracy_of(counts: SetCounts) -> float:
+def subset_accuracy_of(counts: SetCounts, zero_division: float) -> float:
     rows = counts.rows
     right = (rows.hits == rows.true) & (rows.hits == rows.predicted)
     return mean_defined(right.astype(np.float64), counts.weight)
 
 
-Formula = Callable[[Counts, float], FloatArray]
+def example_of(formula: Formula) -> SetMeasure:
+    """Weighted mean of the formula over the rows."""
+    return lambda counts, zero_division: mean_defined(formula(counts.rows, zero_division), counts.weight)
 
 
-def example_of(formula: Formula, counts: SetCounts, zero_division: float = 0.0) -> float:
-    return mean_defined(formula(counts.rows, zero_division), counts.weight)
+def micro_of(formula: Formula) -> SetMeasure:
+    """The formula of the counts of all labels together."""
+
+    def measure(counts: SetCounts, zero_division: float) -> float:
+        pooled = Counts(*(np.array([values.sum()]) for values in counts.labels))
+        return float(formula(pooled, zero_division)[0])
+
+    return measure
 
 
-def micro_of(formula: Formula, counts: SetCounts, zero_division: float = 0.0) -> float:
-    return float(formula(_pooled(counts.labels), zero_division)[0])
+def macro_of(formula: Formula) -> SetMeasure:
+    """Mean of the formula over the labels."""
+    return lambda counts, zero_division: mean_defined(formula(counts.labels, zero_division))
 
 
-def macro_of(formula: Formula, counts: SetCounts, zero_division: float = 0.0) -> float:
-    return mean_defined(formula(counts.labels, zero_division))
-
-
-def macro_f1_of_averages_of(counts: SetCounts, zero_division: float = 0.0) -> float:
-    precision = macro_of(precision_of, counts, zero_division)
-    recall = macro_of(recall_of, counts, zero_division)
+def macro_f1_of_averages_of(counts: SetCounts, zero_division: float) -> float:
+    precision, recall = (macro_of(formula)(counts, zero_division) for formula in (precision_of, recall_of))
     return 2 * precision * recall / (precision + recall) if precision + recall != 0 else 0.0

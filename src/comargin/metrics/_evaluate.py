@@ -9,33 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ._counts import (
-    count_sets,
-    example_of,
-    f1_of,
-    hamming_of,
-    macro_f1_of_averages_of,
-    macro_of,
-    micro_of,
-    precision_of,
-    recall_of,
-    subset_accuracy_of,
-)
-from ._input import FloatArray, check_predicted, check_scores, check_true, check_weight, mean_defined
-from ._ranking import label_auc, pooled_auc, row_measures
-from ._top_k import (
-    check_k,
-    check_propensities,
-    hits_at,
-    ndcg_of_rows,
-    precision_of_rows,
-    propensity_scored_of,
-    recall_of_rows,
-    top_labels,
-)
-
-_FORMULAS = {"precision": precision_of, "recall": recall_of, "f1": f1_of}
-_AVERAGES = {"example": example_of, "micro": micro_of, "macro": macro_of}
+from ..core.indicator import check_weight
+from ._counts import FORMULAS, count_sets
+from ._input import FloatArray, check_predicted, check_scores, check_true, mean_defined
+from ._ranking import RANKING_MEASURES, Ranking, label_auc
+from ._sets import SET_MEASURES
+from ._top_k import AT_K_MEASURES, TopLabels, check_k, check_propensities, propensity_scored_of
 
 
 def evaluate(
@@ -98,24 +77,13 @@ def evaluate(
 
     result: dict[str, float] = {}
     if Y_pred is not None:
-        result |= _evaluate_sets(Y, Y_pred, weight)
+        counts = count_sets(Y, Y_pred, weight)
+        result |= {name: measure(counts, 0.0) for name, measure in SET_MEASURES.items()}
     if scores is not None and not sparse.issparse(scores):
-        result |= {name: mean_defined(values, weight) for name, values in row_measures(Y, scores)._asdict().items()}
-        auc_weight = None if sample_weight is None else weight
-        result["macro_auc"] = mean_defined(label_auc(Y, scores, auc_weight))
-        result["micro_auc"] = pooled_auc(Y, scores, auc_weight)
+        ranking = Ranking(Y, scores, None if sample_weight is None else weight)
+        result |= {name: measure(ranking) for name, measure in RANKING_MEASURES.items()}
     if scores is not None:
         result |= _evaluate_top_k(Y, scores, k, propensities, weight)
-    return result
-
-
-def _evaluate_sets(Y: sparse.csr_array, Y_pred: sparse.csr_array, weight: FloatArray) -> dict[str, float]:
-    counts = count_sets(Y, Y_pred, weight)
-    result = {"hamming_loss": hamming_of(counts), "subset_accuracy": subset_accuracy_of(counts)}
-    for average, mean in _AVERAGES.items():
-        for measure, formula in _FORMULAS.items():
-            result[f"{average}_{measure}"] = mean(formula, counts)
-    result["macro_f1_of_averages"] = macro_f1_of_averages_of(counts)
     return result
 
 
@@ -125,15 +93,16 @@ def _evaluate_top_k(
     depths = [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
     if not depths:
         return {}
-    top = top_labels(scores, max(depths))
-    hits, relevant = hits_at(Y, top), np.diff(Y.indptr)
-    result = {f"precision_at_{d}": mean_defined(precision_of_rows(hits, d), weight) for d in depths}
-    result |= {f"recall_at_{d}": mean_defined(recall_of_rows(hits, d, relevant), weight) for d in depths}
-    result |= {f"ndcg_at_{d}": mean_defined(ndcg_of_rows(hits, d, relevant), weight) for d in depths}
+    best = TopLabels(Y, scores, weight, max(depths))
+    result = {
+        f"{stem}_{depth}": mean_defined(measure(best, depth), weight)
+        for stem, measure in AT_K_MEASURES.items()
+        for depth in depths
+    }
     if propensities is not None:
         values = check_propensities(propensities, Y.shape[1])
-        for d in depths:
-            result[f"propensity_scored_precision_at_{d}"] = propensity_scored_of(Y, top, hits, d, values, weight)
+        for depth in depths:
+            result[f"propensity_scored_precision_at_{depth}"] = propensity_scored_of(best, depth, values)
     return result
 
 
@@ -178,7 +147,7 @@ def per_label(
         "support": counts.true.astype(int).tolist(),
         "predicted": counts.predicted.astype(int).tolist(),
     }
-    for measure, formula in _FORMULAS.items():
+    for measure, formula in FORMULAS.items():
         columns[measure] = formula(counts, np.nan).tolist()
     if scores is not None:
         columns["auc"] = label_auc(Y, check_scores(scores, Y, true_name="Y"), None).tolist()

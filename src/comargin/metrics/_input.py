@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
-from .._indicator import check_indicator
+from ..core.indicator import check_indicator
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -61,21 +61,6 @@ def check_scores(
     if values.size and np.isnan(values.min()):
         raise ValueError("scores must not contain NaN.")
     return scores
-
-
-def check_weight(sample_weight: ArrayLike | None, n_samples: int) -> FloatArray:
-    """Return one non-negative weight per row; ones by default."""
-    if sample_weight is None:
-        return np.ones(n_samples)
-    try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from error
-    if weight.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), got {weight.shape}.")
-    if not (np.isfinite(weight).all() and (weight >= 0).all() and weight.any()):
-        raise ValueError("sample_weight must be finite and non-negative, and not zero for all rows.")
-    return weight
 
 
 def check_zero_division(zero_division: float) -> float:

@@ -7,21 +7,16 @@ exception, a tie there counts one half, as everywhere.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ._input import (
-    BLOCK_ELEMENTS,
-    FloatArray,
-    IntArray,
-    check_scores,
-    check_true,
-    check_weight,
-    mean_defined,
-)
+from ..core.indicator import check_weight
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, mean_defined
 
 # Columns are sorted one by one, but copied together: a strided column alone would read every cache line.
 _COLUMN_BLOCK_ELEMENTS = 8_000_000
@@ -129,17 +124,43 @@ def _auc(values: NDArray[np.floating[Any]], positive: IntArray, weight: FloatArr
     return float(wins / pairs) if pairs > 0 else float("nan")
 
 
-def _rows_and_weight(Y_true: Any, scores: Any, sample_weight: ArrayLike | None) -> tuple[RowMeasures, FloatArray]:
+class Ranking:
+    """Checked labels and scores; the measures of the rows are computed once. Without weights AUC takes a faster way."""
+
+    def __init__(self, Y: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> None:
+        self.Y, self.scores, self.weight = Y, scores, weight
+
+    @cached_property
+    def rows(self) -> RowMeasures:
+        """The measures of the rows."""
+        return row_measures(self.Y, self.scores)
+
+
+#: The measures of whole rankings, in the order of `evaluate`.
+RANKING_MEASURES: dict[str, Callable[[Ranking], float]] = {
+    "one_error": lambda ranking: mean_defined(ranking.rows.one_error, ranking.weight),
+    "coverage": lambda ranking: mean_defined(ranking.rows.coverage, ranking.weight),
+    "ranking_loss": lambda ranking: mean_defined(ranking.rows.ranking_loss, ranking.weight),
+    "average_precision": lambda ranking: mean_defined(ranking.rows.average_precision, ranking.weight),
+    "macro_auc": lambda ranking: mean_defined(label_auc(ranking.Y, ranking.scores, ranking.weight)),
+    "micro_auc": lambda ranking: pooled_auc(ranking.Y, ranking.scores, ranking.weight),
+}
+RANKING_LOSSES = frozenset({"one_error", "coverage", "ranking_loss"})
+
+
+def _measured(name: str, Y_true: Any, scores: Any, sample_weight: ArrayLike | None) -> float:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true)
-    return row_measures(Y_true, scores), check_weight(sample_weight, Y_true.shape[0])
+    weight = None if sample_weight is None else check_weight(sample_weight, Y_true.shape[0])
+    return RANKING_MEASURES[name](Ranking(Y_true, scores, weight))
 
 
 def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Fraction of rows whose top-scored label is not relevant.
 
-    Rows with no relevant label are skipped. Of several labels tied at the top the first one counts, so each
-    row is 0 or 1 (the formula as some papers print it counts all of them).
+    Rows with no relevant label are skipped. Of several labels tied at the top the first one counts, so each row is
+    0 or 1 (the formula as some papers print it counts all of them). The value is in [0, 1], lower is better; nan if
+    no row has a relevant label.
 
     Parameters
     ----------
@@ -150,27 +171,22 @@ def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
-    Returns
-    -------
-    float
-        In [0, 1], lower is better; nan if no row has a relevant label.
-
     Examples
     --------
     >>> from comargin.metrics import one_error
     >>> one_error([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]])
     0.5
     """
-    measures, weight = _rows_and_weight(Y_true, scores, sample_weight)
-    return mean_defined(measures.one_error, weight)
+    return _measured("one_error", Y_true, scores, sample_weight)
 
 
 def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: ArrayLike | None = None) -> float:
     """How many further labels one has to go down each row's ranking to meet all its relevant labels.
 
     The literature's definition: a row that ranks its only relevant label first has coverage 0. scikit-learn's
-    `coverage_error` is larger by 1, and counts rows with no relevant label, which are skipped here, as 0.
-    Labels tied with the lowest relevant one count as ranked before it.
+    `coverage_error` is larger by 1, and counts rows with no relevant label, which are skipped here, as 0. Labels
+    tied with the lowest relevant one count as ranked before it. The value is in [0, n_labels - 1], lower is better;
+    nan if no row has a relevant label.
 
     Parameters
     ----------
@@ -183,27 +199,22 @@ def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
-    Returns
-    -------
-    float
-        In [0, n_labels - 1], lower is better; nan if no row has a relevant label.
-
     Examples
     --------
     >>> from comargin.metrics import coverage
     >>> coverage([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]])
     1.0
     """
-    measures, weight = _rows_and_weight(Y_true, scores, sample_weight)
-    depth = mean_defined(measures.coverage, weight)
+    depth = _measured("coverage", Y_true, scores, sample_weight)
     return depth / np.shape(scores)[1] if normalize else depth
 
 
 def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Mean fraction of pairs (relevant, irrelevant label) of a row that are in the wrong order.
 
-    A tie is a wrong order, as in the literature's formula and in scikit-learn. Rows with no pairs, that is
-    with no relevant label or with all, are skipped; scikit-learn's `label_ranking_loss` counts them as 0.
+    A tie is a wrong order, as in the literature's formula and in scikit-learn. Rows with no pairs, that is with no
+    relevant label or with all, are skipped; scikit-learn's `label_ranking_loss` counts them as 0. The value is in
+    [0, 1], lower is better; nan if no row has a pair.
 
     Parameters
     ----------
@@ -213,11 +224,6 @@ def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = 
         Score of each label; higher means more relevant.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], lower is better; nan if no row has a pair.
 
     Examples
     --------
@@ -225,17 +231,17 @@ def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = 
     >>> ranking_loss([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]])
     0.5
     """
-    measures, weight = _rows_and_weight(Y_true, scores, sample_weight)
-    return mean_defined(measures.ranking_loss, weight)
+    return _measured("ranking_loss", Y_true, scores, sample_weight)
 
 
 def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Mean over a row's relevant labels of the precision of its ranking down to that label.
 
-    The literature's example-based measure: for relevant label k of a row, the share of relevant ones among
-    the labels that score at least as much as k (ties included). scikit-learn calls it
-    `label_ranking_average_precision_score` and gives rows with no relevant label 1; they are skipped here.
-    It is not scikit-learn's `average_precision_score`, the area under a precision-recall curve.
+    The literature's example-based measure: for relevant label k of a row, the share of relevant ones among the
+    labels that score at least as much as k (ties included). scikit-learn calls it
+    `label_ranking_average_precision_score` and gives rows with no relevant label 1; they are skipped here. It is
+    not scikit-learn's `average_precision_score`, the area under a precision-recall curve. The value is in (0, 1],
+    higher is better; nan if no row has a relevant label.
 
     Parameters
     ----------
@@ -245,11 +251,6 @@ def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | No
         Score of each label; higher means more relevant.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In (0, 1], higher is better; nan if no row has a relevant label.
 
     Examples
     --------
@@ -257,23 +258,15 @@ def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | No
     >>> round(average_precision([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]]), 4)
     0.7917
     """
-    measures, weight = _rows_and_weight(Y_true, scores, sample_weight)
-    return mean_defined(measures.average_precision, weight)
-
-
-def _checked_auc_input(
-    Y_true: Any, scores: Any, sample_weight: ArrayLike | None
-) -> tuple[sparse.csr_array, NDArray[np.floating[Any]], FloatArray | None]:
-    Y_true = check_true(Y_true)
-    weight = None if sample_weight is None else check_weight(sample_weight, Y_true.shape[0])
-    return Y_true, check_scores(scores, Y_true), weight
+    return _measured("average_precision", Y_true, scores, sample_weight)
 
 
 def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Mean over labels of the area under the label's ROC curve.
 
-    Labels that are true in no row or in all rows have no ROC curve and are skipped, without a warning.
-    A tie of a positive with a negative row counts one half.
+    Labels that are true in no row or in all rows have no ROC curve and are skipped, without a warning. A tie of a
+    positive with a negative row counts one half. The value is in [0, 1], higher is better; nan if no label has both
+    positive and negative rows.
 
     Parameters
     ----------
@@ -283,11 +276,6 @@ def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
         Score of each label; higher means more relevant.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no label has both positive and negative rows.
 
     Examples
     --------
@@ -295,13 +283,14 @@ def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
     >>> macro_auc([[1, 0], [0, 1], [0, 1]], [[0.9, 0.3], [0.2, 0.8], [0.1, 0.3]])
     0.875
     """
-    return mean_defined(label_auc(*_checked_auc_input(Y_true, scores, sample_weight)))
+    return _measured("macro_auc", Y_true, scores, sample_weight)
 
 
 def micro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Area under the ROC curve of all entries of the score matrix pooled into one ranking.
 
-    It compares scores of different labels with each other. A tie counts one half.
+    It compares scores of different labels with each other. A tie counts one half. The value is in [0, 1], higher is
+    better; nan if all entries of Y_true are equal.
 
     Parameters
     ----------
@@ -312,15 +301,10 @@ def micro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if all entries of Y_true are equal.
-
     Examples
     --------
     >>> from comargin.metrics import micro_auc
     >>> round(micro_auc([[1, 0], [0, 1], [0, 1]], [[0.9, 0.3], [0.2, 0.8], [0.1, 0.3]]), 4)
     0.9444
     """
-    return pooled_auc(*_checked_auc_input(Y_true, scores, sample_weight))
+    return _measured("micro_auc", Y_true, scores, sample_weight)

@@ -13,48 +13,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from .._indicator import refuse_label_sets
+from ..core.indicator import refuse_label_sets
 from . import _ranking, _sets, _top_k
 from ._input import check_true
 
 _DEPTHS = (1, 3, 5)
 
-_SET_MEASURES: dict[str, Callable[..., float]] = {
-    function.__name__: function
-    for function in (
-        _sets.hamming_loss,
-        _sets.subset_accuracy,
-        _sets.example_precision,
-        _sets.example_recall,
-        _sets.example_f1,
-        _sets.micro_precision,
-        _sets.micro_recall,
-        _sets.micro_f1,
-        _sets.macro_precision,
-        _sets.macro_recall,
-        _sets.macro_f1,
-        _sets.macro_f1_of_averages,
-    )
-}
-_RANKING_MEASURES: dict[str, Callable[..., float]] = {
-    function.__name__: function
-    for function in (
-        _ranking.one_error,
-        _ranking.coverage,
-        _ranking.ranking_loss,
-        _ranking.average_precision,
-        _ranking.macro_auc,
-        _ranking.micro_auc,
-    )
-}
-_AT_K_MEASURES: dict[str, Callable[..., float]] = {
-    "precision_at": _top_k.precision_at_k,
-    "recall_at": _top_k.recall_at_k,
-    "ndcg_at": _top_k.ndcg_at_k,
-}
 _PROPENSITY_AT = "propensity_scored_precision_at"
-_LOSSES = frozenset({"hamming_loss", "one_error", "coverage", "ranking_loss"})
-_NAMES = (*_SET_MEASURES, *_RANKING_MEASURES, *(f"{stem}_{k}" for stem in _AT_K_MEASURES for k in _DEPTHS))
+_LOSSES = _sets.SET_LOSSES | _ranking.RANKING_LOSSES
+_NAMES = (
+    *_sets.SET_MEASURES,
+    *_ranking.RANKING_MEASURES,
+    *(f"{stem}_{k}" for stem in _top_k.AT_K_MEASURES for k in _DEPTHS),
+)
 
 
 def _split_depth(name: Any) -> tuple[str, int]:
@@ -227,42 +198,28 @@ class MeasureScorer:
     name: str
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Score a fitted estimator.
+        """Score a fitted estimator on the rows X: the measure, negated if it is a loss.
 
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted classifier.
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows to predict.
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            True {0, 1} label indicator; or the classes of a binary estimator, ``classes_[1]`` as the one label.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row.
-
-        Returns
-        -------
-        float
-            The measure, negated if it is a loss (see `higher_is_better`).
+        ``y`` is the true indicator, or the classes of a binary estimator, with ``classes_[1]`` as the one label.
         """
         sign = 1.0 if higher_is_better[self.name] else -1.0
         classes = _two_classes(estimator, y)
         Y = check_true(y if classes is None else (np.asarray(y) == classes[1])[:, None], "y")
-        if self.name not in _SET_MEASURES:
+        if self.name not in _sets.SET_MEASURES:
             return sign * self._measure_scores(Y, scores_of(estimator, X, n_labels=Y.shape[1]), sample_weight)
         predicted = estimator.predict(X)
         if classes is not None:
             predicted = predicted == classes[1]
         if Y.shape[1] == 1 and predicted.ndim == 1:  # many estimators take a column, and return a vector
             predicted = predicted[:, None]
-        return sign * _SET_MEASURES[self.name](Y, predicted, sample_weight=sample_weight)
+        return sign * float(getattr(_sets, self.name)(Y, predicted, sample_weight=sample_weight))
 
     def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
         stem, depth = _split_depth(self.name)
-        if depth and stem not in _AT_K_MEASURES:
+        if depth and stem not in _top_k.AT_K_MEASURES:
             raise _unknown(self.name)
-        measure = partial(_AT_K_MEASURES[stem], k=depth) if depth else _RANKING_MEASURES[stem]
-        return measure(Y, scores, sample_weight=sample_weight)
+        measure = partial(getattr(_top_k, f"{stem}_k"), k=depth) if depth else getattr(_ranking, stem)
+        return float(measure(Y, scores, sample_weight=sample_weight))
 
 
 @dataclass(frozen=True)
@@ -288,11 +245,6 @@ def propensity_scorer(k: int, propensities: ArrayLike) -> MeasureScorer:
     propensities : array-like of shape (n_labels,)
         Chance in (0, 1] that a relevant label was recorded; `label_propensities` of the whole training set. They
         stay the same in all folds of a cross-validation.
-
-    Returns
-    -------
-    MeasureScorer
-        For ``scoring=`` of scikit-learn's searches and validations; higher is better.
 
     Examples
     --------

@@ -2,48 +2,57 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from ..core.indicator import check_weight
 from ._counts import (
+    FORMULAS,
     SetCounts,
     count_sets,
     example_of,
-    f1_of,
     hamming_of,
     macro_f1_of_averages_of,
     macro_of,
     micro_of,
-    precision_of,
-    recall_of,
     subset_accuracy_of,
 )
-from ._input import check_predicted, check_true, check_weight, check_zero_division
+from ._input import check_predicted, check_true, check_zero_division
+
+#: The measures of label sets, from the counts of a prediction and the value of 0/0, in the order of `evaluate`.
+SET_MEASURES: dict[str, Callable[[SetCounts, float], float]] = {
+    "hamming_loss": hamming_of,
+    "subset_accuracy": subset_accuracy_of,
+    **{f"example_{name}": example_of(formula) for name, formula in FORMULAS.items()},
+    **{f"micro_{name}": micro_of(formula) for name, formula in FORMULAS.items()},
+    **{f"macro_{name}": macro_of(formula) for name, formula in FORMULAS.items()},
+    "macro_f1_of_averages": macro_f1_of_averages_of,
+}
+SET_LOSSES = frozenset({"hamming_loss"})
 
 
-def _checked_counts(Y_true: Any, Y_pred: Any, sample_weight: ArrayLike | None) -> SetCounts:
+def _measured(
+    name: str, Y_true: Any, Y_pred: Any, sample_weight: ArrayLike | None, zero_division: float = 0.0
+) -> float:
     Y_true = check_true(Y_true)
     Y_pred = check_predicted(Y_pred, Y_true)
-    return count_sets(Y_true, Y_pred, check_weight(sample_weight, Y_true.shape[0]))
+    counts = count_sets(Y_true, Y_pred, check_weight(sample_weight, Y_true.shape[0]))
+    return SET_MEASURES[name](counts, check_zero_division(zero_division))
 
 
 def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Fraction of wrong entries of the label indicator (scikit-learn's `hamming_loss`).
 
+    The value is in [0, 1], lower is better.
+
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], lower is better.
 
     Examples
     --------
@@ -51,25 +60,20 @@ def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = 
     >>> hamming_loss([[1, 0], [1, 1]], [[1, 0], [0, 1]])
     0.25
     """
-    return hamming_of(_checked_counts(Y_true, Y_pred, sample_weight))
+    return _measured("hamming_loss", Y_true, Y_pred, sample_weight)
 
 
 def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
     """Fraction of rows whose label set is predicted exactly (scikit-learn's `accuracy_score`).
 
+    The value is in [0, 1], higher is better. A row without labels is right if none is predicted.
+
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better. A row without labels is right if none is predicted.
 
     Examples
     --------
@@ -77,7 +81,7 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None
     >>> subset_accuracy([[1, 0], [1, 1]], [[1, 0], [0, 1]])
     0.5
     """
-    return subset_accuracy_of(_checked_counts(Y_true, Y_pred, sample_weight))
+    return _measured("subset_accuracy", Y_true, Y_pred, sample_weight)
 
 
 def example_precision(
@@ -85,23 +89,17 @@ def example_precision(
 ) -> float:
     """Mean over rows of hits / predicted labels.
 
-    scikit-learn's `precision_score` with ``average="samples"``.
+    scikit-learn's `precision_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
+    row is left.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a row in which no label is predicted; nan leaves such rows out of the mean.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no row is left.
 
     Examples
     --------
@@ -109,8 +107,7 @@ def example_precision(
     >>> round(example_precision([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.75
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return example_of(precision_of, counts, check_zero_division(zero_division))
+    return _measured("example_precision", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def example_recall(
@@ -118,23 +115,17 @@ def example_recall(
 ) -> float:
     """Mean over rows of hits / true labels.
 
-    scikit-learn's `recall_score` with ``average="samples"``.
+    scikit-learn's `recall_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
+    row is left.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a row in which no label is true; nan leaves such rows out of the mean.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no row is left.
 
     Examples
     --------
@@ -142,8 +133,7 @@ def example_recall(
     >>> round(example_recall([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.75
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return example_of(recall_of, counts, check_zero_division(zero_division))
+    return _measured("example_recall", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def example_f1(
@@ -151,23 +141,17 @@ def example_f1(
 ) -> float:
     """Mean over rows of 2 hits / (true + predicted labels).
 
-    scikit-learn's `f1_score` with ``average="samples"``.
+    scikit-learn's `f1_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no row is
+    left.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a row in which no label is either true or predicted; nan leaves such rows out of the mean.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no row is left.
 
     Examples
     --------
@@ -175,8 +159,7 @@ def example_f1(
     >>> round(example_f1([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.75
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return example_of(f1_of, counts, check_zero_division(zero_division))
+    return _measured("example_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def micro_precision(
@@ -184,23 +167,16 @@ def micro_precision(
 ) -> float:
     """Precision over all entries of the indicator pooled: hits / predicted labels.
 
-    scikit-learn's ``average="micro"``.
+    scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         The result if no label is predicted anywhere.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better.
 
     Examples
     --------
@@ -208,8 +184,7 @@ def micro_precision(
     >>> round(micro_precision([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.667
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return micro_of(precision_of, counts, check_zero_division(zero_division))
+    return _measured("micro_precision", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def micro_recall(
@@ -217,23 +192,16 @@ def micro_recall(
 ) -> float:
     """Recall over all entries of the indicator pooled: hits / true labels.
 
-    scikit-learn's ``average="micro"``.
+    scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         The result if no label is true anywhere.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better.
 
     Examples
     --------
@@ -241,30 +209,22 @@ def micro_recall(
     >>> round(micro_recall([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.667
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return micro_of(recall_of, counts, check_zero_division(zero_division))
+    return _measured("micro_recall", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
     """F1 over all entries of the indicator pooled: 2 hits / (true + predicted labels).
 
-    scikit-learn's ``average="micro"``.
+    scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         The result if no label is either true or predicted anywhere.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better.
 
     Examples
     --------
@@ -272,8 +232,7 @@ def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_wei
     >>> round(micro_f1([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.667
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return micro_of(f1_of, counts, check_zero_division(zero_division))
+    return _measured("micro_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def macro_precision(
@@ -281,23 +240,17 @@ def macro_precision(
 ) -> float:
     """Mean over labels of the label's own precision.
 
-    scikit-learn's `precision_score` with ``average="macro"``.
+    scikit-learn's `precision_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
+    label is left.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a label that is never predicted; nan leaves such labels out of the mean.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no label is left.
 
     Examples
     --------
@@ -305,8 +258,7 @@ def macro_precision(
     >>> round(macro_precision([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.5
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return macro_of(precision_of, counts, check_zero_division(zero_division))
+    return _measured("macro_precision", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def macro_recall(
@@ -314,23 +266,17 @@ def macro_recall(
 ) -> float:
     """Mean over labels of the label's own recall.
 
-    scikit-learn's `recall_score` with ``average="macro"``.
+    scikit-learn's `recall_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
+    label is left.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a label without positives; nan leaves such labels out of the mean.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no label is left.
 
     Examples
     --------
@@ -338,31 +284,24 @@ def macro_recall(
     >>> round(macro_recall([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.667
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return macro_of(recall_of, counts, check_zero_division(zero_division))
+    return _measured("macro_recall", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
     """Mean over labels of the label's own F1.
 
-    scikit-learn's `f1_score` with ``average="macro"``. `macro_f1_of_averages` is the other
-    definition in use; it is never smaller than this one (the harmonic mean is concave).
+    scikit-learn's `f1_score` with ``average="macro"``. `macro_f1_of_averages` is the other definition in use; it is
+    never smaller than this one (the harmonic mean is concave). The value is in [0, 1], higher is better; nan if no
+    label is left.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a label that is never true nor predicted; nan leaves such labels out of the mean.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no label is left.
 
     Examples
     --------
@@ -370,8 +309,7 @@ def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_wei
     >>> round(macro_f1([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.556
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return macro_of(f1_of, counts, check_zero_division(zero_division))
+    return _measured("macro_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
 def macro_f1_of_averages(
@@ -380,23 +318,17 @@ def macro_f1_of_averages(
     """Harmonic mean of macro-averaged precision and macro-averaged recall.
 
     The second definition of macro-F1 in the literature. `macro_f1` is the mean of the labels' own F1
-    (scikit-learn's); the two can differ by as much as 0.5, so a comparison has to say which one it uses.
+    (scikit-learn's); the two can differ by as much as 0.5, so a comparison has to say which one it uses. The value
+    is in [0, 1], higher is better; 0 if both averages are 0.
 
     Parameters
     ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        Predicted {0, 1} label indicator.
+    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+        True and predicted {0, 1} label indicator.
     zero_division : {0, 1, nan}, default=0
         Value of a label's precision or recall when it is 0/0; nan leaves such labels out of that average.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; 0 if both averages are 0.
 
     Examples
     --------
@@ -404,5 +336,4 @@ def macro_f1_of_averages(
     >>> round(macro_f1_of_averages([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
     0.571
     """
-    counts = _checked_counts(Y_true, Y_pred, sample_weight)
-    return macro_f1_of_averages_of(counts, check_zero_division(zero_division))
+    return _measured("macro_f1_of_averages", Y_true, Y_pred, sample_weight, zero_division)

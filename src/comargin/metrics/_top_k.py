@@ -8,13 +8,15 @@ k may exceed the number of labels: then all labels are among the k best, and pre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, check_weight, mean_defined
+from ..core.indicator import check_weight
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, mean_defined
 
 
 def check_k(k: Any) -> int:
@@ -75,38 +77,49 @@ def hits_at(Y_true: sparse.csr_array, top: IntArray) -> NDArray[np.bool_]:
     return (relevant[found] == wanted) & (top >= 0)
 
 
-def precision_of_rows(hits: NDArray[np.bool_], k: int) -> FloatArray:
-    return hits[:, :k].sum(axis=1) / k
+class TopLabels:
+    """Checked labels and scores: the best labels of each row, best first, and which of them are relevant."""
+
+    def __init__(self, Y: sparse.csr_array, scores: Any, weight: FloatArray, k: int) -> None:
+        self.Y, self.weight = Y, weight
+        self.top = top_labels(scores, k)
+        self.hits = hits_at(Y, self.top)
+        self.relevant = np.diff(Y.indptr)
 
 
-def recall_of_rows(hits: NDArray[np.bool_], k: int, relevant: IntArray) -> FloatArray:
-    undefined = np.full(len(hits), np.nan)
-    return np.divide(hits[:, :k].sum(axis=1), relevant, out=undefined, where=relevant > 0)
+def _precision(best: TopLabels, k: int) -> FloatArray:
+    return best.hits[:, :k].sum(axis=1) / k
 
 
-def ndcg_of_rows(hits: NDArray[np.bool_], k: int, relevant: IntArray) -> FloatArray:
-    hits = hits[:, :k]
+def _recall(best: TopLabels, k: int) -> FloatArray:
+    undefined = np.full(len(best.hits), np.nan)
+    return np.divide(best.hits[:, :k].sum(axis=1), best.relevant, out=undefined, where=best.relevant > 0)
+
+
+def _ndcg(best: TopLabels, k: int) -> FloatArray:
+    hits = best.hits[:, :k]
     places = hits.shape[1]
     discount = 1 / np.log2(np.arange(2, places + 2))
-    best = np.concatenate([[np.nan], np.cumsum(discount)])[np.minimum(relevant, places)]
-    return (hits @ discount) / best
+    ideal = np.concatenate([[np.nan], np.cumsum(discount)])[np.minimum(best.relevant, places)]
+    return (hits @ discount) / ideal
 
 
-def propensity_scored_of(
-    Y_true: sparse.csr_array,
-    top: IntArray,
-    hits: NDArray[np.bool_],
-    k: int,
-    propensities: FloatArray,
-    weight: FloatArray,
-) -> float:
+#: The measures at k, one value per row, by the names of their functions without ``_k``; in the order of `evaluate`.
+AT_K_MEASURES: dict[str, Callable[[TopLabels, int], FloatArray]] = {
+    "precision_at": _precision,
+    "recall_at": _recall,
+    "ndcg_at": _ndcg,
+}
+
+
+def propensity_scored_of(best: TopLabels, k: int, propensities: FloatArray) -> float:
     """Gain of the ranking over the largest possible gain, both summed over the rows."""
-    gain = np.where(hits, 1 / propensities[top], 0.0)[:, :k].sum(axis=1)
-    ideal = sparse.csr_array((1 / propensities[Y_true.indices], Y_true.indices, Y_true.indptr), Y_true.shape)
-    best = top_labels(ideal, k)
-    best_gain = np.where(best >= 0, 1 / propensities[best], 0.0).sum(axis=1)
-    total = weight @ best_gain
-    return float(weight @ gain / total) if total > 0 else float("nan")
+    Y = best.Y
+    gain = np.where(best.hits, 1 / propensities[best.top], 0.0)[:, :k].sum(axis=1)
+    ideal = top_labels(sparse.csr_array((1 / propensities[Y.indices], Y.indices, Y.indptr), Y.shape), k)
+    ideal_gain = np.where(ideal >= 0, 1 / propensities[ideal], 0.0).sum(axis=1)
+    total = best.weight @ ideal_gain
+    return float(best.weight @ gain / total) if total > 0 else float("nan")
 
 
 def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
@@ -118,20 +131,22 @@ def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
     return values
 
 
-def _hits(
-    Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None
-) -> tuple[NDArray[np.bool_], IntArray, FloatArray]:
-    """Checked input to hits among the top k, relevant labels per row, and weights."""
+def _best(Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None) -> TopLabels:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true, accept_sparse=True)
-    top = top_labels(scores, check_k(k))
-    return hits_at(Y_true, top), np.diff(Y_true.indptr), check_weight(sample_weight, Y_true.shape[0])
+    return TopLabels(Y_true, scores, check_weight(sample_weight, Y_true.shape[0]), check_k(k))
+
+
+def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None) -> float:
+    best = _best(Y_true, scores, k, sample_weight)
+    return mean_defined(AT_K_MEASURES[name](best, k), best.weight)
 
 
 def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
     """Mean fraction of relevant labels among the k best-scored ones of each row.
 
-    All rows count; a row with fewer than k relevant labels cannot reach 1, one without any is 0.
+    All rows count; a row with fewer than k relevant labels cannot reach 1, one without any is 0. The value is in
+    [0, 1], higher is better.
 
     Parameters
     ----------
@@ -144,25 +159,20 @@ def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
-    Returns
-    -------
-    float
-        In [0, 1], higher is better.
-
     Examples
     --------
     >>> from comargin.metrics import precision_at_k
     >>> precision_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2)
     0.5
     """
-    hits, _, weight = _hits(Y_true, scores, k, sample_weight)
-    return mean_defined(precision_of_rows(hits, k), weight)
+    return _measured("precision_at", Y_true, scores, k, sample_weight)
 
 
 def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
     """Mean fraction of a row's relevant labels that are among its k best-scored ones.
 
-    Rows with no relevant label are skipped.
+    Rows with no relevant label are skipped. The value is in [0, 1], higher is better; nan if no row has a relevant
+    label.
 
     Parameters
     ----------
@@ -174,11 +184,6 @@ def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | 
         Number of labels taken of each row, positive. Beyond n_labels all are taken.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
-
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no row has a relevant label.
 
     Examples
     --------
@@ -186,16 +191,16 @@ def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | 
     >>> recall_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2)
     0.75
     """
-    hits, relevant, weight = _hits(Y_true, scores, k, sample_weight)
-    return mean_defined(recall_of_rows(hits, k, relevant), weight)
+    return _measured("recall_at", Y_true, scores, k, sample_weight)
 
 
 def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
     """Mean normalised discounted cumulative gain of the k best-scored labels of each row.
 
-    A relevant label at rank j gains ``1 / log2(j + 1)``; a row's gain is divided by that of a perfect ranking
-    of its relevant labels. Rows with no relevant label are skipped (scikit-learn's `ndcg_score` counts them
-    as 0, and averages over the orders of tied labels, where here the first label counts).
+    A relevant label at rank j gains ``1 / log2(j + 1)``; a row's gain is divided by that of a perfect ranking of
+    its relevant labels. Rows with no relevant label are skipped (scikit-learn's `ndcg_score` counts them as 0, and
+    averages over the orders of tied labels, where here the first label counts). The value is in [0, 1], higher is
+    better; nan if no row has a relevant label.
 
     Parameters
     ----------
@@ -208,19 +213,13 @@ def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | No
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no row has a relevant label.
-
     Examples
     --------
     >>> from comargin.metrics import ndcg_at_k
     >>> round(ndcg_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2), 4)
     0.6934
     """
-    hits, relevant, weight = _hits(Y_true, scores, k, sample_weight)
-    return mean_defined(ndcg_of_rows(hits, k, relevant), weight)
+    return _measured("ndcg_at", Y_true, scores, k, sample_weight)
 
 
 def propensity_scored_precision_at_k(
@@ -229,8 +228,8 @@ def propensity_scored_precision_at_k(
     """Precision at k in which a hit on a rare label counts more, relative to the best possible ranking.
 
     Each hit on label l counts ``1 / propensities[l]`` (Jain et al., 2016). As in the tables of the Extreme
-    Classification Repository the sum over all rows is divided by the sum that a perfect ranking would reach,
-    so 1 is attainable.
+    Classification Repository the sum over all rows is divided by the sum that a perfect ranking would reach, so 1
+    is attainable. The value is in [0, 1], higher is better; nan if no row has a relevant label.
 
     Parameters
     ----------
@@ -245,11 +244,6 @@ def propensity_scored_precision_at_k(
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
-    Returns
-    -------
-    float
-        In [0, 1], higher is better; nan if no row has a relevant label.
-
     References
     ----------
     H. Jain, Y. Prabhu, M. Varma. Extreme multi-label loss functions for recommendation, tagging, ranking and
@@ -262,12 +256,8 @@ def propensity_scored_precision_at_k(
     >>> propensity_scored_precision_at_k(Y, scores, k=1, propensities=[0.5, 0.25, 1.0])
     0.3333333333333333
     """
-    Y_true = check_true(Y_true)
-    scores = check_scores(scores, Y_true, accept_sparse=True)
-    values = check_propensities(propensities, Y_true.shape[1])
-    top = top_labels(scores, check_k(k))
-    weight = check_weight(sample_weight, Y_true.shape[0])
-    return propensity_scored_of(Y_true, top, hits_at(Y_true, top), k, values, weight)
+    best = _best(Y_true, scores, k, sample_weight)
+    return propensity_scored_of(best, k, check_propensities(propensities, best.Y.shape[1]))
 
 
 def label_propensities(Y_train: Any, *, A: float = 0.55, B: float = 1.5) -> FloatArray:

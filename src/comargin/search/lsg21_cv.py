@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import TrainingData
-from ..solvers import Checkpoint
-from ._base import Interval
-from ._path_cv import PathSearch
-from .lsg21 import LSG21Classifier, largest_alpha
+from ..core.estimator import Interval
+from ..core.loop import Control
+from ..core.result import Checkpoint
+from ..core.validation import TrainingData
+from ..lsg21.classifier import LSG21Classifier, largest_alpha
+from .path_cv import PathSearch
 
 
 class LSG21ClassifierCV(PathSearch, LSG21Classifier):
@@ -161,10 +162,10 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         self.verbose = verbose
         self.callback = callback
 
-    def _solve(self, data: TrainingData, start: Any) -> tuple[Any, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Any, dict[str, Any]]:
         self._largest = largest_alpha(self, data)
         try:
-            result, attributes = super()._solve(data, start)
+            result, attributes = super()._solve(data, start, control)
             return result, attributes | {"alpha_max_": self._largest}
         finally:
             del self._largest

@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from .._validation import TrainingData
-from ..solvers import Checkpoint
-from ._base import Interval
-from ._kernels import kernel_function
-from ._path_cv import PathSearch
-from .m3l import M3LClassifier
+from ..core.estimator import Interval
+from ..core.kernel_functions import kernel_function
+from ..core.result import Checkpoint
+from ..core.validation import TrainingData
+from ..m3l.classifier import M3LClassifier
+from .path_cv import PathSearch
 
 # Range of the default Cs, times 1 / mean_i K_ii. With micro-F1 the best C of 13 published data sets lies between 0.1
 # and 30: with dense, standardised features 0.1 to 10 (cal500, digits, emotions, flags, mediamill, scene, yeast), with

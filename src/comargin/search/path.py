@@ -1,4 +1,4 @@
-"""What searches by cross-validation share: folds, a path, threads that Ctrl-C ends, the choice, progress."""
+"""What searches by cross-validation share: folds, a path, the choice, progress."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ import inspect
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import wait
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn import config_context, get_config
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from .._validation import TrainingData
+from ..core.estimator import MultilabelClassifier
+from ..core.result import FitState, Result, Status
+from ..core.validation import TrainingData
 from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold
-from ..solvers import Result, Status
-from ..solvers._threads import worker_threads
-from ._base import MultilabelClassifier
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
@@ -76,7 +75,13 @@ def has_path(model: Any) -> bool:
     return issubclass(prepares, solves) and kind.fit is MultilabelClassifier.fit
 
 
-def fit_path(model: Any, data: TrainingData, values: Iterable[float], start: Any = None) -> Iterator[Result]:
+def fit_path(
+    model: Any,
+    data: TrainingData,
+    values: Iterable[float],
+    state: FitState | None = None,
+    keep: Callable[[int, Callable[[], FitState]], object] | None = None,
+) -> Iterator[Result]:
     """Fit one learner for several values of a parameter, each fit started from the solution of the one before.
 
     What does not depend on it, such as rows of the kernel matrix, is computed once.
@@ -89,8 +94,10 @@ def fit_path(model: Any, data: TrainingData, values: Iterable[float], start: Any
         What to learn from.
     values : iterable of float
         In the order ``_path_ascends`` tells a start is close to the solution, and feasible.
-    start : object or None
-        What the first fit starts from: ``dual_coef`` of a value before it in this order.
+    state : FitState or None
+        What the first fit starts from: the solution of a value before it in this order, or a state of its own.
+    keep : callable or None
+        Called at every certificate with the place of the value and a function that returns the state.
 
     Yields
     ------
@@ -99,55 +106,14 @@ def fit_path(model: Any, data: TrainingData, values: Iterable[float], start: Any
     """
     model._targets, model.classes_ = data.targets, data.targets.classes
     solve = model._prepare(data)
-    for value in values:
+    start, before = (None, ()) if state is None else state
+    for place, value in enumerate(values):
         model.set_params(**{model._path_parameter: value})
-        result, attributes = solve(value, start)
+        control = replace(model._control(), before=before, keep=None if keep is None else partial(keep, place))
+        result, attributes = solve(value, start, control)
         model._adopt(result, attributes)
-        start = result.dual_coef
+        start, before = result.dual_coef, ()
         yield result
-
-
-def run_all(tasks: Sequence[Callable[[], None]], n_threads: int, stop: threading.Event) -> None:
-    """Run tasks in threads, or here if one thread is asked for; the first error ends all and is raised.
-
-    Parameters
-    ----------
-    tasks : sequence of callable
-        Independent of each other.
-    n_threads : int
-        Most at the same time.
-    stop : Event
-        Set after an error or Ctrl-C: tasks that look at it end early.
-    """
-    config = get_config()  # scikit-learn's settings belong to a thread
-
-    def run(task: Callable[[], None]) -> None:
-        if stop.is_set():
-            return
-        try:
-            with config_context(**config):
-                task()
-        except BaseException:
-            stop.set()
-            raise
-
-    if not tasks:
-        return
-    n_threads = min(n_threads, len(tasks))
-    with worker_threads(n_threads) as pool:
-        if n_threads == 1:  # in this thread Ctrl-C also ends fits that know nothing of `stop`
-            for task in tasks:
-                run(task)
-            return
-        try:
-            futures = [pool.submit(run, task) for task in tasks]
-            # A wait without end misses a Ctrl-C that comes just before it.
-            while wait(futures, timeout=0.1).not_done:
-                pass
-        finally:
-            stop.set()  # after Ctrl-C: the threads end at their next checkpoint
-    for future in futures:
-        future.result()
 
 
 def scorer_named(name: str, argument: str) -> Callable[..., float]:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,10 +14,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from .._validation import TrainingData
-from ..solvers import Checkpoint, Result, Status
-from ._base import Interval, MultilabelClassifier
-from ._path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, run_all, scorer_named, takes_weight
+from ..core.estimator import Interval, MultilabelClassifier
+from ..core.executor import Task, Threads, run
+from ..core.loop import Control
+from ..core.result import Checkpoint, Result, Status
+from ..core.validation import TrainingData
+from .path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, scorer_named, takes_weight
 
 # Parameters that the learner without a search does not have, besides the values to try.
 _OWN = ("cv", "scoring", "refit", "path_tol")
@@ -71,7 +71,7 @@ class PathSearch(MultilabelClassifier):
         weight = {} if sample_weight is None else {"sample_weight": sample_weight}
         return float(_scorer(self.scoring, self._targets.kind)(self, X, y, **weight))
 
-    def _solve(self, data: TrainingData, start: Any) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         values = self._values(data)
         y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
         folds = folds_of(5 if self.cv is None else self.cv, data.X, y)
@@ -89,7 +89,7 @@ class PathSearch(MultilabelClassifier):
             "converged_": converged,
         }
         if self.refit:
-            result, attributes = self._model_at(values[best], random_state=seed)._solve(data, None)
+            result, attributes = self._model_at(values[best], random_state=seed)._solve(data, None, control)
         else:
             nothing = Checkpoint(0, time.perf_counter() - began, np.nan, np.nan)
             result, attributes = Result(np.empty((0, 0)), np.empty((0, 0)), (nothing,), np.nan, Status.CONVERGED), {}
@@ -132,11 +132,10 @@ class PathSearch(MultilabelClassifier):
         weighted = np.ptp(data.sample_weight) > 0.0 and takes_weight(scorer)
         features = data.X[:, : self.n_features_in_]  # without the constant one
         pairwise = get_tags(self).input_tags.pairwise
-        scores, converged = np.full((len(folds), len(values)), np.nan), np.ones((len(folds), len(values)), dtype=bool)
-        stop = threading.Event()
-        n_threads = self._n_threads()
+        executor, n_threads = Threads(self._n_threads()), self._n_threads()
+        show = Progress(self.verbose, len(folds) * len(values), type(self).__name__)
 
-        def run(fold: int) -> None:
+        def measure(fold: int) -> list[tuple[float, bool]]:
             train, test = folds[fold]
             part = TrainingData(
                 data.X[np.ix_(train, train)] if pairwise else data.X[train],
@@ -152,20 +151,22 @@ class PathSearch(MultilabelClassifier):
                 n_jobs=max(1, n_threads // len(folds)),
                 tol=self._path_tol(data),
                 verbose=0,
-                callback=lambda point: stop.is_set(),
+                callback=lambda point: executor.should_stop(),
                 **self._fold_changes(len(folds)),
             )
             model.n_features_in_ = X_test.shape[1]  # what `predict` compares with
-            for k, result in enumerate(fit_path(model, part, values)):
-                if stop.is_set():
-                    return
-                scores[fold, k] = scorer(model, X_test, y[test], **weight)
-                converged[fold, k] = result.status not in UNCONVERGED
-                show(f"fold {fold + 1}  {self._path_parameter} {values[k]:g}  score {scores[fold, k]:.4g}")
+            measured = []
+            for value, result in zip(values, fit_path(model, part, values), strict=True):
+                if executor.should_stop():
+                    break
+                score = scorer(model, X_test, y[test], **weight)
+                measured.append((score, result.status not in UNCONVERGED))
+                show(f"fold {fold + 1}  {self._path_parameter} {value:g}  score {score:.4g}")
+            return measured
 
-        show = Progress(self.verbose, scores.size, type(self).__name__)
-        run_all([partial(run, fold) for fold in range(len(folds))], n_threads, stop)
-        return scores, converged
+        found = run([Task(measure, (fold,)) for fold in range(len(folds))], executor)
+        scores, converged = (np.array([[cell[part] for cell in row] for row in found]) for part in (0, 1))
+        return scores.astype(np.float64), converged
 
     def _convergence_message(self, result: Result) -> str:
         failed = int(np.count_nonzero(~self.converged_))

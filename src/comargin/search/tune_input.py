@@ -15,10 +15,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 
-from .._indicator import check_indicator, refuse_label_sets
+from ..core.estimator import MultilabelClassifier
+from ..core.indicator import check_indicator, refuse_label_sets
 from ..metrics import MeasureScorer, higher_is_better, scorers
-from ._base import MultilabelClassifier
-from ._path import scorer_named, takes_weight
+from .path import scorer_named, takes_weight
 
 DEFAULT_CRITERION = "ranking+hamming"
 

@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from numbers import Real
 from typing import Any, TextIO
 
 import numpy as np
-import scipy.sparse as sp
 from joblib import effective_n_jobs
 from sklearn import get_config
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags, indexable
+from sklearn.utils import indexable
 
-from .._validation import check_sample_weight, validate_training
-from ._base import MultilabelClassifier
-from ._path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, has_path, run_all
-from ._search_memory import Cell, SearchMemory
-from ._tune_input import (
+from ..core.executor import Executor, Task, Threads, run
+from ..core.memory import Memory
+from ..core.validation import check_sample_weight
+from ._cells import Rows, SearchStep, measure_path, measure_value, parts_of, weight_params, with_parameters
+from ._tune_result import TuneResult, TuneStep
+from .path import Progress, best_of, folds_of, has_path
+from .tune_input import (
     DEFAULT_CRITERION,
     Criterion,
     check_estimator,
@@ -36,29 +32,6 @@ from ._tune_input import (
     checked_state,
     checked_targets,
 )
-from ._tune_result import TuneResult, TuneStep, text_of
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """What all fits of a search are taken from."""
-
-    X: Any
-    y: Any
-    weight: np.ndarray | None
-    folds: Folds
-
-    def fold(self, fold: int, model: Any) -> tuple[Any, Any, Any, Any]:
-        """X to train on and to test, y to train on and to test."""
-        train, test = self.folds[fold]
-        columns = train if get_tags(model).input_tags.pairwise else None
-        X_train, X_test = (_take(self.X, rows, columns) for rows in (train, test))
-        return X_train, X_test, self.y[train], self.y[test]
-
-    def weights(self, fold: int) -> tuple[Any, Any]:
-        """Weights of the rows to train on and to test; None without weights."""
-        train, test = self.folds[fold]
-        return (None, None) if self.weight is None else (self.weight[train], self.weight[test])
 
 
 def tune(
@@ -166,7 +139,7 @@ def tune(
         random_state=random_state,
         verbose=verbose,
         refit=refit,
-        memory=SearchMemory(),
+        memory=Memory(),
     )
 
 
@@ -183,16 +156,16 @@ def tune_with_memory(
     random_state: int | np.random.RandomState | None,
     verbose: int,
     refit: bool,
-    memory: SearchMemory,
+    memory: Memory,
 ) -> TuneResult:
-    """`tune` for who keeps what is measured on the way.
+    """`tune`, with a memory of what was measured before.
 
     Parameters
     ----------
     estimator, X, y, grid, criterion, cv, sample_weight, n_jobs, random_state, verbose, refit : object
         As `tune` has them.
-    memory : SearchMemory
-        Knows cells that were measured before.
+    memory : Memory
+        Results of cells are kept under ``search/<parameter>/<fold>/<position of the value>``.
 
     Returns
     -------
@@ -207,7 +180,7 @@ def tune_with_memory(
     n_samples = y_rows.shape[0]
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
     measure = checked_criterion(criterion, y_rows)
-    rows = _Rows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, checked_state(random_state)))
+    rows = Rows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, checked_state(random_state)))
     n_threads = effective_n_jobs(n_jobs)
 
     best: dict[str, Any] = {}
@@ -221,13 +194,23 @@ def tune_with_memory(
             # Rare labels are missing in some folds, as they must be.
             warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
             for name, values in steps:
-                step = _search(_with(estimator, best), name, values, rows, measure, n_threads, show, noted, memory)
+                step = _search(
+                    with_parameters(estimator, best),
+                    name,
+                    values,
+                    rows,
+                    measure,
+                    Threads(n_threads),
+                    show,
+                    noted,
+                    memory,
+                )
                 best[name] = step.best_value
                 found.append(step)
         if refit:
             noted.messages = messages
-            fitted = _with(estimator, best)
-            fitted.fit(X, y, **_weight_params(fitted, weight))
+            fitted = with_parameters(estimator, best)
+            fitted.fit(X, y, **weight_params(fitted, weight))
             del noted.messages
     _warn_of_unconverged(found, messages)
     last = found[-1]
@@ -239,141 +222,37 @@ def _search(
     base: Any,
     name: str,
     values: tuple[Any, ...],
-    rows: _Rows,
+    rows: Rows,
     criterion: Criterion,
-    n_threads: int,
+    executor: Executor,
     show: Progress,
     noted: threading.local,
-    memory: SearchMemory,
+    memory: Memory,
 ) -> TuneStep:
     """Try all values of one parameter on all folds."""
+    step = SearchStep(base, name, values, rows, criterion, memory, executor.should_stop, show, noted)
     n_folds = len(rows.folds)
-    measured, converged = np.full((n_folds, len(values)), np.nan), np.ones((n_folds, len(values)), dtype=bool)
-    stop = threading.Event()
-
-    def tell(fold: int, k: int, told: str = "") -> None:
-        tried = f"{name.rpartition('__')[2]} {text_of(values[k])}"  # which step it belongs to is no news
-        show(f"fold {fold + 1}  {tried}  {criterion.name} {measured[fold, k]:.4g}{told}")
-
-    def note(fold: int, k: int, model: Any, X_test: Any, y_test: Any, did_converge: bool) -> None:
-        measured[fold, k] = criterion.of(model, X_test, y_test, rows.weights(fold)[1])
-        converged[fold, k] = did_converge
-        memory.note(Cell(name, fold, k), float(measured[fold, k]), did_converge)
-        tell(fold, k)
-
-    def recall(fold: int, k: int) -> bool:
-        recalled = memory.recall(Cell(name, fold, k))
-        if recalled is None:
-            return False
-        measured[fold, k], converged[fold, k] = recalled
-        tell(fold, k, " (known)")
-        return True
-
-    def run_one(fold: int, k: int) -> None:
-        model = _silent(_with(base, {name: values[k]}), stop)
-        X_train, X_test, y_train, y_test = rows.fold(fold, model)
-        noted.messages = []
-        params = _weight_params(model, rows.weights(fold)[0])
-        model = memory.fit(Cell(name, fold, k), model, X_train, y_train, params)
-        messages = noted.messages
-        del noted.messages
-        if not stop.is_set():
-            note(fold, k, model, X_test, y_test, not messages)
-
-    def run_path(fold: int) -> None:
-        whole = _silent(clone(base), stop)
-        X_train, X_test, y_train, y_test = rows.fold(fold, whole)
-        head, learner = _parts(whole)
-        X_learner = X_test
-        if head is not None:
-            X_train = head.fit_transform(X_train, y_train)
-            X_learner = head.transform(X_test)
-            whole = Pipeline([*head.steps, whole.steps[-1]])
-        learner._validate_params()
-        weight = rows.weights(fold)[0]
-        data = validate_training(learner, X_train, y_train, weight, add_intercept=learner._appends_constant())
-        order = sorted(range(len(values)), key=values.__getitem__, reverse=not learner._path_ascends)
-        cells, in_order = [Cell(name, fold, k) for k in order], [values[k] for k in order]
-        seen = (whole, X_test) if criterion.sees_all else (learner, X_learner)
-        with memory.path(cells, in_order, learner, data.Y.shape) as path:
-            done = path.n_done
-            for k in order[:done]:
-                recall(fold, k)
-            for cell, result in zip(cells[done:], fit_path(learner, data, in_order[done:], path.start), strict=True):
-                if stop.is_set():
-                    return
-                note(fold, cell.position, *seen, y_test, result.status not in UNCONVERGED)
-                path.solved(cell, result.dual_coef)
-
-    every = range(len(values))
     if _has_path(base, name, values, rows.weight):
-        # A fold that was not finished begins again where its last solution is kept, not after its last measure.
-        unfinished = [f for f in range(n_folds) if any(memory.recall(Cell(name, f, k)) is None for k in every)]
-        for fold in set(range(n_folds)).difference(unfinished):
-            for k in every:
-                recall(fold, k)
-        tasks = [partial(run_path, fold) for fold in unfinished]
+        tasks = [Task(measure_path, (step, fold)) for fold in range(n_folds)]
     else:
-        tasks = [partial(run_one, fold, k) for k in every for fold in range(n_folds) if not recall(fold, k)]
-    run_all(tasks, n_threads, stop)
+        tasks = [Task(measure_value, (step, fold, k)) for k in range(len(values)) for fold in range(n_folds)]
+    measured, converged = np.full((n_folds, len(values)), np.nan), np.ones((n_folds, len(values)), dtype=bool)
+    for cells in run(tasks, executor):
+        for fold, k, value, did_converge in cells:
+            measured[fold, k], converged[fold, k] = value, did_converge
     sign = 1.0 if criterion.greater_is_better else -1.0
     best, mean = best_of(sign * measured, f"criterion {criterion.name!r} of {name}")
     return TuneStep(name, values, measured, sign * mean, best, converged)
 
 
-def _parts(estimator: Any) -> tuple[Pipeline | None, Any]:
-    """The transformers of a Pipeline, None if there are none, and the learner at its end."""
-    if type(estimator) is not Pipeline:
-        return None, estimator
-    return estimator[:-1] if len(estimator.steps) > 1 else None, estimator.steps[-1][1]
-
-
 def _has_path(base: Any, name: str, values: tuple[Any, ...], weight: np.ndarray | None) -> bool:
     """Whether all values are fitted in one go."""
-    learner = _parts(base)[1]
+    learner = parts_of(base)[1]
     prefix = f"{base.steps[-1][0]}__" if learner is not base else ""
     numbers = all(isinstance(v, Real) and not isinstance(v, bool) and 0.0 < float(v) < np.inf for v in values)
     # With metadata routing a weight may be meant for other steps too.
     routed = weight is not None and get_config()["enable_metadata_routing"]
     return numbers and not routed and has_path(learner) and name == f"{prefix}{learner._path_parameter}"
-
-
-def _with(estimator: Any, params: dict[str, Any]) -> Any:
-    """A clone with other parameters; values that are estimators are cloned too."""
-    return clone(estimator).set_params(**{name: clone(value, safe=False) for name, value in params.items()})
-
-
-def _silent(model: Any, stop: threading.Event) -> Any:
-    """Learners of ours neither talk from threads nor go on after Ctrl-C."""
-    for part in (model, *model.get_params(deep=True).values()):
-        if isinstance(part, MultilabelClassifier):
-            part.set_params(verbose=0, callback=lambda point: stop.is_set())
-    return model
-
-
-def _weight_params(estimator: Any, weight: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Weights in the form ``fit`` takes them: a Pipeline passes on what has the name of a step."""
-    if weight is None:
-        return {}
-    prefix = ""
-    if not get_config()["enable_metadata_routing"]:
-        while isinstance(estimator, Pipeline):
-            name, estimator = estimator.steps[-1]
-            prefix += f"{name}__"
-        signature = inspect.signature(estimator.fit).parameters.values()
-        if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in signature):
-            raise ValueError(f"sample_weight: {type(estimator).__name__}.fit takes none; pass None")
-    return {f"{prefix}sample_weight": weight}
-
-
-def _take(X: Any, rows: np.ndarray, columns: np.ndarray | None) -> Any:
-    """Rows of X, and columns if X is a matrix between rows."""
-    if columns is not None:
-        X = X if sp.issparse(X) else np.asarray(X)
-        return X[rows][:, columns]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 
 @contextlib.contextmanager

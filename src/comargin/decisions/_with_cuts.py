@@ -1,0 +1,106 @@
+"""The one way a model is fitted with cuts: by training and by comparisons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from ..core.executor import Threads
+from ..core.memory import Memory, fit_and_keep
+from ..core.threshold_rule import ThresholdRule
+from ..metrics import evaluate
+from ._classifier import ThresholdClassifierCV, make_rule, read_target
+from ._cross_fit import cross_fit, fit_clone
+
+
+def fit_with_cuts(
+    estimator: Any,
+    X: Any,
+    Y: Any,
+    rule: str | None,
+    *,
+    folds: int,
+    seed: int,
+    memory: Memory | None = None,
+    should_stop: Callable[[], bool] | None = None,
+    show: Callable[[str], None] = lambda text: None,
+) -> tuple[Any, dict[str, float | None] | None]:
+    """Learn a rule on out-of-fold scores, then fit all rows: what training and comparisons do with a model.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted; cloned.
+    X : array-like, sparse matrix or list of str
+        Rows.
+    Y : ndarray or csr_array of shape (n_samples, n_labels)
+        Indicator.
+    rule : str or None
+        A name of `RULES`; None fits the estimator alone.
+    folds : int
+        Of the scores that the rule is learned on.
+    seed : int
+        Shuffles the rows before they are split.
+    memory : Memory or None, default=None
+        What an interrupted call with the same arguments has kept.
+    should_stop : callable or None, default=None
+        Asked during the last fit of a learner of this library; a true answer ends it with what is there.
+    show : callable
+        Told of every fold.
+
+    Returns
+    -------
+    fitted : estimator
+        A `ThresholdClassifierCV`, or the estimator if ``rule`` is None.
+    measures : dict or None
+        All measures of the rule on the scores it was learned on; None for a measure that is not defined.
+
+    Examples
+    --------
+    >>> from comargin import M3LClassifier
+    >>> from comargin.data import make_correlated
+    >>> from comargin.decisions import fit_with_cuts
+    >>> data = make_correlated(80, n_features=5, n_labels=3, seed=0)
+    >>> model, measures = fit_with_cuts(M3LClassifier(random_state=0), data.X, data.Y, "per-label", folds=3, seed=0)
+    >>> model
+    ThresholdClassifierCV(cv=3, estimator=M3LClassifier(random_state=0),
+                          random_state=0)
+    """
+    memory = memory or Memory()
+    if rule is None:
+        return _fit_last(estimator, X, Y, memory, should_stop), None
+    classifier = ThresholdClassifierCV(estimator, rule=rule, cv=folds, random_state=seed)
+    learned, measures = _learned_cuts(classifier, X, Y, memory, show)
+    fitted = _fit_last(estimator, X, Y, memory, should_stop)
+    return classifier._become(fitted, learned, np.arange(Y.shape[1]), Y), measures
+
+
+def _learned_cuts(
+    classifier: ThresholdClassifierCV, X: Any, Y: Any, memory: Memory, show: Callable[[str], None]
+) -> tuple[Any, dict[str, float | None]]:
+    """The rule, and its measures on the scores it was learned on; reused if they are kept."""
+    kept = memory.recall("rule")
+    if kept is not None:
+        right = isinstance(kept, tuple) and len(kept) == 2 and isinstance(kept[1], dict)
+        if not (right and isinstance(kept[0], ThresholdRule) and getattr(kept[0], "n_labels_", 0) == Y.shape[1]):
+            raise ValueError("the checkpoint has cuts that are none of this training; delete its folder")
+        return kept
+    classifier._check_parameters()
+    indicator, y, _ = read_target(Y)
+    splits = classifier._splits(X, y, None)
+    _, scores, rows = cross_fit(classifier.estimator, X, y, indicator, splits, {}, Threads(1), memory, show)
+    rule = make_rule(classifier.rule).fit(scores, indicator[rows])
+    found = evaluate(indicator[rows], scores, rule.predict(scores))
+    measures = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
+    memory.keep("rule", (rule, measures))
+    memory.forget("cuts")
+    return rule, measures
+
+
+def _fit_last(estimator: Any, X: Any, Y: Any, memory: Memory, should_stop: Callable[[], bool] | None) -> Any:
+    if should_stop is None and type(memory) is Memory:
+        return fit_clone(estimator, X, Y, {})
+    return fit_and_keep(clone(estimator), X, Y, memory, "fit", should_stop=should_stop)

@@ -1,0 +1,222 @@
+"""The tasks of a search: one value on one fold, or all values on one fold along a path.
+
+Results are kept under ``search/<parameter>/<fold>/<position of the value>``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+
+from ..core.estimator import MultilabelClassifier
+from ..core.memory import Memory, fit_and_keep
+from ..core.result import FitState
+from ..core.validation import validate_training
+from ._tune_result import text_of
+from .path import UNCONVERGED, Folds, Progress, fit_path
+from .tune_input import Criterion
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What all fits of a search are taken from."""
+
+    X: Any
+    y: Any
+    weight: np.ndarray | None
+    folds: Folds
+
+    def fold(self, fold: int, model: Any) -> tuple[Any, Any, Any, Any]:
+        """X to train on and to test, y to train on and to test."""
+        train, test = self.folds[fold]
+        columns = train if get_tags(model).input_tags.pairwise else None
+        X_train, X_test = (_take(self.X, rows, columns) for rows in (train, test))
+        return X_train, X_test, self.y[train], self.y[test]
+
+    def weights(self, fold: int) -> tuple[Any, Any]:
+        """Weights of the rows to train on and to test; None without weights."""
+        train, test = self.folds[fold]
+        return (None, None) if self.weight is None else (self.weight[train], self.weight[test])
+
+
+@dataclass(frozen=True)
+class SearchStep:
+    """All values of one parameter, as its tasks see them."""
+
+    base: Any
+    name: str
+    values: tuple[Any, ...]
+    rows: Rows
+    criterion: Criterion
+    memory: Memory
+    should_stop: Callable[[], bool]
+    show: Progress
+    noted: threading.local
+
+    def key(self, fold: int, k: int | None = None) -> str:
+        """Of one fold, or of one value in it; which step of a Pipeline it belongs to is no news."""
+        key = f"search/{self.name.rpartition('__')[2]}/{fold}"
+        return key if k is None else f"{key}/{k}"
+
+    def recall(self, fold: int, k: int) -> tuple[float, bool] | None:
+        """What was measured before."""
+        kept = self.memory.recall(self.key(fold, k))
+        if kept is None:
+            return None
+        if not (isinstance(kept, tuple) and [type(each) for each in kept] == [float, bool]):
+            raise ValueError(f"the checkpoint of {self.key(fold, k)} holds {kept!r:.80}; delete its folder")
+        self.tell(fold, k, kept[0], " (known)")
+        return kept
+
+    def measured(self, fold: int, k: int, model: Any, X_test: Any, y_test: Any, converged: bool) -> tuple[float, bool]:
+        """Measure a fitted model, and keep it."""
+        value = float(self.criterion.of(model, X_test, y_test, self.rows.weights(fold)[1]))
+        self.memory.keep(self.key(fold, k), (value, bool(converged)))
+        self.tell(fold, k, value)
+        return value, converged
+
+    def tell(self, fold: int, k: int, value: float, more: str = "") -> None:
+        """Show one cell."""
+        tried = f"{self.name.rpartition('__')[2]} {text_of(self.values[k])}"
+        self.show(f"fold {fold + 1}  {tried}  {self.criterion.name} {value:.4g}{more}")
+
+
+Cells = list[tuple[int, int, float, bool]]  # fold, position of the value, what was measured, whether the fit converged
+
+
+def measure_value(step: SearchStep, fold: int, k: int) -> Cells:
+    """One value on one fold."""
+    known = step.recall(fold, k)
+    if known is not None:
+        return [(fold, k, *known)]
+    model = _silent(with_parameters(step.base, {step.name: step.values[k]}), step.should_stop)
+    X_train, X_test, y_train, y_test = step.rows.fold(fold, model)
+    params = weight_params(model, step.rows.weights(fold)[0])
+    step.noted.messages = []
+    if params or type(step.memory) is Memory:
+        model.fit(X_train, y_train, **params)
+    else:
+        model = fit_and_keep(model, X_train, y_train, step.memory, step.key(fold, k))
+    converged = not step.noted.messages
+    del step.noted.messages
+    if step.should_stop():
+        return []
+    return [(fold, k, *step.measured(fold, k, model, X_test, y_test, converged))]
+
+
+def measure_path(step: SearchStep, fold: int) -> Cells:
+    """All values on one fold, each fit started from the solution of the one before.
+
+    An interrupted path goes on after the last value whose solution is kept, not after the last one that was measured:
+    so every fit starts from where it does without an interruption, and measures the same.
+    """
+    every = range(len(step.values))
+    known = [step.recall(fold, k) for k in every]
+    if all(each is not None for each in known):
+        return [(fold, k, *each) for k, each in enumerate(known) if each is not None]
+    whole = _silent(clone(step.base), step.should_stop)
+    X_train, X_test, y_train, y_test = step.rows.fold(fold, whole)
+    head, learner = parts_of(whole)
+    X_learner = X_test
+    if head is not None:
+        X_train = head.fit_transform(X_train, y_train)
+        X_learner = head.transform(X_test)
+        whole = Pipeline([*head.steps, whole.steps[-1]])
+    learner._validate_params()
+    weight = step.rows.weights(fold)[0]
+    data = validate_training(learner, X_train, y_train, weight, add_intercept=learner._appends_constant())
+    order = sorted(every, key=step.values.__getitem__, reverse=not learner._path_ascends)
+    n_done, state = _path_state(step, fold, order, learner, data.Y.shape)
+    if any(known[k] is None for k in order[:n_done]):
+        raise ValueError(
+            f"the checkpoint of {step.key(fold)} has a solution of a value that was not measured; delete it"
+        )
+    cells: Cells = [(fold, k, *each) for k in order[:n_done] if (each := known[k]) is not None]
+    clock = step.key(fold)
+    seen = (whole, X_test) if step.criterion.sees_all else (learner, X_learner)
+    left = order[n_done:]
+
+    def keep(k: int, shown: Callable[[], FitState]) -> None:
+        step.memory.keep_state(step.key(fold, k), shown, clock=clock)
+
+    fits = fit_path(learner, data, [step.values[k] for k in left], state, lambda place, shown: keep(left[place], shown))
+    for k, result in zip(left, fits, strict=True):
+        if step.should_stop():
+            return cells
+        cells.append((fold, k, *step.measured(fold, k, *seen, y_test, result.status not in UNCONVERGED)))
+        solution = f"{step.key(fold, k)}/solution"
+        if step.memory.keep_state(solution, partial(FitState, result.dual_coef), clock=clock):
+            for earlier in order[: order.index(k)]:
+                step.memory.forget(f"{step.key(fold, earlier)}/solution")
+    return cells
+
+
+def _path_state(
+    step: SearchStep, fold: int, order: list[int], learner: Any, shape: tuple[int, ...]
+) -> tuple[int, FitState | None]:
+    """How many values of a path are done, and what the next one starts from."""
+    n_done, state = 0, None
+    for place, k in enumerate(order):
+        solution = step.memory.recall_state(f"{step.key(fold, k)}/solution", learner, shape)
+        if solution is not None:
+            n_done, state = place + 1, solution
+    if n_done < len(order):
+        begun = step.memory.recall_state(step.key(fold, order[n_done]), learner, shape)
+        state = state if begun is None else begun
+    return n_done, state
+
+
+def parts_of(estimator: Any) -> tuple[Pipeline | None, Any]:
+    """The transformers of a Pipeline, None if there are none, and the learner at its end."""
+    if type(estimator) is not Pipeline:
+        return None, estimator
+    return estimator[:-1] if len(estimator.steps) > 1 else None, estimator.steps[-1][1]
+
+
+def with_parameters(estimator: Any, params: dict[str, Any]) -> Any:
+    """A clone with other parameters; values that are estimators are cloned too."""
+    return clone(estimator).set_params(**{name: clone(value, safe=False) for name, value in params.items()})
+
+
+def _silent(model: Any, should_stop: Callable[[], bool]) -> Any:
+    """Learners of ours neither talk from threads nor go on after Ctrl-C."""
+    for part in (model, *model.get_params(deep=True).values()):
+        if isinstance(part, MultilabelClassifier):
+            part.set_params(verbose=0, callback=lambda point: should_stop())
+    return model
+
+
+def weight_params(estimator: Any, weight: np.ndarray | None) -> dict[str, np.ndarray]:
+    """Weights in the form ``fit`` takes them: a Pipeline passes on what has the name of a step."""
+    if weight is None:
+        return {}
+    prefix = ""
+    if not get_config()["enable_metadata_routing"]:
+        while isinstance(estimator, Pipeline):
+            name, estimator = estimator.steps[-1]
+            prefix += f"{name}__"
+        signature = inspect.signature(estimator.fit).parameters.values()
+        if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in signature):
+            raise ValueError(f"sample_weight: {type(estimator).__name__}.fit takes none; pass None")
+    return {f"{prefix}sample_weight": weight}
+
+
+def _take(X: Any, rows: np.ndarray, columns: np.ndarray | None) -> Any:
+    """Rows of X, and columns if X is a matrix between rows."""
+    if columns is not None:
+        X = X if sp.issparse(X) else np.asarray(X)
+        return X[rows][:, columns]
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
