@@ -1,10 +1,16 @@
-"""The models that go by a name, each with its grid; the list is open."""
+"""The models that go by a name: one declaration each, and the list is open.
+
+`train`, `compare`, ``--list-models``, the tables of the docs and the model files all read it. A package of yours adds
+models by an entry point of the group ``comargin.models`` that names a `ModelRecipe`, or a list of them.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
 import numpy as np
@@ -15,19 +21,14 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from ..estimators import (
-    CGMClassifier,
-    LSG21Classifier,
-    M3LClassifier,
-    PrBRClassifier,
-    PrMLClassifier,
-    RankCVMClassifier,
-    RankSVMClassifier,
-    StructuredSVMClassifier,
-)
-from ..estimators._tune_input import DEFAULT_CRITERION
-from ..metrics import scorers
-from ._chains import ChainEnsemble
+from .baselines.chains import ChainEnsemble
+from .lsg21 import LSG21Classifier
+from .m3l import M3LClassifier
+from .metrics import scorers
+from .rank import RankCVMClassifier, RankSVMClassifier
+from .search.tune_input import DEFAULT_CRITERION
+from .structured import CGMClassifier, StructuredSVMClassifier
+from .svmplus import PrBRClassifier, PrMLClassifier
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,9 @@ class ModelRecipe:
         standardised.
     description : str
         One line for people.
+    saved : mapping of str to kind, or None
+        Attributes that a fit of the estimator sets, as `comargin.persistence.register` takes them. None for estimators
+        that model files know already, or that are not saved.
     """
 
     name: str
@@ -86,6 +90,7 @@ class ModelRecipe:
     learn_cuts: bool = False
     prepare: bool = True
     description: str = field(default="", compare=False)
+    saved: Mapping[str, Any] | None = field(default=None, compare=False)
 
 
 _GAMMAS = TimesScale((0.25, 1.0, 4.0))
@@ -94,6 +99,42 @@ _ALPHAS = (3.0, 1.0, 0.3, 0.1)  # smaller ones cost minutes, and are seldom chos
 _PRIVILEGED_GRID = (("C", (0.001, 0.01, 0.1, 1.0)), ("gamma2", (0.1, 1.0, 10.0)))
 
 _REGISTRY: dict[str, ModelRecipe] = {}
+_GROUP = "comargin.models"
+
+
+@cache
+def _load_plugins() -> None:
+    """Register the models of installed packages, once; a name of ours cannot be taken."""
+    for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name):
+        try:
+            found = point.load()
+        except Exception as error:
+            raise ImportError(f"models: entry point {point.name!r} of {_GROUP}, {point.value}: {error}") from error
+        for model in [found] if isinstance(found, ModelRecipe) else found:
+            if not isinstance(model, ModelRecipe):
+                raise TypeError(f"models: entry point {point.name!r} of {_GROUP} gives {model!r}, not a ModelRecipe")
+            if model.name in _REGISTRY:
+                raise ValueError(
+                    f"models: entry point {point.name!r} of {_GROUP} has the name of another, {model.name!r}"
+                )
+            register_model(model)
+
+
+def known_models() -> dict[str, ModelRecipe]:
+    """All models by name: ours, those of installed packages, and those registered here.
+
+    Returns
+    -------
+    dict
+        A copy.
+
+    Examples
+    --------
+    >>> known_models()["m3l"].description
+    'M3L, linear; correlated labels if that helps'
+    """
+    _load_plugins()
+    return dict(_REGISTRY)
 
 
 def register_model(model: ModelRecipe) -> None:
@@ -129,7 +170,7 @@ def model_names() -> tuple[str, ...]:
     >>> model_names()[:3]
     ('m3l', 'm3l-rbf', 'cgm')
     """
-    return tuple(_REGISTRY)
+    return tuple(known_models())
 
 
 def get_model(name: str) -> ModelRecipe:
@@ -154,9 +195,10 @@ def get_model(name: str) -> ModelRecipe:
     ...
     ValueError: models: there is no model 'rank-cmv'; did you mean 'rank-cvm' or 'rank-svm'?
     """
-    if name in _REGISTRY:
-        return _REGISTRY[name]
-    raise ValueError(f"models: there is no model {name!r}; {nearest(name, list(_REGISTRY))}")
+    known = known_models()
+    if name in known:
+        return known[name]
+    raise ValueError(f"models: there is no model {name!r}; {nearest(name, list(known))}")
 
 
 def checked_criterion(criterion: Any) -> None:

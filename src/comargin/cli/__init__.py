@@ -30,7 +30,7 @@ def main() -> None:
         if text.strip():  # a command without anything has shown its help, and has nothing to add
             _show_error(_usage_text(text, getattr(error, "ctx", None)))
         sys.exit(_WRONG_USAGE)
-    except Exception as error:  # the last station: whatever it is becomes one line, or a traceback if wanted
+    except Exception as error:  # any other error becomes one line, or a traceback with --debug
         if debug:
             raise
         text = " ".join(str(error).split()) or type(error).__name__

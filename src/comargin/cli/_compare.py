@@ -10,31 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ._console import INTERRUPTED, AsJson, Quiet, console_for, print_json, remark
-from ._messages import in_flags
+from ._messages import flags_of, in_flags
 from ._progress import Steps
 from ._reading import reads_a_file
 from ._sources import DataHome, obtain
 from ._targets import check_target
-from ._train import _list_models
+from ._train import Criterion, ListModels, Thresholds
 
 if TYPE_CHECKING:
     from ..comparison import CellDone, Comparison
     from ..data import Dataset
 
-_FLAGS = {
-    "models": "--models",
-    "datasets": "DATA",
-    "folds": "--folds",
-    "repeats": "--repeats",
-    "test_size": "--test-size",
-    "measures": "--measures",
-    "criterion": "--criterion",
-    "inner_folds": "--inner-folds",
-    "thresholds": "--thresholds",
-    "n_jobs": "--jobs",
-    "results": "--results",
-    "random_state": "--seed",
-}
+_FLAGS = flags_of(
+    ("models", "folds", "repeats", "test_size", "measures", "criterion", "inner_folds", "thresholds", "results"),
+    datasets="DATA",
+    n_jobs="--jobs",
+    random_state="--seed",
+)
 _FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
 
 
@@ -68,14 +60,9 @@ def compare(
         ),
     ] = None,
     tune: Annotated[bool, typer.Option(help="Search the parameters of every model in every training part.")] = True,
-    criterion: Annotated[
-        str | None,
-        typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
-    ] = None,
+    criterion: Criterion = None,
     inner_folds: Annotated[int, typer.Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
-    thresholds: Annotated[
-        str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
-    ] = "per-label",
+    thresholds: Thresholds = "per-label",
     results: Annotated[
         Path,
         typer.Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it."),
@@ -96,9 +83,7 @@ def compare(
     latex: Annotated[bool, typer.Option("--latex", help="Print tables in LaTeX.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
     as_json: AsJson = False,
-    list_models: Annotated[
-        bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
-    ] = False,
+    list_models: ListModels = False,
     data_home: DataHome = None,
     quiet: Quiet = False,
     reading: dict[str, Any],
@@ -189,7 +174,7 @@ def _listed(text: str | None, flag: str) -> list[str]:
 
 
 def _check_models(names: Sequence[str]) -> None:
-    from ..training._recipes import checked_models
+    from ..models import checked_models
 
     checked_models(list(names))
 
@@ -272,8 +257,8 @@ def _fitting(found: Comparison, width: int) -> list[list[str]]:
 
 
 def _write_diagram(found: Comparison, measure: str, path: Path) -> None:
-    from ..comparison._diagram_svg import diagram_svg
-    from ..data._source import AtomicFiles
+    from ..comparison.diagram_svg import diagram_svg
+    from ..core.files import AtomicFiles
     from ..report import save_figure
 
     if not found.blocks(measure).testable:

@@ -20,7 +20,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON 
 
 
 def console_for(wide: bool = False, stderr: bool = False) -> Console:
-    """Return a console; lines are as long as they need to be when asked for, and when no one looks at a screen."""
+    """Return a console; its lines are as long as needed when asked for, and when the output is no terminal."""
     from rich.console import Console
 
     console = Console(stderr=stderr)
@@ -31,6 +31,11 @@ def remark(text: str, quiet: bool = False) -> None:
     """Say something on standard error that is no result: where a file is, what is left out."""
     if not quiet:
         console_for(stderr=True).print(text, style="dim", highlight=False, soft_wrap=True, markup=False)
+
+
+def say(text: str) -> None:
+    """Print one line of the results as it is, however long it is."""
+    console_for().print(text, highlight=False, soft_wrap=True, markup=False)
 
 
 def file_size(path: Path) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import console_for
+from ._console import console_for, say
 from ._messages import in_flags
 from ._reading import as_delimiter, reads_a_file
 from ._sources import DataHome, Source, Split, obtain
@@ -90,7 +90,7 @@ def convert_file(
     comargin data convert genes.csv genes.svm --labels -14 --to libsvm
     """
     from ..data import write
-    from ..data._formats import target_files
+    from ..data.formats import target_files
 
     if target.is_dir():
         raise ValueError(f"{target} is a folder; name the file to write, such as {target / Path(source).stem}.csv")
@@ -105,7 +105,7 @@ def convert_file(
         delimiter = None if to_delimiter is None else as_delimiter(to_delimiter)
         written = write(dataset, target, format=to, sep=to_sep, delimiter=delimiter)
     names = " and ".join(map(str, written))
-    console_for().print(f"{names}: {_shape(dataset)}", highlight=False, soft_wrap=True, markup=False)
+    say(f"{names}: {_shape(dataset)}")
 
 
 def _place(where: str | None) -> str:
@@ -120,7 +120,7 @@ def _count(value: int | None) -> str:
 
 
 def _shape(dataset: Dataset) -> str:
-    from ..data._dataset import counted
+    from ..core.wording import counted
 
     n_samples, n_labels = dataset.Y.shape
     features = "texts" if isinstance(dataset.X, list) else counted(dataset.X.shape[1], "feature")
@@ -132,7 +132,7 @@ def _summary(dataset: Dataset) -> list[Any]:
     from rich.table import Table
     from rich.text import Text
 
-    from ..data._dataset import counted
+    from ..core.wording import counted
 
     per_label = np.asarray(dataset.Y.sum(axis=0)).ravel().astype(int)
     per_row = np.asarray(dataset.Y.sum(axis=1)).ravel()

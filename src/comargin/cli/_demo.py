@@ -1,4 +1,4 @@
-"""``comargin demo``: every learner on built-in data, told in one screen."""
+"""``comargin demo``: every learner on built-in data, on one screen."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def demo(
 
     from .. import __version__
     from ..data import load
-    from ..estimators import warmup
+    from ..training import warmup
 
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--folder {folder} is a file")
@@ -203,8 +203,8 @@ def _pairs(dataset: Dataset) -> str:
 
 
 def _written(model: Any, train: Dataset, test: Dataset, folder: Path) -> list[str]:
-    """Write the page and the picture; what is to be said about them."""
-    from ..data._source import AtomicFiles
+    """Write the page and the picture, and return the lines to print about them."""
+    from ..core.files import AtomicFiles
     from ..graphs import LabelGraph
     from ..report import label_graph_svg, model_report, save_report
 

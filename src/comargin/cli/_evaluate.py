@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from ._console import AsJson, Quiet, console_for, print_json, remark
+from ._console import AsJson, Quiet, console_for, print_json, remark, say
 from ._measures import better, labels_table, measures_table
 from ._reading import as_labels, streams_labelled_rows
 from ._row_progress import RowProgress
@@ -124,8 +124,8 @@ def evaluate(
             f"{data}: {len(tags)} rows, {len(model.label_names)} labels; {truth.Y.nnz / n_rows:.2f} labels per row, "
             f"{Y_pred.nnz / n_rows:.2f} predicted"
         )
+        say(summary)
         console = console_for()
-        console.print(summary, highlight=False, markup=False, soft_wrap=True)
         console.print()
         console.print(measures_table(measures))
         if per_label:
@@ -145,11 +145,13 @@ def _labelled_rows(
     tagger: Tagger, data: str, reading: dict[str, Any], split: str | None, data_home: Path | None
 ) -> Iterator[Chunk]:
     """Rows with labels, which are where they were in training, or where the file says, or called as the tagger's."""
+    from ..data.format_table import format_of_suffix
+
     options = dict(reading)
     labels = options.pop("labels", None)
-    suffix = Path(data.removesuffix(".gz")).suffix
-    is_json = options.get("format") == "jsonl" or suffix in (".jsonl", ".ndjson")
-    if options.get("format") == "parquet" or suffix in (".parquet", ".pq"):
+    formats = (options.get("format"), format_of_suffix(Path(data)))
+    is_json = "jsonl" in formats
+    if "parquet" in formats:
         options.setdefault("sep", ";")  # lists of labels are lists there, whatever stood between them in training
 
     def started(place: Any) -> Iterator[Chunk]:
@@ -199,9 +201,9 @@ class _Truth(NamedTuple):
 
 
 def true_labels(tags: Sequence[Sequence[str]], label_names: Sequence[str], data: str) -> _Truth:
-    from ..data._dataset import counted as plural
-    from ..data._dataset import nearest
-    from ..data._text_table import indicator
+    from ..core.wording import counted as plural
+    from ..core.wording import nearest
+    from ..data.text_table import indicator
 
     counts = Counter(tag for row in tags for tag in row)
     known = set(label_names)
@@ -252,7 +254,7 @@ def _write_csv(target: str, rows: Sequence[dict[str, Any]]) -> None:
 
 @contextmanager
 def _opened(target: str) -> Iterator[IO[str]]:
-    from ..data._source import AtomicFiles
+    from ..core.files import AtomicFiles
 
     if target == STANDARD:
         yield sys.stdout

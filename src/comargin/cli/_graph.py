@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import Quiet, console_for, remark
+from ._console import Quiet, remark, say
 from ._reading import READING_FLAGS, reads_a_file
 from ._sources import DataHome, Split, obtain
 from ._tagging import load_tagger
@@ -96,9 +96,7 @@ def graph(
     _write(shown, _frequencies_of(shown, whole, frequencies), target, f"{about}{part}" if title is None else title)
     if is_picture and top is None and part:
         remark(f"{n_shown} of {n_all} edges are drawn; --top says how many", quiet)
-    console_for().print(
-        f"{target}: {shown.n_labels} labels, {n_shown} edges", highlight=False, soft_wrap=True, markup=False
-    )
+    say(f"{target}: {shown.n_labels} labels, {n_shown} edges")
 
 
 def _is_tagger(source: str) -> bool:
@@ -112,7 +110,7 @@ def _is_tagger(source: str) -> bool:
 
 def _graph_of_tagger(path: Path) -> tuple[LabelGraph, np.ndarray | None, str]:
     from ..graphs import LabelGraph
-    from ..report._anatomy import take_apart
+    from ..report.anatomy import take_apart
 
     tagger = load_tagger(path)
     anatomy = take_apart(tagger.model)
@@ -152,20 +150,11 @@ def _graph_of_data(
 
 def _strongest(graph: LabelGraph, top: int | None, is_picture: bool) -> LabelGraph:
     """The strongest edges; in a picture with very many labels only those they join."""
-    import numpy as np
+    from ..report.label_figures import strongest_part
 
-    from ..graphs import LabelGraph
-    from ..report._label_figures import _MOST_NODES, strongest_part
-
-    if top is None:
-        return strongest_part(graph) if is_picture else graph
-    edges, weights = graph.edges, graph.edge_weights
-    kept = np.sort(np.argsort(-np.abs(weights), kind="stable")[:top])
-    labels = np.arange(graph.n_labels)
-    if is_picture and graph.n_labels > _MOST_NODES and kept.size:
-        labels = np.unique(edges[kept])
-    names = [graph.label_names[k] for k in labels]
-    return LabelGraph.from_edges(np.searchsorted(labels, edges[kept]), weights[kept], label_names=names)
+    if is_picture:
+        return strongest_part(graph, top)
+    return graph if top is None else strongest_part(graph, top, most_nodes=graph.n_labels)
 
 
 def _frequencies_of(part: LabelGraph, whole: LabelGraph, frequencies: np.ndarray | None) -> np.ndarray | None:
@@ -177,7 +166,7 @@ def _frequencies_of(part: LabelGraph, whole: LabelGraph, frequencies: np.ndarray
 
 def _write(graph: LabelGraph, frequencies: np.ndarray | None, target: Path, title: str) -> None:
     """Write the file, whole or not at all; its suffix says how."""
-    from ..data._source import AtomicFiles
+    from ..core.files import AtomicFiles
     from ..report import label_graph_figure, label_graph_svg, save_figure
 
     suffix = target.suffix.lower()
@@ -195,8 +184,8 @@ def _write(graph: LabelGraph, frequencies: np.ndarray | None, target: Path, titl
 
 
 def _write_graphml(graph: LabelGraph, frequencies: np.ndarray | None, path: Path) -> None:
-    """Nodes are numbered: names may hold what XML cannot, and two of them may be the same without it."""
-    from ..report._svg import xml_text
+    """Number the nodes, as names may hold characters that XML cannot, and may be equal without these."""
+    from ..report.svg import xml_text
 
     try:
         import networkx

@@ -17,18 +17,7 @@ def better(measure: str) -> str:
 
 
 def measures_table(values: Mapping[str, float]) -> Table:
-    """Make a table of measures.
-
-    Parameters
-    ----------
-    values : mapping of str to float
-        What `comargin.metrics.evaluate` returns, or a part of it.
-
-    Returns
-    -------
-    rich.table.Table
-        Measure, value, and which values are better.
-    """
+    """Make a table of what `comargin.metrics.evaluate` returns: measure, value, and which values are better."""
     from rich.text import Text
 
     table = _table("measure", "value", "better")
@@ -39,18 +28,7 @@ def measures_table(values: Mapping[str, float]) -> Table:
 
 
 def labels_table(labels: Sequence[Mapping[str, Any]]) -> Table:
-    """Make a table of labels.
-
-    Parameters
-    ----------
-    labels : sequence of mapping
-        What `comargin.metrics.per_label` returns.
-
-    Returns
-    -------
-    rich.table.Table
-        A row per label, in the order given.
-    """
+    """Make a table of what `comargin.metrics.per_label` returns, one row per label."""
     from rich.text import Text
 
     headings = {"f1": "F1", "auc": "AUC"}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+
+
+def flags_of(arguments: Sequence[str], **others: str) -> dict[str, str]:
+    """Flag of every argument: ``--name`` with dashes for underscores, and those that are called otherwise."""
+    return {name: f"--{name.replace('_', '-')}" for name in arguments} | others
 
 
 @contextmanager
 def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
-    """Raise what the user did wrong as a ValueError that names flags where the library names arguments.
-
-    Parameters
-    ----------
-    flags : mapping of str to str
-        Flag of every argument.
-    """
+    """Raise what the user did wrong as a ValueError that names flags where the library names arguments."""
     try:
         yield
     except (ValueError, OSError) as error:
@@ -23,20 +22,7 @@ def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
 
 
 def translate(message: str, flags: Mapping[str, str]) -> str:
-    """Write ``name=value`` as ``--name value``, and ``name=``, or ``name`` at the beginning, as ``--name``.
-
-    Parameters
-    ----------
-    message : str
-        What the library says.
-    flags : mapping of str to str
-        Flag of every argument.
-
-    Returns
-    -------
-    str
-        The message with the flags; a list of one name (``drop=['a']``) becomes that name.
-    """
+    """Write ``name=value`` as ``--name value``, and ``name=``, or ``name`` at the beginning, as ``--name``."""
     names = "|".join(map(re.escape, flags))
 
     def flag(match: re.Match[str]) -> str:

@@ -67,8 +67,8 @@ def predict(
     comargin predict tagger.cmg new.jsonl --id number --top-k 5 -o top.parquet
     zcat posts.csv.gz | comargin predict tagger.cmg - --to jsonl | head
     """
+    from ..core.wording import counted as plural
     from ..data import PredictionWriter
-    from ..data._dataset import counted as plural
 
     to_stdout = output == STANDARD
     if not to_stdout:

@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 
 
 class Steps:
-    """A bar where someone looks at a screen, a line per step elsewhere, nothing when quiet.
-
-    Parameters
-    ----------
-    quiet : bool
-        Show nothing.
-    patience : float
-        Seconds before the first line.
-    """
+    """A bar on a terminal, a line per step elsewhere, nothing when quiet."""
 
     def __init__(self, quiet: bool = False, patience: float = 0.0) -> None:
         self._quiet, self._patience = quiet, patience
@@ -45,19 +37,7 @@ class Steps:
         return self
 
     def show(self, text: str, done: int, total: int, line: bool = True) -> None:
-        """Say how many steps are done, and what happens.
-
-        Parameters
-        ----------
-        text : str
-            What is done now, or was done last.
-        done : int
-            Finished steps.
-        total : int
-            All steps.
-        line : bool
-            Whether it is worth a line where there is no bar.
-        """
+        """Show how many steps are done and what happens; ``line=False`` keeps silent where there is no bar."""
         if self._bar is not None:
             self._bar.update(self._task, completed=done, total=total, description=text)
         elif line and time.perf_counter() - self._began >= self._patience:

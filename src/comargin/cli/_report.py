@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import Quiet, console_for, file_size, remark
+from ._console import Quiet, file_size, remark, say
 from ._evaluate import _labelled_rows, true_labels
 from ._reading import streams_labelled_rows
 from ._row_progress import RowProgress
@@ -81,11 +81,11 @@ def report(
         title=tagger.stem if title is None else title,
     )
     save_report(page, target)
-    console_for().print(f"{target}: {file_size(target)}", highlight=False, soft_wrap=True, markup=False)
+    say(f"{target}: {file_size(target)}")
 
 
 def _check_target(target: Path) -> None:
-    """Say what is wrong with the file to write before there is any work."""
+    """Check the file to write before any work is done."""
     if target.suffix.lower() not in (".html", ".htm") and not target.is_dir():
         raise ValueError(f"--output must end in .html, got {target.name!r}")
     check_target("--output", target, "report.html")
@@ -95,10 +95,8 @@ def _rows_of(
     tagger: Tagger, data: str, reading: dict[str, Any], split: str | None, data_home: Path | None, quiet: bool
 ) -> Dataset:
     """All rows with the tagger's labels."""
-    import numpy as np
-    import scipy.sparse as sp
-
     from ..data import Dataset
+    from ..data.chunks import stacked
 
     features: list[Any] = []
     tags: list[list[str]] = []
@@ -110,12 +108,5 @@ def _rows_of(
     truth = true_labels(tags, tagger.label_names, data)
     for words in truth.remarks:
         remark(words, quiet)
-    X: Any
-    if isinstance(features[0], list):
-        X = [text for texts in features for text in texts]
-    elif sp.issparse(features[0]):
-        X = sp.csr_array(sp.vstack(features))
-    else:
-        X = np.concatenate(features)
     name = "the standard input" if data == STANDARD else Path(data).name
-    return Dataset(X, truth.Y, tagger.feature_names, tagger.label_names, name)
+    return Dataset(stacked(features), truth.Y, tagger.feature_names, tagger.label_names, name)

@@ -1,4 +1,4 @@
-"""How far a stream of rows is, on standard error."""
+"""Progress over a stream of rows, on standard error."""
 
 from __future__ import annotations
 
@@ -11,22 +11,15 @@ from ._console import console_for
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_PATIENCE = 1.0  # seconds without a word
+_PATIENCE = 1.0  # seconds before the first line
 _LONGEST_SILENCE = 60.0  # seconds between two lines
 _WIDE_ENOUGH_FOR_BYTES = 72  # columns; a narrower terminal sees percents
 
 
 class RowProgress:
-    """Says how many rows are done, once they take longer than a second.
+    """Shows how many rows are done, once they take longer than a second.
 
     A terminal sees a bar; elsewhere there are plain lines, at first after one second, then two, four, up to a minute.
-
-    Parameters
-    ----------
-    quiet : bool
-        Say nothing.
-    size : int or None
-        Bytes of the input, if they are known.
     """
 
     def __init__(self, quiet: bool, size: int | None = None) -> None:
@@ -46,15 +39,7 @@ class RowProgress:
             self._bar.stop()
 
     def show(self, n_rows: int, n_bytes: int | None = None) -> None:
-        """Tell what is done.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows so far.
-        n_bytes : int or None
-            Bytes of the input so far.
-        """
+        """Show how many rows were handled, and how many bytes of the input were read."""
         seconds = time.perf_counter() - self._began
         if self._quiet or seconds < self._next:
             return

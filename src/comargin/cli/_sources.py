@@ -1,4 +1,4 @@
-"""Data that a command is given: a file, or the name of a known set."""
+"""The data of a command: a file, or the name of a known set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands that use a tagger share: the file it is in, rows as it takes them, labels and scores in one go."""
+"""Shared by the commands that use a tagger: loading it, and rows as it takes them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,12 @@ TestSplit = Annotated[
     ),
 ]
 _MOST_ROWS, _MOST_NUMBERS = 4096, 1 << 22  # of a chunk
-# Files that tell what they are by their names alone, and so may be handed over open, to count what was read.
-_BY_NAME = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl"}
-_SUFFIXES_OF_NUMBERS, _FORMATS_OF_NUMBERS = (".arff", ".svm", ".libsvm"), ("mulan", "meka", "libsvm", "xmc")
+# Formats that are recognised by the suffix alone: the file may be handed over open, to count the bytes read.
+_COUNTABLE = ("csv", "jsonl")
 
 
 def load_tagger(path: Path) -> Tagger:
-    """Read a tagger; a name that is not there proposes the nearest that is.
-
-    Parameters
-    ----------
-    path : Path
-        Its file.
-
-    Returns
-    -------
-    Tagger
-        The tagger.
-    """
+    """Read a tagger; an error about a missing file proposes the nearest existing name."""
     from ..training import Tagger
 
     if not path.exists():
@@ -60,15 +48,7 @@ def load_tagger(path: Path) -> Tagger:
 
 
 class CountedFile(io.RawIOBase):
-    """A file that is read as a stream, and tells how far it was read.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    format : str
-        Its format, which a stream cannot tell by its name.
-    """
+    """A file read as a stream that knows its format (its name is not seen) and how far it was read."""
 
     def __init__(self, path: Path, format: str) -> None:
         self.name = str(path)  # messages show it
@@ -94,23 +74,12 @@ class CountedFile(io.RawIOBase):
 
 
 def counted_file(source: str, format: str | None) -> CountedFile | None:
-    """Open a file so that what was read of it is counted.
-
-    Parameters
-    ----------
-    source, format : str
-        As given to the command.
-
-    Returns
-    -------
-    CountedFile or None
-        None for what must be opened by its name.
-    """
-    from ..data._source import plain_suffix
+    """Open a file that counts the bytes read; None for a source that must be opened by its name."""
+    from ..data.format_table import format_of_suffix
 
     path = Path(source)
-    found = _BY_NAME.get(plain_suffix(path)) if format is None else format
-    if found is None or found not in _BY_NAME.values() or source == STANDARD or not path.is_file():
+    found = format_of_suffix(path) if format is None else format
+    if found is None or found not in _COUNTABLE or source == STANDARD or not path.is_file():
         return None
     return CountedFile(path, found)
 
@@ -126,33 +95,8 @@ def rows_for(
     labels: Any = None,
     counted: CountedFile | None = None,
 ) -> Iterator[Chunk]:
-    """Rows of a file, of the standard input or of a known set, for a tagger.
-
-    Parameters
-    ----------
-    tagger : Tagger
-        Who takes them.
-    source : str
-        A file, "-" or the name of a known set.
-    reading : dict
-        Options about files that were given, as arguments of `comargin.data.stream`.
-    split : str or None
-        Rows of a known set; None: those that are published for tests, or else all.
-    data_home : Path or None
-        Folder of data sets.
-    chunk_rows : int or None
-        Rows of a chunk; None: as many as can well be predicted together.
-    labels : Any
-        As in `Tagger.rows`; rows of a known set come with their labels anyway.
-    counted : CountedFile or None
-        Read this in place of the file.
-
-    Returns
-    -------
-    iterator of Chunk
-        Features or texts of some rows at a time.
-    """
-    from ..data._source import plain_suffix
+    """Rows of a file, of the standard input ("-") or of a known set, as the tagger takes them."""
+    from ..data.format_table import may_hold_texts
 
     path = Path(source)
     chunk_rows = chunk_rows or _rows_at_once(tagger)
@@ -164,7 +108,7 @@ def rows_for(
     if options.get("missing", "error") not in ("error", "zero"):
         raise ValueError(f"--missing {options['missing']!r}: a tagger takes no missing values; allowed are error, zero")
     if tagger.n_features is None:
-        if plain_suffix(path) in _SUFFIXES_OF_NUMBERS or options.get("format") in _FORMATS_OF_NUMBERS:
+        if not may_hold_texts(path, options.get("format")):
             raise ValueError(f"{source}: the tagger takes texts, and a file of this format has none")
         options.setdefault("text", tagger.reading.get("text", "text"))
     elif "text" in options:
@@ -178,7 +122,7 @@ def rows_for(
 
 
 def _taken(chunks: Iterator[Chunk], tagger: Tagger) -> Iterator[Chunk]:
-    """Chunks as the tagger takes them; what is wrong with the file is said in the words of the command line."""
+    """Chunks as the tagger takes them; errors about the file name the flags of the command line."""
     while True:
         with in_flags(READING_FLAGS):
             chunk = next(chunks, None)
@@ -212,7 +156,7 @@ def _rows_of_known_set(
     tagger: Tagger, source: str, reading: dict[str, Any], split: str | None, data_home: Path | None, chunk_rows: int
 ) -> Iterator[Chunk]:
     from ..data import Chunk
-    from ..data._chunks import tags_of
+    from ..data.chunks import tags_of
 
     if split is None:
         split = "test" if published_split(source, data_home) else "all"
@@ -230,8 +174,8 @@ def columns_for(dataset: Dataset, tagger: Tagger) -> Any:
 
 def matched_columns(dataset: Dataset, n_features: int | None, feature_names: tuple[str, ...]) -> Any:
     """Texts, or these columns of a data set, in order; None means texts."""
-    from ..data._chunks import Wanted, match_names
-    from ..data._sparse_text import generated_names
+    from ..data.chunks import Wanted, match_names
+    from ..data.sparse_text import generated_names
 
     X: Any = dataset.X
     is_text = isinstance(X, list)

@@ -1,4 +1,4 @@
-"""Files that commands write: what is wrong with a place is said before there is any work."""
+"""Checks of the files that commands write, made before any work."""
 
 from __future__ import annotations
 
@@ -7,17 +7,7 @@ from pathlib import Path
 
 
 def check_target(flag: str, target: Path, example: str) -> None:
-    """Refuse a file that could not be written at the end.
-
-    Parameters
-    ----------
-    flag : str
-        The option that names it.
-    target : Path
-        The file; folders that are not there will be made.
-    example : str
-        What a file in a folder could be called.
-    """
+    """Refuse a file that could not be written at the end."""
     if target.is_dir():
         raise ValueError(f"{flag} {target} is a folder; name the file to write, such as {target / example}")
     if target.exists() and not target.is_file():

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ._console import INTERRUPTED, AsJson, Quiet, console_for, file_size, print_json, remark
+from ._console import INTERRUPTED, AsJson, Quiet, console_for, file_size, print_json, remark, say
 from ._evaluate import true_labels
-from ._messages import in_flags
+from ._messages import flags_of, in_flags
 from ._reading import reads_a_file
 from ._sources import DataHome, Source, obtain, published_split
 from ._tagging import columns_for, matched_columns
@@ -23,17 +23,13 @@ if TYPE_CHECKING:
     from ..data import Dataset
     from ..training import ModelRecipe, Tagger
 
-_FLAGS = {
-    "models": "--model",
-    "params": "--param",
-    "grid": "--grid",
-    "criterion": "--criterion",
-    "folds": "--folds",
-    "thresholds": "--thresholds",
-    "n_jobs": "--jobs",
-    "random_state": "--seed",
-    "checkpoint": "--checkpoint",
-}
+_FLAGS = flags_of(
+    ("grid", "criterion", "folds", "thresholds", "checkpoint"),
+    models="--model",
+    params="--param",
+    n_jobs="--jobs",
+    random_state="--seed",
+)
 # What the table at the end shows; comargin evaluate shows all.
 _SHOWN = (
     "hamming_loss",
@@ -68,6 +64,18 @@ def _list_models(wanted: bool) -> None:
     raise typer.Exit
 
 
+Criterion = Annotated[
+    str | None,
+    typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
+]
+Thresholds = Annotated[
+    str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
+]
+ListModels = Annotated[
+    bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
+]
+
+
 @reads_a_file
 def train(
     data: Source,
@@ -87,14 +95,9 @@ def train(
         list[str] | None,
         typer.Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated."),
     ] = None,
-    criterion: Annotated[
-        str | None,
-        typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
-    ] = None,
+    criterion: Criterion = None,
     folds: Annotated[int, typer.Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
-    thresholds: Annotated[
-        str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
-    ] = "per-label",
+    thresholds: Thresholds = "per-label",
     test: Annotated[
         Path | None, typer.Option(help="Labelled rows to measure the tagger on, read as the training file is.")
     ] = None,
@@ -109,9 +112,7 @@ def train(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
     jobs: Annotated[int, typer.Option(help="Threads, -1 for all cores; the tagger is the same for any number.")] = -1,
-    list_models: Annotated[
-        bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
-    ] = False,
+    list_models: ListModels = False,
     data_home: DataHome = None,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -142,7 +143,7 @@ def train(
         raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
     dataset, tested = _rows(data, split, test, holdout, seed, data_home, reading)
     remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
-    _doubt_labels(dataset, silent)
+    _warn_about_labels(dataset, silent)
     with in_flags(_FLAGS), _Stop().on_interrupt() as stop:
         tagger = train_tagger(
             dataset,
@@ -161,7 +162,7 @@ def train(
             reading=_to_remember(dataset, reading),
         )
     tagger.facts.update(test_data=None, test_measures=None)
-    tagger.save(target)  # first of all
+    tagger.save(target)  # before measuring, which may fail
     if tested is not None:
         tagger.facts["test_data"] = {"name": tested.name, "rows": tested.Y.shape[0]}
         tagger.facts["test_measures"] = _measures(tagger, tested, silent)
@@ -170,7 +171,7 @@ def train(
         from ..training import clear_checkpoint
 
         clear_checkpoint(checkpoint)
-    _tell(tagger, target, stop.wanted, checkpoint, quiet, as_json)
+    _print_result(tagger, target, stop.wanted, checkpoint, quiet, as_json)
     if stop.wanted:
         raise typer.Exit(INTERRUPTED)
 
@@ -182,7 +183,7 @@ class _Stop:
         self.fitting = self.wanted = False
 
     def asked(self) -> bool:
-        """What the fit asks again and again."""
+        """Called by the fit after every pass: whether it is to end."""
         self.fitting = True
         return self.wanted
 
@@ -202,11 +203,11 @@ class _Stop:
 
 
 def _check_saveable(recipe: ModelRecipe) -> None:
-    """Say before the training, not after it, that there is no file for this model."""
+    """Refuse a model that has no tagger file before the training, not after it."""
     if not _has_file(recipe):
         raise ValueError(
-            f"--model {recipe.name}: there is no tagger file for this model of scikit-learn, it can only be compared "
-            "(comargin compare); --list-models shows which can be trained"
+            f"--model {recipe.name}: its declaration does not say how it is saved, it can only be compared (comargin "
+            "compare); --list-models shows which can be trained"
         )
 
 
@@ -258,7 +259,7 @@ def _rows(
     reading: dict[str, Any],
 ) -> tuple[Dataset, Dataset | None]:
     """Rows to learn from, and rows to measure on."""
-    from ..data._chunks import tags_of
+    from ..data.chunks import tags_of
 
     if test is not None and holdout is not None:
         raise ValueError("--test and --holdout exclude each other")
@@ -274,7 +275,7 @@ def _rows(
         if not test.exists():
             raise FileNotFoundError(f"--test: there is no file {test}")
         tested = obtain(str(test), "all", data_home, {**reading, **_sizes(test, dataset, reading)})
-        matched_columns(tested, _n_features(dataset), dataset.feature_names)  # now, not after hours of training
+        matched_columns(tested, _n_features(dataset), dataset.feature_names)  # before hours of training
         true_labels(tags_of(tested.Y, tested.label_names), dataset.label_names, tested.name)
     if holdout is not None:
         from ..model_selection import MultilabelStratifiedShuffleSplit
@@ -290,7 +291,7 @@ def _n_features(dataset: Dataset) -> int | None:
 
 
 def _sizes(test: Path, dataset: Dataset, reading: dict[str, Any]) -> dict[str, int]:
-    """What a file does not say whose largest indices need not occur."""
+    """Sizes of a LIBSVM test file, in which the largest indices need not occur."""
     from ..data import detect_format
 
     n_features = _n_features(dataset)
@@ -299,8 +300,8 @@ def _sizes(test: Path, dataset: Dataset, reading: dict[str, Any]) -> dict[str, i
     return {"n_features": n_features, "n_labels": dataset.Y.shape[1]}
 
 
-def _doubt_labels(dataset: Dataset, quiet: bool) -> None:
-    """Say so when labels look like whole cells or texts, before a training that may take very long."""
+def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
+    """Remark on labels that look like whole cells or texts, before a training that may take very long."""
     n_labels = dataset.Y.shape[1]
     n_once = int((dataset.Y.sum(axis=0) == 1).sum())
     if isinstance(dataset.X, list) and n_once > n_labels / 2:
@@ -319,7 +320,7 @@ def _part(dataset: Dataset, rows: Any) -> Dataset:
 
 
 def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
-    """What new files with texts should be read by."""
+    """Options of reading that new files with texts should be read by."""
     if not isinstance(dataset.X, list):
         return {}
     given = {name: reading.get(name) for name in ("text", "labels", "sep")}
@@ -329,7 +330,7 @@ def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
 
 
 def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float | None]:
-    from ..data._chunks import tags_of
+    from ..data.chunks import tags_of
     from ..metrics import evaluate
 
     truth = true_labels(tags_of(tested.Y, tested.label_names), tagger.label_names, tested.name)
@@ -340,9 +341,11 @@ def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float |
     return {name: float(value) if value == value else None for name, value in found.items()}
 
 
-def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, quiet: bool, as_json: bool) -> None:
-    """Measures, certificate, and where the file is."""
-    from ..data._dataset import counted
+def _print_result(
+    tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, quiet: bool, as_json: bool
+) -> None:
+    """Print measures, certificate and the place of the file."""
+    from ..core.wording import counted
     from ._measures import measures_table
 
     facts = tagger.facts
@@ -370,7 +373,7 @@ def _tell(tagger: Tagger, target: Path, stopped: bool, checkpoint: Path | None, 
         remark(f"stopped early; the same command goes on from {checkpoint}", quiet)
     elif stopped:
         remark("stopped early: the tagger is what the fit had reached", quiet)
-    console.print(f"{target}: {file_size(target)}", highlight=False, soft_wrap=True, markup=False)
+    say(f"{target}: {file_size(target)}")
 
 
 def _how_far(facts: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ def warmup(quiet: Quiet = False) -> None:
     \b
     comargin warmup     # a minute or two; later runs find everything there
     """
-    from ..estimators import warmup as compile_all
+    from ..training import warmup as compile_all
 
     start = time.perf_counter()
     with Steps(quiet=quiet) as steps:

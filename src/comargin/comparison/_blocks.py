@@ -48,7 +48,7 @@ class Blocks:
 
     @property
     def caveat(self) -> str:
-        """What p-values over splits are worth; empty over data sets."""
+        """Warning about p-values over splits; empty over data sets."""
         return _SPLIT_CAVEAT if self.over == "splits" and self.testable else ""
 
     @property
@@ -60,22 +60,7 @@ class Blocks:
 def make_blocks(
     values: FloatArray, datasets: tuple[str, ...], models: tuple[str, ...], higher_is_better: bool
 ) -> Blocks:
-    """Take the models with any complete block, and the blocks that all of these share.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_datasets, n_models, n_splits)
-        One measure; nan where there is no value.
-    datasets, models : tuple of str
-        Names.
-    higher_is_better : bool
-        Which way the measure points.
-
-    Returns
-    -------
-    Blocks
-        Over data sets; over splits when there is one data set.
-    """
+    """Keep the models with any complete block, and the blocks (data sets; splits if there is one) that all share."""
     finite: NDArray[np.bool_] = np.isfinite(values)
     if len(datasets) > 1:
         over, names = "data sets", list(datasets)
@@ -96,20 +81,7 @@ def make_blocks(
 
 
 def summary_of(blocks: Blocks, alpha: float) -> str:
-    """What the tests say, in sentences.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        Values of one measure.
-    alpha : float
-        Level of the tests.
-
-    Returns
-    -------
-    str
-        Average ranks and the three tests; what was left out.
-    """
+    """Average ranks, the three tests and what was left out, in sentences."""
     lacking = [f"Left out: {', '.join(blocks.left_out)}."] if blocks.left_out else []
     if not blocks.testable:
         return " ".join([f"No tests: they need two models on two {blocks.over}.", *lacking])
@@ -123,10 +95,10 @@ def summary_of(blocks: Blocks, alpha: float) -> str:
             f"p = {test.f_p_value:.2g}."
         )
     lines.append(f"Nemenyi, level {alpha:g}: average ranks must differ by {found.difference:.2f}.")
-    told_apart = [
+    differing = [
         f"{pair.first} and {pair.second} ({pair.wins}:{pair.losses}, p = {pair.p_holm:.2g})"
         for pair in wilcoxon_tests(blocks.values, blocks.models, blocks.higher_is_better)
         if pair.p_holm < alpha
     ]
-    lines.append(f"Wilcoxon with Holm: {'; '.join(told_apart) if told_apart else 'no pair differs'}.")
+    lines.append(f"Wilcoxon with Holm: {'; '.join(differing) if differing else 'no pair differs'}.")
     return " ".join(lines + lacking)

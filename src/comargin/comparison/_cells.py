@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
+from ..decisions import fit_with_cuts
 from ..metrics import evaluate, scores_of
-from ..thresholds import ThresholdClassifierCV
+from ..models import criterion_of
 from ..training import ModelRecipe
-from ..training._building import build, search
-from ..training._identity import described, hash_of
-from ..training._recipes import criterion_of
+from ..training.building import build, search
+from ..training.identity import described, hash_of
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file
@@ -152,10 +152,8 @@ def _measured(cell: Cell) -> Record:
     start = time.perf_counter()
     estimator, chosen = _tuned(cell.model, cell.settings, X_train, Y_train, cell.seed)
     tuned = time.perf_counter()
-    if cell.model.learn_cuts and cell.settings.thresholds is not None:
-        folds = cell.settings.inner_folds
-        estimator = ThresholdClassifierCV(estimator, rule=cell.settings.thresholds, cv=folds, random_state=cell.seed)
-    estimator.fit(X_train, Y_train)
+    rule = cell.settings.thresholds if cell.model.learn_cuts else None
+    estimator, _ = fit_with_cuts(estimator, X_train, Y_train, rule, folds=cell.settings.inner_folds, seed=cell.seed)
     fitted = time.perf_counter()
     predicted = estimator.predict(X_test)
     done = time.perf_counter()

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
 
-from .._indicator import check_indicator
+from ..core.executor import Lost, Processes, Task
+from ..core.indicator import check_indicator
 from ..data import Dataset, fingerprint, load
+from ..decisions import RULES
 from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from ..thresholds._classifier import RULES
+from ..models import check_names, checked_criterion, checked_models
 from ..training import ModelRecipe
-from ..training._identity import hash_of
-from ..training._recipes import check_names, checked_criterion, checked_models
+from ..training.identity import hash_of
 from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
 from ._comparison import DEFAULT_MEASURES, Comparison
 from ._results import Record, ResultsFile
@@ -161,8 +159,10 @@ def compare(
             found[record["cell"]] = record
             if callback is not None:
                 callback(CellDone(record, len(found), len(cells), kept=True))
-    with closing(_run(todo, int(n_jobs))) as records:
-        for record in records:
+    executor = Processes(int(n_jobs), "loky")
+    with closing(executor.results([Task(run_cell, (cell,)) for cell in todo])) as finished:
+        for k, result in finished:
+            record = unmeasured(todo[k], result.reason) if isinstance(result, Lost) else result
             if file is not None:
                 file.append(record)
             found[record["cell"]] = record
@@ -224,48 +224,6 @@ def _cells(
                 }
                 seed = seed_of(random_state, split)
                 yield Cell(identity, dataset.X, Y, train, test, model, settings, seed, measures)
-
-
-def _run(cells: list[Cell], n_jobs: int) -> Generator[Record, None, None]:
-    """Rows of the cells, as they are finished."""
-    if n_jobs == 1:
-        yield from map(run_cell, cells)
-        return
-    waiting = {cell.identity["cell"]: cell for cell in cells}
-    while waiting:
-        try:
-            with _processes(list(waiting.values()), n_jobs) as records:
-                for record in records:
-                    del waiting[record["cell"]]
-                    yield record
-        except BrokenProcessPool:
-            # A process was ended from outside (for its memory, as a rule), and the pool with it. The cell it was at is
-            # one of the next: alone, either it has room enough or it is found out.
-            for cell in list(waiting.values())[: 2 * effective_n_jobs(n_jobs)]:
-                del waiting[cell.identity["cell"]]
-                yield _alone(cell)
-
-
-@contextmanager
-def _processes(cells: list[Cell], n_jobs: int) -> Iterator[Iterator[Record]]:
-    """Rows as they are finished; when the block ends early, cells that are at work or waiting are dropped."""
-    parallel = Parallel(n_jobs=n_jobs, backend="loky", batch_size=1, return_as="generator_unordered")
-    records = parallel(delayed(run_cell)(cell) for cell in cells)
-    try:
-        yield records
-    finally:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", r"\d+ tasks which", UserWarning)
-            records.close()
-
-
-def _alone(cell: Cell) -> Record:
-    try:
-        with _processes([cell], 2) as records:  # one job would run in this process
-            (record,) = records
-            return record
-    except BrokenProcessPool as error:
-        return unmeasured(cell, f"{type(error).__name__}: {error}")
 
 
 def _checked_datasets(datasets: Any) -> list[Dataset]:

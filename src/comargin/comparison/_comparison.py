@@ -1,4 +1,4 @@
-"""What `compare` returns: all cells, and what they say about the models."""
+"""The result of `compare`: all cells, with tables, ranks and tests of the models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..metrics import higher_is_better
-from ..training._recipes import nearest
+from ..models import nearest
 from ._blocks import Blocks, make_blocks, summary_of
 from ._diagram import diagram_figure, diagram_text
 from ._results import FIXED, Record, read_results
@@ -43,6 +43,9 @@ SECONDS = ("tune_seconds", "fit_seconds", "predict_seconds")
 class Comparison:
     """Models measured on the same splits of the same data sets.
 
+    Methods take a ``measure``: one that was recorded, or "tune_seconds", "fit_seconds" or "predict_seconds". Tests take
+    their level ``alpha``.
+
     Attributes
     ----------
     cells : list of dict
@@ -55,10 +58,10 @@ class Comparison:
 
     Examples
     --------
+    >>> from dataclasses import replace
     >>> from comargin.comparison import compare
     >>> from comargin.data import make_correlated
     >>> data = [make_correlated(60, n_features=4, n_labels=3, seed=seed) for seed in (0, 1)]
-    >>> from dataclasses import replace
     >>> data = [replace(one, name=f"toy {k}") for k, one in enumerate(data)]
     >>> found = compare(data, ["ovr", "knn"], folds=2, measures=["micro_f1"], tune=False)
     >>> found.table("micro_f1").datasets
@@ -74,19 +77,10 @@ class Comparison:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str], measures: Sequence[str] | None = None) -> Comparison:
-        """Read the cells of a results file, finished or not.
+        """Read the cells of a results file of `compare`, finished or not; of a cell that was run again, the last row.
 
-        Parameters
-        ----------
-        path : path
-            A file that `compare` wrote. It must hold one definition of every model, and the same splits for all.
-        measures : sequence of str or None, default=None
-            What tables show; None means the usual ones.
-
-        Returns
-        -------
-        Comparison
-            Of all cells in the file, data sets and models by name; of a cell that was run again, the last row.
+        The file must hold one definition of every model, and the same splits for all. Data sets and models are sorted
+        by name. Tables show ``measures``; None means the usual ones.
         """
         recorded, records = read_results(path)
         latest = {record["cell"]: record for record in records}
@@ -112,17 +106,9 @@ class Comparison:
         return [cell for cell in self.cells if cell["error"]]
 
     def values(self, measure: str) -> FloatArray:
-        """One measure of all cells.
+        """One measure as an array of shape (n_datasets, n_models, n_splits).
 
-        Parameters
-        ----------
-        measure : str
-            A measure that was recorded, or "tune_seconds", "fit_seconds" or "predict_seconds".
-
-        Returns
-        -------
-        ndarray of shape (n_datasets, n_models, n_splits)
-            nan where a cell failed or is missing, or the measure is not defined.
+        It is nan where a cell failed or is missing, or the measure is not defined.
         """
         self._check_measure(measure)
         n_splits = 1 + max(cell["split"] for cell in self.cells)
@@ -135,18 +121,7 @@ class Comparison:
         return found
 
     def table(self, measure: str) -> MeasureTable:
-        """Mean and standard deviation over the splits.
-
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-
-        Returns
-        -------
-        MeasureTable
-            For every data set and model; with the average ranks of the models.
-        """
+        """Mean and standard deviation over the splits for every data set and model, with the average ranks."""
         values = self.values(measure)
         counts = np.isfinite(values).sum(axis=2)
         known = np.where(np.isfinite(values), values, 0.0)
@@ -171,148 +146,55 @@ class Comparison:
     def blocks(self, measure: str) -> Blocks:
         """What ranks and tests of a measure are computed from.
 
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-
-        Returns
-        -------
-        Blocks
-            Data sets on which every model has all its splits; with one data set, splits on which every model has a
-            value. A model that has none at all is left out first.
+        The blocks are the data sets on which every model has all its splits; with one data set, the splits on which
+        every model has a value. A model that has none at all is left out first.
         """
         return make_blocks(self.values(measure), self.datasets, self.models, _higher(measure))
 
     def ranks(self, measure: str) -> dict[str, float]:
-        """Average ranks, 1 is the best, ties averaged.
-
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-
-        Returns
-        -------
-        dict of str to float
-            By model; over data sets, or over splits when there is one data set. Empty without a common block.
-        """
+        """Average rank of every model over the blocks, 1 is the best, ties averaged; empty without a common block."""
         blocks = self.blocks(measure)
         if not blocks.names:
             return {}
         return dict(zip(blocks.models, blocks.ranks.mean(axis=0).tolist(), strict=True))
 
     def friedman(self, measure: str) -> FriedmanTest:
-        """Friedman's test whether the models differ at all.
-
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-
-        Returns
-        -------
-        FriedmanTest
-            Needs at least three models and two blocks.
-        """
+        """Friedman's test whether the models differ at all; it needs at least three models and two blocks."""
         return friedman_test(self._blocks_of_test(measure).values)
 
     def wilcoxon(self, measure: str) -> list[PairTest]:
-        """Wilcoxon's signed-rank tests of all pairs.
-
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-
-        Returns
-        -------
-        list of PairTest
-            With p-values for themselves, and corrected for all pairs.
-        """
+        """Wilcoxon's signed-rank tests of all pairs, with p-values as they are and corrected for all pairs."""
         blocks = self._blocks_of_test(measure)
         return wilcoxon_tests(blocks.values, blocks.models, blocks.higher_is_better)
 
     def critical_difference(self, measure: str, alpha: float = 0.05) -> CriticalDifference:
-        """Nemenyi's test of all pairs by their average ranks.
-
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-        alpha : float, default=0.05
-            Level of the test.
-
-        Returns
-        -------
-        CriticalDifference
-            Average ranks, and by how much two of them must differ.
-        """
+        """Nemenyi's test of all pairs: average ranks, and by how much two of them must differ."""
         blocks = self._blocks_of_test(measure)
         return critical_difference(blocks.ranks, blocks.models, alpha)
 
     def critical_difference_figure(self, measure: str, alpha: float = 0.05) -> Figure:
-        """The critical-difference diagram of Demsar (2006).
-
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-        alpha : float, default=0.05
-            Level of the test.
-
-        Returns
-        -------
-        plotly.graph_objects.Figure
-            For `comargin.report.save_figure`.
-        """
+        """The critical-difference diagram of Demsar (2006), for `comargin.report.save_figure`."""
         found = self.critical_difference(measure, alpha)
         return diagram_figure(found, measure, self._over(measure))
 
     def critical_difference_text(self, measure: str, alpha: float = 0.05) -> str:
-        """The same diagram as lines of text.
+        """The same diagram as text: a line per model, the best first.
 
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-        alpha : float, default=0.05
-            Level of the test.
-
-        Returns
-        -------
-        str
-            A line per model, the best first; models that are joined by a column of bars are not told apart.
+        Models that are joined by a column of bars do not differ significantly.
         """
         return diagram_text(self.critical_difference(measure, alpha), measure, self._over(measure))
 
     def summary(self, measure: str, alpha: float = 0.05) -> str:
         """What the tests say about a measure, in sentences.
 
-        Parameters
-        ----------
-        measure : str
-            As for `values`.
-        alpha : float, default=0.05
-            Level of the tests.
-
-        Returns
-        -------
-        str
-            Average ranks, Friedman's test, Nemenyi's critical difference, the pairs that differ by Wilcoxon's test
-            after Holm's correction; what was left out, and the caveat when all blocks are of one data set.
+        Average ranks, Friedman's test, Nemenyi's critical difference, the pairs that differ by Wilcoxon's test after
+        Holm's correction; what was left out, and the caveat when all blocks are of one data set.
         """
         blocks = self.blocks(measure)
         return f"{summary_of(blocks, alpha)} {blocks.caveat}".strip()
 
     def notes(self) -> list[str]:
-        """What a reader of the tables should know about the cells.
-
-        Returns
-        -------
-        list of str
-            Failures, missing cells, warnings, and versions that differ.
-        """
+        """What a reader of the tables should know: failures, missing cells, warnings, and versions that differ."""
         found = []
         for cell in self.failed:
             found.append(f"{cell['model']} failed on {cell['dataset']}, split {cell['split']}: {cell['error']}")
@@ -330,54 +212,18 @@ class Comparison:
         return found
 
     def to_text(self, measures: Sequence[str] | None = None, *, digits: int = 3) -> str:
-        """Tables, tests and notes for a terminal.
+        """Tables of the measures (None: ``measures``), tests and notes for a terminal.
 
-        Parameters
-        ----------
-        measures : sequence of str or None, default=None
-            What to show; None means ``measures``.
-        digits : int, default=3
-            Decimals.
-
-        Returns
-        -------
-        str
-            A star marks the best of each column, a question mark a mean over fewer splits than others have.
+        A star marks the best of each column, a question mark a mean over fewer splits than others have.
         """
         return self._document(Style.TEXT, measures, digits)
 
     def to_markdown(self, measures: Sequence[str] | None = None, *, digits: int = 3) -> str:
-        """Tables, tests and notes in Markdown.
-
-        Parameters
-        ----------
-        measures : sequence of str or None, default=None
-            What to show; None means ``measures``.
-        digits : int, default=3
-            Decimals.
-
-        Returns
-        -------
-        str
-            The best of each column in bold.
-        """
+        """The same in Markdown, with the best of each column in bold."""
         return self._document(Style.MARKDOWN, measures, digits)
 
     def to_latex(self, measures: Sequence[str] | None = None, *, digits: int = 3) -> str:
-        """Tables in LaTeX, tests and notes as comments.
-
-        Parameters
-        ----------
-        measures : sequence of str or None, default=None
-            What to show; None means ``measures``.
-        digits : int, default=3
-            Decimals.
-
-        Returns
-        -------
-        str
-            ``table`` environments with booktabs rules, the best of each column in bold.
-        """
+        """The tables as LaTeX with booktabs rules, the best of each column in bold; tests and notes as comments."""
         return self._document(Style.LATEX, measures, digits)
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..report._theme import BLUE, FAINT_INK, INK, base_layout, graph_objects, number, plain
+from ..report.theme import BLUE, FAINT_INK, INK, new_figure, number, plain
 from ._statistics import CriticalDifference
 
 if TYPE_CHECKING:
@@ -19,22 +19,7 @@ _AXIS_WIDTH = 520
 
 
 def diagram_text(found: CriticalDifference, measure: str, over: str) -> str:
-    """Lines of text, the best model first; one column of bars for each group that is not told apart.
-
-    Parameters
-    ----------
-    found : CriticalDifference
-        Average ranks and the critical difference.
-    measure : str
-        What was ranked.
-    over : str
-        What the blocks are, e.g. "data sets".
-
-    Returns
-    -------
-    str
-        ASCII only, if names are.
-    """
+    """Lines of text, the best model first; one column of bars for each group that is not told apart."""
     width = max(map(len, found.models))
     lines = [_title(found, measure, over), _caption(found), f"Critical difference {found.difference:.2f}.", ""]
     for k, (name, rank) in enumerate(zip(found.models, found.ranks, strict=True)):
@@ -44,28 +29,12 @@ def diagram_text(found: CriticalDifference, measure: str, over: str) -> str:
 
 
 def diagram_figure(found: CriticalDifference, measure: str, over: str) -> Figure:
-    """A line of ranks with the models hung on it; bars join models that are not told apart.
-
-    Parameters
-    ----------
-    found : CriticalDifference
-        Average ranks and the critical difference.
-    measure : str
-        What was ranked.
-    over : str
-        What the blocks are, e.g. "data sets".
-
-    Returns
-    -------
-    plotly.graph_objects.Figure
-        Its y axis counts pixels below the line of ranks.
-    """
-    go = graph_objects()
+    """A line of ranks with the models hung on it; bars join models that do not differ. The y axis counts pixels."""
     n_models = len(found.models)
     n_left = (n_models + 1) // 2
     names_top = -_GROUP * (len(found.groups) + 1) - 6
     depth = -names_top + _LINE * n_left
-    figure = go.Figure()
+    figure = new_figure(_title(found, measure, over), _caption(found))
     look = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
     edges = (0.85, n_models + 0.15)
     for k, (name, rank) in enumerate(zip(found.models, found.ranks, strict=True)):
@@ -109,7 +78,6 @@ def diagram_figure(found: CriticalDifference, measure: str, over: str) -> Figure
         20 + _LETTER * (6 + max((len(name) for name in names), default=0))
         for names in (found.models[:n_left], found.models[n_left:])
     )
-    figure.update_layout(**base_layout(_title(found, measure, over), _caption(found)))
     figure.update_layout(
         width=int(_AXIS_WIDTH + left + right),
         height=int(_TOP + depth + _BOTTOM),

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..data._parquet import pyarrow_modules
-from ..data._source import AtomicFiles
+from ..core.files import AtomicFiles
+from ..data.parquet import pyarrow_modules
 
 Record = dict[str, Any]
 

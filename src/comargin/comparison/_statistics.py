@@ -106,11 +106,6 @@ def rank_models(values: Any, higher_is_better: bool) -> FloatArray:
     higher_is_better : bool
         Which way it points.
 
-    Returns
-    -------
-    ndarray of shape (n_blocks, n_models)
-        Ranks.
-
     Examples
     --------
     >>> rank_models([[0.7, 0.9, 0.7]], higher_is_better=True)
@@ -129,11 +124,6 @@ def friedman_test(values: Any) -> FriedmanTest:
     ----------
     values : array-like of shape (n_blocks, n_models)
         One measure, or ranks; its direction does not matter.
-
-    Returns
-    -------
-    FriedmanTest
-        Statistics and p-values.
 
     Examples
     --------
@@ -184,11 +174,6 @@ def critical_difference(ranks: Any, models: Sequence[str], alpha: float = 0.05) 
         Names of the columns.
     alpha : float, default=0.05
         Level of the test, between 0 and 1.
-
-    Returns
-    -------
-    CriticalDifference
-        The models by average rank, the critical difference and the groups it leaves together.
 
     Examples
     --------
@@ -241,11 +226,6 @@ def wilcoxon_tests(values: Any, models: Sequence[str], higher_is_better: bool) -
         Names of the columns.
     higher_is_better : bool
         Which way the measure points.
-
-    Returns
-    -------
-    list of PairTest
-        In the order of the columns.
 
     Examples
     --------

@@ -116,24 +116,7 @@ class Style(Enum):
 
 
 def column_tables(tables: Sequence[MeasureTable], style: Style, digits: int, protocol: str) -> list[str]:
-    """Models below each other; beside each other data sets, a table per measure, or the measures of one data set.
-
-    Parameters
-    ----------
-    tables : sequence of MeasureTable
-        One per measure.
-    style : Style
-        How to write them.
-    digits : int
-        Decimals.
-    protocol : str
-        How rows were split, for the captions.
-
-    Returns
-    -------
-    list of str
-        The tables.
-    """
+    """Models below each other; beside each other data sets, a table per measure, or the measures of one data set."""
     if isinstance(digits, bool) or not isinstance(digits, int) or digits < 0:
         raise ValueError(f"digits must be an int of at least 0, got {digits!r}")
     names = [style.plain(name) for name in tables[0].models]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..report._positions import text_width
-from ..report._svg import element, picture, text
-from ..report._theme import BLUE, FAINT_INK, INK
+from ..report.positions import text_width
+from ..report.svg import element, picture, text
+from ..report.theme import BLUE, FAINT_INK, INK
 from ._diagram import _caption, _title
 from ._statistics import CriticalDifference
 
@@ -17,22 +17,7 @@ _SIDE = 24.0
 
 
 def diagram_svg(found: CriticalDifference, measure: str, over: str) -> str:
-    """A line of ranks with the models hung on it; bars join models that are not told apart.
-
-    Parameters
-    ----------
-    found : CriticalDifference
-        Average ranks and the critical difference.
-    measure : str
-        What was ranked.
-    over : str
-        What the blocks are, e.g. "data sets".
-
-    Returns
-    -------
-    str
-        The content of an .svg file.
-    """
+    """The content of an .svg file with the same picture as `diagram_figure`."""
     n_models = len(found.models)
     n_left = (n_models + 1) // 2
     labels = [f"{name} ({rank:.2f})" for name, rank in zip(found.models, found.ranks, strict=True)]

@@ -9,16 +9,18 @@ from typing import IO, Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.files import AtomicFiles, is_gzip
+from ..core.wording import counted
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import DROPPED, Plan, label_positions, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse, first_row_is_sparse
-from ._chunks import Chunk, Wanted, match_names, tags_of
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, counted
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
 from ._missing import fill_missing
 from ._numbers import format_number
-from ._source import AtomicFiles, TextSource, is_gzip
+from ._source import TextSource
 from ._table import as_dense
+from .chunks import Chunk, Wanted, match_names, stacked, tags_of
 
 Labels = str | Path | int | Sequence[str] | None
 
@@ -34,30 +36,7 @@ def read_arff(
     encoding: str,
     fast: bool = True,
 ) -> Dataset:
-    """Read a Mulan or MEKA data set; the arguments are those of `comargin.data.read`.
-
-    Parameters
-    ----------
-    path : Path
-        The ARFF file.
-    labels : str, Path, int, sequence of str or None
-        Which attributes are labels.
-    meka : bool
-        Without ``labels``, whether the relation name counts the labels (else an XML file names them).
-    nominal, missing : str
-        What to do with nominal attributes and missing values.
-    drop : sequence of str
-        Attributes to leave out.
-    encoding : str
-        Text encoding.
-    fast : bool
-        False: every row by the careful parser.
-
-    Returns
-    -------
-    Dataset
-        Dense arrays for a file of dense rows, CSR arrays for one of sparse rows.
-    """
+    """Read a Mulan or MEKA data set; the arguments are those of `comargin.data.read`."""
     with TextSource(path, encoding) as source:
         header = read_header(source)
         names = [attribute.name for attribute in header.attributes]
@@ -72,30 +51,11 @@ def read_arff(
         plan = make_plan(path, header, which, nominal=nominal, missing=missing, drop=dropped)
         parts = list(_row_parts(source, plan, fast, whole=True))
     Xs, Ys = zip(*parts, strict=True)
-    if sp.issparse(Xs[0]):
-        X, Y = sp.vstack(Xs, format="csr"), sp.vstack(Ys, format="csr")
-    else:
-        X, Y = np.concatenate(Xs), np.concatenate(Ys)
-    return Dataset(fill_missing(X, missing), Y, plan.feature_names, plan.label_names, "")
+    return Dataset(fill_missing(stacked(Xs), missing), stacked(Ys), plan.feature_names, plan.label_names, "")
 
 
-def stream_arff(source: TextSource, wanted: Wanted, *, nominal: str) -> Iterator[Chunk]:
-    """Read the rows of an ARFF file, some at a time.
-
-    Parameters
-    ----------
-    source : TextSource
-        The file, at its beginning.
-    wanted : Wanted
-        Which attributes are to be read.
-    nominal : str
-        What to do with nominal attributes.
-
-    Yields
-    ------
-    Chunk
-        Dense or CSR rows.
-    """
+def stream_arff(source: TextSource, wanted: Wanted, is_text: bool | None, *, nominal: str) -> Iterator[Chunk]:
+    """Read the rows of an ARFF file, some at a time."""
     header = read_header(source)
     plan = _plan_to_predict(source, header, wanted, nominal)
     order: np.ndarray | None = None
@@ -186,7 +146,7 @@ def _row_parts(
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:
-    """A cell of a few bytes may stand for thousands of columns: look before they are made."""
+    """Refuse too large arrays before they are made: a cell of a few bytes may stand for thousands of columns."""
     columns = [plan.columns[j] for j in plan.feature_order]
     widest = max(columns, key=lambda column: column.width, default=None)
     if widest is not None and widest.onehot:
@@ -258,7 +218,7 @@ class _SparseSplitter:
         return parts
 
     def _check_size(self, rows: SparseRows) -> None:
-        """A row of two bytes may stand for thousands of values: look before they are made."""
+        """Refuse too large arrays before they are made: a row of two bytes may stand for thousands of values."""
         missing = rows.attributes[self.onehot[rows.attributes] & np.isnan(rows.values)]
         self.n_added += rows.counts.size * self.special.size + int(self.widths[missing].sum())
         # The most that one attribute adds: the entry left out, or a missing value in all its columns.
@@ -336,20 +296,8 @@ def labels_xml_beside(path: Path) -> Path:
     return (path.with_suffix("") if is_gzip(path) else path).with_suffix(".xml")
 
 
-def write_arff(dataset: Dataset, path: Path, *, meka: bool, files: AtomicFiles) -> None:
-    """Write a Mulan (ARFF and XML) or MEKA (ARFF, labels first) data set, sparse rows when X is sparse.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        What to write, checked.
-    path : Path
-        The ARFF file; the XML stands beside it.
-    meka : bool
-        MEKA's form.
-    files : AtomicFiles
-        Where files are opened.
-    """
+def write_arff(dataset: Dataset, path: Path, files: AtomicFiles, *, meka: bool) -> None:
+    """Write a Mulan (ARFF and XML) or MEKA (ARFF, labels first) data set, sparse rows when X is sparse."""
     clash = set(dataset.feature_names) & set(dataset.label_names)
     if clash:
         raise ValueError(f"dataset: {sorted(clash)[0]!r} names a feature and a label, which ARFF cannot hold")

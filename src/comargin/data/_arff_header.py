@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO
 
 from ._source import TextSource
@@ -17,6 +18,7 @@ _NAME = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|((?:[^\s{'"\\]|
 _VALUE = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'\s*+|"((?:[^"\\]|\\.)*+)"\s*+|([^,}'"][^,}]*+))([,}])""", re.DOTALL)
 _MEKA = re.compile(r"(?:^|[\s:])-C\s+(-?[0-9]{1,9})(?![0-9.])")
 _KEYWORD = re.compile(r"@([A-Za-z]+)(?=\s|$|\{)")
+_FIRST = re.compile(r"\s*@(?:relation|attribute|data)\b", re.IGNORECASE)
 _NUMERIC = {"numeric", "real", "integer"}
 _REFUSED = {"string", "date"}
 
@@ -50,6 +52,17 @@ def without_label_count(relation: str) -> str:
     while meka_labels(relation) is not None:
         relation = _MEKA.sub(r" C\1", relation)
     return relation
+
+
+def is_arff_line(line: str) -> bool:
+    """Tell whether an ARFF file may start with this line."""
+    return _FIRST.match(line) is not None
+
+
+def arff_kind(path: Path, delimiter: str | None) -> str:
+    """Tell MEKA's files, which count the labels in the relation name, from Mulan's."""
+    with TextSource(path, "latin-1") as source:
+        return "mulan" if meka_labels(read_relation(source)) is None else "meka"
 
 
 def read_relation(source: TextSource) -> str:
@@ -150,18 +163,7 @@ class _AttributeReader:
 
 
 def read_header(source: TextSource) -> Header:
-    """Read up to and including the ``@data`` line.
-
-    Parameters
-    ----------
-    source : TextSource
-        The file, at its beginning.
-
-    Returns
-    -------
-    Header
-        Relation and attributes, names unescaped and distinct.
-    """
+    """Read up to and including the ``@data`` line."""
     relation: str | None = None
     attributes: list[Attribute] = []
     seen: dict[str, int] = {}
@@ -194,17 +196,7 @@ def read_header(source: TextSource) -> Header:
 
 
 def write_header(file: IO[str], relation: str, attributes: list[tuple[str, str]]) -> None:
-    """Write relation, attributes and the ``@data`` line.
-
-    Parameters
-    ----------
-    file : text file
-        Where to write.
-    relation : str
-        Relation name.
-    attributes : list of (name, type)
-        Attributes, the type as it is to stand in the file.
-    """
+    """Write relation, attributes and the ``@data`` line."""
     file.write(f"@relation {quote(relation)}\n\n")
     for name, kind in attributes:
         file.write(f"@attribute {quote(name)} {kind}\n")

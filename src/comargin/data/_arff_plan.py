@@ -32,20 +32,7 @@ def by_meaning(values: tuple[str, str]) -> tuple[float, float] | None:
 
 
 def feature_codes(values: Sequence[str], nominal: str = "auto") -> dict[str, float] | None:
-    """Numbers of the values of a nominal feature, by the rules of `comargin.data.read`.
-
-    Parameters
-    ----------
-    values : sequence of str
-        The declared values, distinct.
-    nominal : {"auto", "onehot"}
-        Whether more than two numbers stay numbers.
-
-    Returns
-    -------
-    dict or None
-        Number of every value; None: one column per value.
-    """
+    """Number of every value of a nominal feature by the rules of `comargin.data.read`; None: one column per value."""
     numbers = [number for value in values if (number := parse_number(value)) is not None]
     if len(numbers) == len(values) and (nominal == "auto" or len(values) <= 2):
         return dict(zip(values, numbers, strict=True))
@@ -184,26 +171,7 @@ def label_positions(path: Path, attributes: Sequence[Attribute], labels: Sequenc
 def make_plan(
     path: Path, header: Header, labels: Sequence[int], *, nominal: str, missing: str, drop: Collection[int]
 ) -> Plan:
-    """Decide for every attribute whether it is a feature, a label or dropped, and how it is coded.
-
-    Parameters
-    ----------
-    path : Path
-        The file, for messages.
-    header : Header
-        Its header.
-    labels : sequence of int
-        Attributes that are labels, in the order wanted.
-    nominal, missing : str
-        As in `comargin.data.read`.
-    drop : collection of int
-        Attributes to leave out; a label among them is no label.
-
-    Returns
-    -------
-    Plan
-        The plan.
-    """
+    """Decide for every attribute whether it is a feature, a label (unless dropped) or dropped, and how it is coded."""
     label_order = [j for j in labels if j not in drop]
     is_label = set(label_order)
     columns: list[Column] = []

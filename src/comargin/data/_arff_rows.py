@@ -61,20 +61,7 @@ def _tidy(block: bytes) -> bytes:
 
 
 def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
-    """Parse a block of plain numbers.
-
-    Parameters
-    ----------
-    block : bytes
-        Whole lines.
-    plan : Plan
-        What the columns are.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_attributes) or None
-        None when the careful parser has to look.
-    """
+    """Parse a block of plain numbers; None when the careful parser has to look."""
     found = scan(block, _DENSE_BYTES) or scan(_tidy(block), _DENSE_BYTES)
     width = plan.n_attributes
     if found is None or not is_rectangle(found, width):
@@ -87,20 +74,7 @@ def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
 
 
 def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
-    """Parse a block of sparse rows of plain numbers.
-
-    Parameters
-    ----------
-    block : bytes
-        Whole lines.
-    plan : Plan
-        What the columns are.
-
-    Returns
-    -------
-    SparseRows or None
-        None when the careful parser has to look.
-    """
+    """Parse a block of sparse rows of plain numbers; None when the careful parser has to look."""
     found = scan(block, _SPARSE_BYTES)
     if found is None:
         return None

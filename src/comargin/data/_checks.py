@@ -1,4 +1,4 @@
-"""What every writer may rely on: a data set with canonical arrays and complete, distinct names."""
+"""Checks before writing: canonical arrays and complete, distinct names."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._indicator import check_indicator, dense_indicator
+from ..core.indicator import check_indicator, dense_indicator
 from ._dataset import LABEL_DTYPE, Dataset
-from ._sparse_text import generated_names
+from .sparse_text import generated_names
 
 
 def check_dataset(dataset: Dataset) -> Dataset:

@@ -1,15 +1,15 @@
-"""The one object every reader, generator and writer speaks: a named multi-label data set."""
+"""The data set that readers and generators return and writers take."""
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from ..core.wording import counted
 
 # Not int8: scikit-learn's LabelBinarizer, and so OneVsRestClassifier, mixes up the labels of an int8 indicator with
 # more than 128 columns.
@@ -26,18 +26,6 @@ class DataFormatError(ValueError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path, self.reason, self.line)
-
-
-def counted(n: int, noun: str) -> str:
-    """Return a number with its noun: ``1 row``, ``2 rows``."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """What to add to a message about a name that is not one of ``names``: the one that looks most like it."""
-    known = {other.lower(): other for other in names}
-    near = difflib.get_close_matches(name.lower(), known, n=1)
-    return f"; the nearest is {known[near[0]]!r}" if near else ""
 
 
 def looks_like_text(value: str) -> bool:

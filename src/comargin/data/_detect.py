@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from ._arff_header import meka_labels, read_relation
+from ..core.files import plain_suffix
 from ._dataset import DataFormatError
-from ._parquet import MAGIC
-from ._source import TextSource, check_is_file, plain_suffix
-from ._sparse_text import is_xmc_header
-from ._table import csv_records
-from ._text_table import is_text_header
+from ._source import check_is_file, first_line
+from .format_table import FORMATS, TABLE
 
-FORMATS = ("mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "jsonl", "parquet")
-JSON_SUFFIXES = (".jsonl", ".ndjson")
-_LABELS = re.compile(r"[0-9]++(?:,[0-9]++)*+")
-_ARFF = re.compile(r"\s*@(?:relation|attribute|data)\b", re.IGNORECASE)
-_ENTRY = re.compile(r"[0-9]++:.++")
+_LONGEST_MAGIC = max(len(entry.magic) for entry in TABLE.values())
 
 
 def detect_format(path: str | Path) -> str:
@@ -27,11 +19,6 @@ def detect_format(path: str | Path) -> str:
     ----------
     path : str or Path
         The file.
-
-    Returns
-    -------
-    str
-        "mulan", "meka", "libsvm", "xmc", "csv", "text-csv", "jsonl" or "parquet".
 
     Notes
     -----
@@ -58,28 +45,14 @@ def detect(path: Path, delimiter: str | None) -> str:
     check_is_file(path)
     suffix = plain_suffix(path)
     with path.open("rb") as file:
-        if suffix in (".parquet", ".pq") or file.read(4) == MAGIC:
-            return "parquet"
-    if suffix in JSON_SUFFIXES:
-        return "jsonl"
-    if suffix in (".csv", ".tsv"):
-        with TextSource(path, "latin-1") as source:
-            header = next(csv_records(source, source.lines(), 1, delimiter_of(path, delimiter)), (1, []))[1]
-        return "text-csv" if is_text_header(header) else "csv"
-    with TextSource(path, "latin-1") as source:
-        line = source.readline()
-        while line is not None and (not line.strip() or line.lstrip().startswith(("#", "%"))):
-            line = source.readline()
-    if suffix == ".arff" or (line is not None and line.lstrip().startswith("@")):
-        with TextSource(path, "latin-1") as source:
-            return "mulan" if meka_labels(read_relation(source)) is None else "meka"
-    if line is not None and is_xmc_header(line):
-        return "xmc"
-    if suffix in (".svm", ".libsvm") or (line is not None and _is_libsvm_line(line)):
-        return "libsvm"
-    if line is not None and _is_json_line(line):
-        return "jsonl"
-    raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
+        start = file.read(_LONGEST_MAGIC)
+    by_magic = [name for name, entry in TABLE.items() if entry.magic and start.startswith(entry.magic)]
+    by_suffix = [name for name, entry in TABLE.items() if entry.suffix_decides and suffix in entry.suffixes]
+    found = next(iter(by_magic + by_suffix), None) or _by_first_line(first_line(path))
+    if found is None:
+        raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
+    kind_of = TABLE[found].kind_of
+    return found if kind_of is None else kind_of(path, delimiter)
 
 
 def detect_by_line(line: bytes) -> str:
@@ -88,42 +61,9 @@ def detect_by_line(line: bytes) -> str:
     Whatever is nothing else is taken for the header of a CSV file; one format stands for both kinds of ARFF
     files, and for both kinds of tables.
     """
-    text = line.decode("latin-1")
-    if text.startswith(MAGIC.decode()):
-        return "parquet"
-    if _is_json_line(text):
-        return "jsonl"
-    if _ARFF.match(text):
-        return "mulan"
-    if is_xmc_header(text):
-        return "xmc"
-    return "libsvm" if _is_libsvm_line(text) else "csv"
+    by_magic = [name for name, entry in TABLE.items() if entry.magic and line.startswith(entry.magic)]
+    return next(iter(by_magic), None) or _by_first_line(line.decode("latin-1")) or "csv"
 
 
-def _is_json_line(line: str) -> bool:
-    return line.lstrip().startswith(("{", "["))
-
-
-def _is_libsvm_line(line: str) -> bool:
-    """Tell whether a line is ``label,label index:value ...``, token by token: linear in its length."""
-    tokens = line.partition("#")[0].split()
-    if not tokens:
-        return False
-    entries = tokens[1:] if _LABELS.fullmatch(tokens[0]) else tokens
-    return all(_ENTRY.fullmatch(token) for token in entries)
-
-
-def delimiter_of(path: Path, delimiter: str | None) -> str:
-    """Delimiter of a CSV file: the one asked for, checked, or by the suffix."""
-    if delimiter is None:
-        return "\t" if plain_suffix(path) == ".tsv" else ","
-    if (
-        not isinstance(delimiter, str)
-        or len(delimiter) != 1
-        or not delimiter.isascii()
-        or delimiter in '\r\n"'
-        or delimiter.isalnum()
-        or delimiter in "+-."
-    ):
-        raise ValueError(f"delimiter={delimiter!r} must be one ASCII character that is not part of a number")
-    return delimiter
+def _by_first_line(line: str) -> str | None:
+    return next((name for name, entry in TABLE.items() if entry.is_first_line and entry.is_first_line(line)), None)

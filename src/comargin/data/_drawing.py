@@ -1,4 +1,4 @@
-"""What the generators share: random streams of a seed, and checks of their arguments."""
+"""Random streams of a seed, and checks of arguments, for the generators."""
 
 from __future__ import annotations
 

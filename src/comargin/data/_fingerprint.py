@@ -1,4 +1,4 @@
-"""Which data it was: a hash of features and labels."""
+"""A hash of features and labels, by which a data set is recognised."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ _CELLS, _LEAST_ROWS = 1 << 20, 64
 def fingerprint(X: Any, Y: Any) -> str:
     """Hash of features and labels.
 
+    Numbers that are equal give the same digits, whether they are stored dense or sparse, in whatever integer type.
+
     Parameters
     ----------
     X : ndarray, sparse matrix or list of str
         Features or texts.
     Y : ndarray or sparse matrix
         Label indicator.
-
-    Returns
-    -------
-    str
-        Hexadecimal digits; equal for equal numbers, whether stored dense or sparse, in whatever integer type.
 
     Examples
     --------

@@ -15,17 +15,19 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
-from ._chunks import Chunk, Wanted, regroup, tags_of
-from ._dataset import Dataset, looks_like_text, nearest, not_a_number_advice
+from ..core.files import AtomicFiles
+from ..core.wording import nearest
+from ._dataset import Dataset, looks_like_text, not_a_number_advice
 from ._missing import fill_missing
 from ._source import TextSource
-from ._sparse_text import generated_names
 from ._table import as_dense
-from ._text_table import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tagged_dataset
+from .chunks import Chunk, Wanted, regroup, tags_of
+from .sparse_text import generated_names
+from .text_table import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tagged_dataset
 
 FEATURES_FIELD = "features"
 ALL_LABELS_FIELD = "all_labels"
@@ -33,33 +35,15 @@ _RESERVED = frozenset({TEXT_COLUMN, LABELS_COLUMN, FEATURES_FIELD, ALL_LABELS_FI
 _ROWS_AT_ONCE = 4096  # joined into one array
 
 
+def is_json_line(line: str) -> bool:
+    """Tell whether a line opens an object or a list of JSON."""
+    return line.lstrip().startswith(("{", "["))
+
+
 def read_json_lines(
     path: Path, *, text: str | None, labels: str | None, sep: str, missing: str, drop: Sequence[str], encoding: str
 ) -> Dataset:
-    """Read a JSON Lines file with labels.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    text : str or None
-        Text field; None: ``text`` if the first row has it and nothing is to be left out, else numbers are read.
-    labels : str or None
-        Field of the label lists; None: ``labels``.
-    sep : str
-        Between labels that are written as one string.
-    missing : str
-        What to do with nulls and with features that a row lacks.
-    drop : sequence of str
-        Fields that are no features.
-    encoding : str
-        Text encoding.
-
-    Returns
-    -------
-    Dataset
-        X is the list of texts or a dense array, Y a CSR indicator.
-    """
+    """Read a JSON Lines file with labels; X is texts if ``text=`` is given or the first row has a field ``text``."""
     if text is not None and drop:
         raise ValueError("drop= means nothing to texts: only the two fields are read")
     if (labels or LABELS_COLUMN) in drop:
@@ -90,28 +74,9 @@ def read_json_lines(
 
 
 def stream_json_lines(
-    source: TextSource, wanted: Wanted, *, text: str | None, is_text: bool | None, sep: str
+    source: TextSource, wanted: Wanted, is_text: bool | None, *, text: str | None, sep: str
 ) -> Iterator[Chunk]:
-    """Read the rows of a JSON Lines file, one at a time.
-
-    Parameters
-    ----------
-    source : TextSource
-        The file, at its beginning.
-    wanted : Wanted
-        Which fields are to be read.
-    text : str or None
-        Text field; None: ``text``.
-    is_text : bool or None
-        Whether texts are to be read; None: if the first row is a string or has a field ``text``.
-    sep : str
-        Between labels that are written as one string.
-
-    Yields
-    ------
-    Chunk
-        One text, or one dense row.
-    """
+    """Read the rows of a JSON Lines file, one at a time."""
     yield from _JsonRows(source, wanted, sep).chunks(text, is_text)
 
 
@@ -315,16 +280,9 @@ def _kind(value: Any) -> str:
     )
 
 
-def write_json_lines(dataset: Dataset, file: IO[str]) -> None:
-    """Write one object for every row; missing values (NaN) become nulls.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        What to write, checked.
-    file : text file
-        Where to write.
-    """
+def write_json_lines(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
+    """Write one object for every row; missing values (NaN) become nulls."""
+    file = files.open(path)
     tags = tags_of(dataset.Y, dataset.label_names)
     listed = {} if names_follow_from(tags, dataset.label_names) else {ALL_LABELS_FIELD: dataset.label_names}
     for row, labels in zip(_feature_objects(dataset), tags, strict=True):

@@ -8,8 +8,9 @@ from typing import IO
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
+from ..core.files import plain_stem
 from ._dataset import DataFormatError
-from ._source import check_is_file, plain_stem
+from ._source import check_is_file
 
 MAX_BYTES = 1 << 26
 MAX_DEPTH = 64
@@ -20,16 +21,6 @@ _SPLIT_SUFFIX = re.compile(r"[-_.](?:train|test)$", re.IGNORECASE)
 
 def read_labels_xml(path: Path) -> tuple[str, ...]:
     """Read the label names in document order; a hierarchy of nested labels is flattened, parents first.
-
-    Parameters
-    ----------
-    path : Path
-        File with ``<labels><label name="..."/>...</labels>``.
-
-    Returns
-    -------
-    tuple of str
-        The names.
 
     Notes
     -----
@@ -93,15 +84,7 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
 
 
 def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
-    """Write label names as Mulan's XML.
-
-    Parameters
-    ----------
-    names : tuple of str
-        The names, in order.
-    file : text file
-        Where to write.
-    """
+    """Write label names as Mulan's XML."""
     # Attribute values are normalised by XML readers: white space other than a blank needs a character
     # reference.
     for name in names:
@@ -125,19 +108,7 @@ def labels_xml_of(path: Path) -> Path | None:
 
 
 def find_labels_xml(path: Path) -> Path:
-    """Find the XML file of an ARFF file.
-
-    Parameters
-    ----------
-    path : Path
-        The ARFF file.
-
-    Returns
-    -------
-    Path
-        The XML with the same stem; else with the stem without ``-train`` or ``-test``; else the only XML of
-        the folder.
-    """
+    """Find the XML of an ARFF file: same stem, else without ``-train`` or ``-test``, else the folder's only XML."""
     xml = labels_xml_of(path)
     if xml is not None:
         return xml

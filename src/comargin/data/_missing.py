@@ -1,4 +1,4 @@
-"""What `missing=` says about values that are not there (NaN after parsing)."""
+"""Filling of missing values (NaN after parsing), as `missing=` says."""
 
 from __future__ import annotations
 
@@ -7,21 +7,7 @@ import scipy.sparse as sp
 
 
 def fill_missing(X: np.ndarray | sp.csr_array, missing: str) -> np.ndarray | sp.csr_array:
-    """Replace NaN as asked.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Features, float64; changed in place.
-    missing : {"error", "nan", "zero", "mean"}
-        "mean" is the mean of the column's other values (the zeros of a sparse column count), 0 when there
-        are none. "error" has been dealt with by the parser.
-
-    Returns
-    -------
-    ndarray or csr_array
-        X without NaN, unless they were asked for.
-    """
+    """Replace NaN in place: by 0, or by the mean of the column's other values (zeros of a sparse column count)."""
     if missing not in ("zero", "mean"):
         return X
     if not sp.issparse(X):

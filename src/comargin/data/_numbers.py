@@ -208,20 +208,7 @@ def _signed_values(
 
 
 def scan(block: bytes, table: bytes) -> Scan | None:
-    """Find all separators and numbers of a block of whole lines.
-
-    Parameters
-    ----------
-    block : bytes
-        Lines, the last one ended.
-    table : bytes
-        What the bytes mean; from `byte_table`.
-
-    Returns
-    -------
-    Scan or None
-        None when the block holds anything but numbers and the table's separators.
-    """
+    """Find all separators and numbers of a block of whole lines; None when it holds anything else."""
     coded = block.translate(table)
     if BAD in coded:
         return None

@@ -47,24 +47,7 @@ class DatasetUnavailableError(OSError):
 
 
 def fetch(name: str, openml_id: int, data_home: Path, drop: Sequence[str] = ()) -> Dataset:
-    """Fetch a set from OpenML; scikit-learn keeps a copy in its own cache.
-
-    Parameters
-    ----------
-    name : str
-        Name of the set, which must be OpenML's too.
-    openml_id : int
-        Number of the set on OpenML.
-    data_home : Path
-        Where the set was looked for before, for the error message.
-    drop : sequence of str, default=()
-        Features to leave out.
-
-    Returns
-    -------
-    dataset : Dataset
-        The whole set.
-    """
+    """Fetch a set from OpenML, by name and number; scikit-learn keeps a copy in its own cache."""
     from sklearn.datasets import fetch_openml
 
     try:

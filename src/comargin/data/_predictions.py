@@ -1,4 +1,4 @@
-"""Predictions out, a chunk at a time: CSV, JSON Lines or Parquet, to a file or to the standard output."""
+"""Writing predictions, a chunk at a time: CSV, JSON Lines or Parquet, to a file or to the standard output."""
 
 from __future__ import annotations
 
@@ -14,24 +14,17 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from .._indicator import check_indicator
-from ._chunks import Chunk, tags_of
-from ._detect import delimiter_of
-from ._formats import check_sep, checked_names
+from ..core.files import AtomicFiles
+from ..core.indicator import check_indicator
 from ._numbers import format_number
-from ._parquet import TOP_COLUMN, TOP_SCORES_COLUMN, PredictionTable
-from ._source import AtomicFiles, plain_suffix
-from ._text_table import LABELS_COLUMN, check_separable
+from ._table import delimiter_of
+from .chunks import Chunk, tags_of
+from .format_table import format_of_suffix
+from .formats import check_sep, checked_names
+from .parquet import TOP_COLUMN, TOP_SCORES_COLUMN, PredictionTable
+from .text_table import LABELS_COLUMN, check_separable
 
 PREDICTION_FORMATS = ("csv", "jsonl", "parquet")
-_SUFFIXES = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-}
 _STANDARD = "-"
 _SCORE_PREFIX = "score:"
 _SCORES = "scores"
@@ -203,8 +196,8 @@ class PredictionWriter:
 
 def _format_of(path: Path | None, format: str | None) -> str:
     if format is None and path is not None:
-        format = _SUFFIXES.get(plain_suffix(path))
-        if format is None:
+        format = format_of_suffix(path)
+        if format not in PREDICTION_FORMATS:
             known = ", ".join(PREDICTION_FORMATS)
             raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {known})")
     format = "csv" if format is None else format

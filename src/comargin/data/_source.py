@@ -1,18 +1,16 @@
-"""Bytes in, bytes out: (gzipped) text in blocks of whole lines, and files that appear whole or not at all."""
+"""Text files, plain or gzipped, read by lines or in blocks of whole lines."""
 
 from __future__ import annotations
 
 import gzip
 import io
-import os
-import secrets
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from ..core.files import is_gzip
 from ._dataset import DataFormatError
 
 BLOCK_BYTES = 1 << 18  # parsed at once: the working arrays of a block stay in the processor's cache
@@ -25,21 +23,6 @@ ARRAY_EXPANSION = 200
 ARRAY_FLOOR = 1 << 28
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
-
-
-def is_gzip(path: Path) -> bool:
-    """Tell by the suffix whether a file is compressed."""
-    return path.suffix.lower() == ".gz"
-
-
-def plain_suffix(path: Path) -> str:
-    """Suffix in lower case without a trailing ``.gz``."""
-    return Path(path.stem).suffix.lower() if is_gzip(path) else path.suffix.lower()
-
-
-def plain_stem(path: Path) -> str:
-    """File name without its suffix, and without ``.gz`` before that."""
-    return Path(path.stem).stem if is_gzip(path) else path.stem
 
 
 class _Replayed(io.RawIOBase):
@@ -79,6 +62,15 @@ def check_is_file(path: Path) -> None:
         raise DataFormatError(path, "is a folder, not a data file")
     if path.is_file() and path.stat().st_size == 0:
         raise DataFormatError(path, "is empty")
+
+
+def first_line(path: Path) -> str:
+    """First line of a file that is neither blank nor a comment (``#`` or ``%``), as latin-1; empty: there is none."""
+    with TextSource(path, "latin-1") as source:
+        while (line := source.readline()) is not None:
+            if line.strip() and not line.lstrip().startswith(("#", "%")):
+                return line
+    return ""
 
 
 class TextSource:
@@ -213,66 +205,3 @@ class TextSource:
         if b"\0" in data:
             line = first + data.count(b"\n", 0, data.index(b"\0"))
             raise self.fail("holds a NUL byte: not a text file", line)
-
-
-def _check_is_replaceable(path: Path) -> None:
-    if path.is_dir():
-        raise ValueError(f"path: {path} is a folder, where a file is to be written")
-    if path.exists() and not path.is_file():  # a file would take the place of the device
-        raise ValueError(f"path: {path} is a device or a pipe, where a file is to be written")
-
-
-class AtomicFiles:
-    """Files written under temporary names that all take their places at the end of the ``with`` block, or
-    none does.
-
-    A failure inside the block leaves every earlier file as it was, and so does a target that is a folder or a device:
-    that is looked at before the first file takes its place. A path that ends in ``.gz`` is compressed.
-    """
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
-        self._pending: list[tuple[Path, Path]] = []  # (temporary, final)
-
-    def __enter__(self) -> AtomicFiles:
-        return self
-
-    def reserve(self, path: Path) -> Path:
-        """Return the temporary name to write ``path`` under."""
-        path = path.resolve() if path.is_symlink() else path  # the link stays
-        _check_is_replaceable(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".{secrets.token_hex(8)}.part")
-        # Not tempfile, whose files are private: here the system applies the umask, which no thread-safe call reads.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-        self._pending.append((temporary, path))
-        return temporary
-
-    def open(self, path: Path) -> IO[str]:
-        r"""Open ``path`` for UTF-8 text with ``\n`` line ends."""
-        temporary = self.reserve(path)
-        raw: IO[bytes] = self._stack.enter_context(temporary.open("wb"))
-        if is_gzip(path):
-            # No name and no time in the header: the same data give the same bytes.
-            packed = self._stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
-            return self._stack.enter_context(io.TextIOWrapper(packed, encoding="utf-8", newline=""))
-        return self._stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._stack.close()
-            if error is None:
-                for _, final in self._pending:
-                    _check_is_replaceable(final)
-                for temporary, final in self._pending:
-                    os.replace(temporary, final)
-        finally:
-            for temporary, _ in self._pending:
-                temporary.unlink(missing_ok=True)
-
-    @property
-    def paths(self) -> list[Path]:
-        """Final paths, in the order they were opened."""
-        return [final for _, final in self._pending]

@@ -11,21 +11,15 @@ from typing import IO, Any
 
 import numpy as np
 
-from ._arff import stream_arff
-from ._chunks import Chunk, Wanted, regroup
 from ._dataset import DataFormatError
-from ._detect import FORMATS, delimiter_of, detect, detect_by_line
-from ._formats import check_options, checked_names
-from ._json_lines import stream_json_lines
-from ._parquet import stream_parquet
+from ._detect import detect, detect_by_line
 from ._source import TextSource, check_is_file
-from ._sparse_text import stream_sparse_text
-from ._table import csv_header, stream_csv
-from ._text_table import TEXT_COLUMN, stream_text_csv
+from ._table import delimiter_of
+from .chunks import Chunk, Wanted, regroup
+from .format_table import TABLE, Format, checked_format, chosen_options
+from .formats import check_options, checked_names
 
 STANDARD = "-"
-_TABLES = ("csv", "text-csv")
-_NAMELESS = ("libsvm", "xmc")
 # Arguments that mean something to some formats only, and their defaults.
 _DEFAULTS: dict[str, Any] = {
     "text": None,
@@ -35,16 +29,6 @@ _DEFAULTS: dict[str, Any] = {
     "nominal": "auto",
     "index_base": 1,
     "label_base": 0,
-}
-_OPTIONS = {
-    "mulan": {"nominal"},
-    "meka": {"nominal"},
-    "libsvm": {"index_base", "label_base"},
-    "xmc": set(),
-    "csv": {"text", "id", "sep", "delimiter"},
-    "text-csv": {"text", "id", "sep", "delimiter"},
-    "parquet": {"text", "id"},
-    "jsonl": {"text", "id", "sep"},
 }
 
 
@@ -93,18 +77,12 @@ def stream(
         For "libsvm" and "xmc" True calls them ``y0``, ``y1``, ...; a sequence names them in order.
     id : str or None
         Column that names the rows, passed through as it is written (tables and "jsonl").
-    sep : str
-        Between the labels of a cell.
-    delimiter : str or None
-        Between the cells of a CSV file; None: a comma, a tab for ``.tsv``.
-    encoding : str
-        Encoding of text formats.
+    sep, delimiter, encoding : str
+        As in `read`.
     missing : {"error", "nan", "zero"}
         Missing values; the mean of a column is not known before its end.
-    nominal : {"auto", "onehot"}
-        Nominal ARFF attributes, as in `read`.
-    index_base, label_base : {0, 1}
-        What features and labels of a "libsvm" file count from.
+    nominal, index_base, label_base : object
+        As in `read`.
 
     Yields
     ------
@@ -134,8 +112,8 @@ def stream(
     """
     if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, (int, np.integer)) or chunk_rows < 1:
         raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer >= 1")
-    if format is not None and format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
+    if format is not None:
+        checked_format(format)
     feature_names = checked_names("feature_names", feature_names)
     labels = _checked_labels(labels)
     options = {key: value for key, value in locals().items() if key in _DEFAULTS}
@@ -175,18 +153,18 @@ def _chunks(
         path, file = _opened(source, stack)
         if file is None and format is None:
             format = detect(path, options["delimiter"])
-        if file is None and format == "parquet":
-            parts = _parquet_parts(path, wanted, options)
-        else:
-            lines = stack.enter_context(TextSource(path, encoding, stream=file, whole=False))
+        rows: TextSource | Path = path
+        if file is not None or format is None or not TABLE[format].needs_path:
+            rows = stack.enter_context(TextSource(path, encoding, stream=file, whole=False))
             if format is None:
-                first = lines.first_line()
+                first = rows.first_line()
                 if not first:
-                    raise lines.fail("is empty")
+                    raise rows.fail("is empty")
                 format = detect_by_line(first)
-            if format == "parquet":
-                raise lines.fail("is Parquet, which is read from its end and so cannot be a stream: save it as a file")
-            parts = _text_parts(lines, format, wanted, options)
+            if TABLE[format].needs_path:
+                what = f"is {format.capitalize()}, which is read from its end and so cannot be a stream"
+                raise rows.fail(f"{what}: save it as a file")
+        parts = _parts(rows, path, format, wanted, options)
         is_empty = True
         for chunk in regroup(parts, chunk_rows):
             is_empty = False
@@ -196,10 +174,10 @@ def _chunks(
 
 
 def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[bytes] | None]:
-    """Name for messages, and the stream; None: a file that can be opened, and more than once."""
+    """Name for messages, and the stream; None for a file, which can be opened more than once."""
     if isinstance(source, (str, Path)) and str(source) != STANDARD:
         path = Path(source)
-        # What a shell puts in the place of a command, <(...), can be opened only once.
+        # A pipe, such as the shell's <(...), can be opened only once.
         return path, None if path.is_file() else stack.enter_context(path.open("rb"))
     if isinstance(source, (str, Path)):
         if sys.stdin is None or sys.stdin.closed:
@@ -211,51 +189,32 @@ def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[
     return Path(name if isinstance(name, str) and name else "<stream>"), source
 
 
-def _check_meaning(format: str, wanted: Wanted, options: dict[str, Any], is_text: bool | None) -> None:
-    """Refuse arguments that mean nothing to the format."""
-    for key in _DEFAULTS.keys() - _OPTIONS[format]:
-        if options[key] != _DEFAULTS[key]:
-            takes = ", ".join(sorted(_OPTIONS[format])) or "none of the kind"
-            raise ValueError(f"{key}= means nothing to format {format!r}; it takes {takes}")
-    labels = wanted.labels
-    if (is_text or format == "jsonl") and not (labels is None or labels is True or isinstance(labels, str)):
-        raise ValueError(f"labels={labels!r}: it must name the one column of label lists")
-    if format in _NAMELESS and not (labels is None or labels is True or isinstance(labels, tuple)):
-        raise ValueError(f"labels={labels!r}: for format {format!r} it must be True or a sequence of names")
-    if format in (*_TABLES, "parquet") and isinstance(labels, Path):
-        raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
-
-
-def _is_text(format: str | None, wanted: Wanted, options: dict[str, Any]) -> bool | None:
-    """Tell whether texts or numbers are asked for; None: whatever is there."""
-    if options["text"] is not None or format == "text-csv":
-        return True
-    return False if wanted.feature_names or wanted.n_features is not None else None
-
-
-def _parquet_parts(path: Path, wanted: Wanted, options: dict[str, Any]) -> Iterator[Chunk]:
-    is_text = _is_text("parquet", wanted, options)
-    _check_meaning("parquet", wanted, options, is_text)
-    return stream_parquet(path, wanted, text=options["text"], is_text=is_text)
-
-
-def _text_parts(lines: TextSource, format: str, wanted: Wanted, options: dict[str, Any]) -> Iterator[Chunk]:
-    is_text = _is_text(format, wanted, options)
-    text, sep = options["text"], options["sep"]
-    if format in _TABLES:
-        delimiter = delimiter_of(lines.path, options["delimiter"])
-        header = csv_header(lines, delimiter)
-        is_text = TEXT_COLUMN in header if is_text is None else is_text
-        _check_meaning(format, wanted, options, is_text)
-        if is_text:
-            return stream_text_csv(lines, header, wanted, text=text, sep=sep, delimiter=delimiter)
-        return stream_csv(lines, header, wanted, delimiter)
-    if format == "jsonl" and isinstance(wanted.labels, tuple) and len(wanted.labels) == 1:
+def _parts(
+    rows: TextSource | Path, path: Path, format: str, wanted: Wanted, options: dict[str, Any]
+) -> Iterator[Chunk]:
+    """Rows in parts of any size, as the reader of the format gives them."""
+    entry = TABLE[format]
+    is_text: bool | None = None  # whatever is there
+    if options["text"] is not None or not entry.numbers:
+        is_text = True
+    elif wanted.feature_names or wanted.n_features is not None:
+        is_text = False
+    if entry.lists_labels and entry.numbers and isinstance(wanted.labels, tuple) and len(wanted.labels) == 1:
         wanted = replace(wanted, labels=wanted.labels[0])  # one field, as `read` takes it
-    _check_meaning(format, wanted, options, is_text)
-    if format == "jsonl":
-        return stream_json_lines(lines, wanted, text=text, is_text=is_text, sep=sep)
-    if format in _NAMELESS:
-        bases = (options["index_base"], options["label_base"])
-        return stream_sparse_text(lines, wanted, xmc=format == "xmc", index_base=bases[0], label_base=bases[1])
-    return stream_arff(lines, wanted, nominal=options["nominal"])
+    chosen = chosen_options(format, entry.stream_options, options, _DEFAULTS)
+    _check_labels(format, entry, wanted, is_text)
+    chosen.pop("id", None)  # it stands in `wanted`
+    if "delimiter" in chosen:
+        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
+    return entry.stream(rows, wanted, is_text, **chosen)
+
+
+def _check_labels(format: str, entry: Format, wanted: Wanted, is_text: bool | None) -> None:
+    """Refuse a way to name the labels that means nothing to the format."""
+    labels = wanted.labels
+    if is_text or entry.lists_labels:
+        wanted.check_label_column()
+    if not entry.has_names and not (labels is None or labels is True or isinstance(labels, tuple)):
+        raise ValueError(f"labels={labels!r}: for format {format!r} it must be True or a sequence of names")
+    if isinstance(labels, Path) and not entry.takes_label_file:
+        raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")

@@ -11,17 +11,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.files import AtomicFiles, plain_suffix
+from ..core.wording import nearest
 from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS
-from ._chunks import CELLS_AT_ONCE, Chunk, Wanted, match_names, tags_of
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, looks_like_text, nearest, not_a_number_advice
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, looks_like_text, not_a_number_advice
 from ._missing import fill_missing
 from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
+from .chunks import CELLS_AT_ONCE, Chunk, Wanted, match_names, tags_of
 
 LABEL_PREFIX = "label:"
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
@@ -154,6 +156,16 @@ def _label_columns(path: Path, names: Sequence[str], labels: Any, delimiter: str
     return [where[name] for name in wanted]
 
 
+def delimiter_of(path: Path, delimiter: str | None) -> str:
+    """Delimiter of a CSV file: the one asked for, checked, or by the suffix."""
+    if delimiter is None:
+        return "\t" if plain_suffix(path) == ".tsv" else ","
+    is_char = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
+    if not is_char or delimiter.isalnum() or delimiter in '\r\n"+-.':
+        raise ValueError(f"delimiter={delimiter!r} must be one ASCII character that is not part of a number")
+    return delimiter
+
+
 def delimiter_hint(names: Sequence[str], delimiter: str | None) -> str:
     """What to add to a message about a CSV header (``delimiter`` is not None) that looks wrongly split."""
     if delimiter is None or len(names) != 1:
@@ -167,26 +179,7 @@ def delimiter_hint(names: Sequence[str], delimiter: str | None) -> str:
 def csv_records(
     source: TextSource, lines: Iterable[str], first: int, delimiter: str
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield (line of its end, cells) of every CSV record; faults of the quoting are DataFormatErrors.
-
-    Parameters
-    ----------
-    source : TextSource
-        The file, for messages.
-    lines : iterable of str
-        Lines with their ends.
-    first : int
-        Number of the first of them.
-    delimiter : str
-        Between the cells.
-
-    Yields
-    ------
-    int
-        Line number.
-    list of str
-        Cells.
-    """
+    """Yield (line of its end, cells) of every CSV record; faults of the quoting are DataFormatErrors."""
     # The limit is a global of the csv module: raised once and left so, as another thread may be reading.
     if csv.field_size_limit() < _MAX_CELL:
         csv.field_size_limit(_MAX_CELL)
@@ -267,30 +260,7 @@ def read_csv(
     encoding: str,
     fast: bool = True,
 ) -> Dataset:
-    """Read a CSV table with a header line.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    labels : sequence of str, int or None
-        Label columns; None: those with the prefix ``label:``, which is not part of their names.
-    missing : str
-        What to do with empty cells (also ``?``, ``NA``, ``nan``, ``null``).
-    drop : sequence of str
-        Columns to leave out.
-    delimiter : str
-        Between the cells.
-    encoding : str
-        Text encoding.
-    fast : bool
-        False: every row by the careful parser.
-
-    Returns
-    -------
-    Dataset
-        Dense arrays.
-    """
+    """Read a CSV table with a header line into dense arrays; by default labels have the prefix ``label:``."""
     with TextSource(path, encoding) as source:
         columns = columns_to_learn(path, csv_header(source, delimiter), labels, drop, delimiter)
         parts = [values for values, _ in _csv_rows(source, columns, missing, delimiter, fast)]
@@ -303,24 +273,7 @@ def read_csv(
 
 
 def stream_csv(source: TextSource, header: Sequence[str], wanted: Wanted, delimiter: str) -> Iterator[Chunk]:
-    """Read the rows of a CSV table, some at a time.
-
-    Parameters
-    ----------
-    source : TextSource
-        The file, after its header.
-    header : sequence of str
-        Names of the columns.
-    wanted : Wanted
-        Which of them are to be read.
-    delimiter : str
-        Between the cells.
-
-    Yields
-    ------
-    Chunk
-        Dense rows.
-    """
+    """Read the rows of a CSV table, some at a time."""
     columns = columns_to_predict(source.path, header, wanted, delimiter)
     n = len(columns.features)
     for values, ids in _csv_rows(source, columns, wanted.missing, delimiter, fast=columns.id is None):
@@ -381,18 +334,9 @@ def check_table_names(dataset: Dataset) -> list[str]:
     return [*dataset.feature_names, *(LABEL_PREFIX + name for name in dataset.label_names)]
 
 
-def write_csv(dataset: Dataset, file: IO[str], delimiter: str) -> None:
-    """Write a CSV table; missing values (NaN) become empty cells.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        What to write, checked.
-    file : text file
-        Where to write.
-    delimiter : str
-        Between the cells.
-    """
+def write_csv(dataset: Dataset, path: Path, files: AtomicFiles, *, delimiter: str) -> None:
+    """Write a CSV table; missing values (NaN) become empty cells."""
+    file = files.open(path)
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(check_table_names(dataset))
     X, Y = as_dense(dataset)

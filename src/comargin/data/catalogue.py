@@ -5,43 +5,22 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from ..core.files import plain_stem, plain_suffix
 from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
-from ._detect import JSON_SUFFIXES
-from ._formats import read
 from ._openml import DatasetUnavailableError, fetch
-from ._source import plain_stem, plain_suffix
-
-__all__ = [
-    "ClassSignatures",
-    "DatasetInfo",
-    "DatasetUnavailableError",
-    "list_datasets",
-    "load",
-    "load_signatures",
-]
+from .chunks import stacked
+from .format_table import format_of_suffix
+from .formats import read
 
 _SPLITS = ("all", "train", "test")
 _ENVIRONMENT = "COMARGIN_DATA"
 _DEFAULT_HOME = Path("~/.cache/comargin")
-_SUFFIXES = (
-    ".arff",
-    ".csv",
-    ".tsv",
-    ".parquet",
-    ".pq",
-    ".svm",
-    ".libsvm",
-    ".txt",
-    *JSON_SUFFIXES,
-)  # ARFF goes before anything else
 
 _NOT_DATA = re.compile(r"\.|readme|licen[cs]e|citation", re.IGNORECASE)
 
@@ -200,7 +179,7 @@ def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None
 
 
 def load_signatures(name: str = "awa", data_home: str | os.PathLike[str] | None = None) -> ClassSignatures:
-    """Load class signatures for zero-shot learning, here those of Animals with Attributes.
+    """Load class signatures for zero-shot learning, here the 50 classes and 85 attributes of Animals with Attributes.
 
     Parameters
     ----------
@@ -209,11 +188,6 @@ def load_signatures(name: str = "awa", data_home: str | os.PathLike[str] | None 
         ``trainclasses.txt`` and ``testclasses.txt``, as Animals with Attributes is published.
     data_home : path or None, default=None
         The data folder; None means ``$COMARGIN_DATA`` or, without that, ``~/.cache/comargin``.
-
-    Returns
-    -------
-    signatures : ClassSignatures
-        50 classes with 85 attributes for ``awa``, 40 classes for training and 10 for testing.
 
     Examples
     --------
@@ -285,18 +259,7 @@ def list_datasets(data_home: str | os.PathLike[str] | None = None) -> list[Datas
 
 
 def find_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """Return the data folder: the argument, else ``$COMARGIN_DATA``, else ``~/.cache/comargin``.
-
-    Parameters
-    ----------
-    data_home : path or None, default=None
-        A folder that overrides the environment.
-
-    Returns
-    -------
-    Path
-        The folder, which need not exist.
-    """
+    """Return the data folder: the argument, else ``$COMARGIN_DATA``, else ``~/.cache/comargin``."""
     if data_home is None:
         data_home = os.environ.get(_ENVIRONMENT) or _DEFAULT_HOME
     return Path(data_home).expanduser()
@@ -325,8 +288,9 @@ def _find_files(folder: Path) -> dict[str, Path]:
     files = [
         path
         for path in sorted(folder.iterdir())
-        if path.is_file() and plain_suffix(path) in _SUFFIXES and not _NOT_DATA.match(path.name)
+        if path.is_file() and format_of_suffix(path) and not _NOT_DATA.match(path.name)
     ]
+    # ARFF goes before anything else.
     files = [path for path in files if plain_suffix(path) == ".arff"] or files
     sides: dict[str, list[Path]] = {"all": [], "train": [], "test": []}
     for path in files:
@@ -350,13 +314,7 @@ def _read_split(name: str, split: str, files: dict[str, Path], where: str) -> Da
     parts = [read(files[side], **options) for side in ("train", "test")]
     if parts[0].feature_names != parts[1].feature_names or parts[0].label_names != parts[1].label_names:
         raise DataFormatError(files["test"], f"does not have the columns of {files['train'].name}")
-    return replace(parts[0], X=_stack([part.X for part in parts]), Y=_stack([part.Y for part in parts]))
-
-
-def _stack(parts: Sequence[Any]) -> Any:
-    if isinstance(parts[0], list):
-        return [row for part in parts for row in part]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.vstack(parts)
+    return replace(parts[0], X=stacked([part.X for part in parts]), Y=stacked([part.Y for part in parts]))
 
 
 def _lines(path: Path) -> list[str]:

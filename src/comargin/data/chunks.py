@@ -1,4 +1,4 @@
-"""Rows a few at a time: what is asked of a file whose rows are to be predicted, and chunks of even size."""
+"""Rows in chunks: what is asked of a file to predict, columns found by name, and chunks of even size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ._dataset import DataFormatError, counted, nearest
+from ..core.wording import counted, nearest
+from ._dataset import DataFormatError
 
 CHUNK_BYTES = 1 << 26  # a chunk that has reached this size is given out, however few its rows are
 CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
@@ -64,6 +65,11 @@ class Wanted:
     id: str | None = None
     missing: str = "error"
 
+    def check_label_column(self) -> None:
+        """Refuse labels that do not name one column of lists."""
+        if not (self.labels is None or self.labels is True or isinstance(self.labels, str)):
+            raise ValueError(f"labels={self.labels!r}: it must name the one column of label lists")
+
     def check_count(self, path: Any, n_columns: int, line: int | None = None) -> None:
         """Refuse a file without names that has other than the number of features asked for."""
         if self.n_features is not None and n_columns != self.n_features:
@@ -74,26 +80,7 @@ class Wanted:
 def match_names(
     path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None, hint: str = ""
 ) -> list[int]:
-    """Find columns by name.
-
-    Parameters
-    ----------
-    path : Path
-        The file, for messages.
-    names : sequence of str
-        Columns of the file.
-    wanted : sequence of str
-        Those to find.
-    line : int or None
-        Where the names stand.
-    hint : str
-        What to add to the message about one that is not there.
-
-    Returns
-    -------
-    list of int
-        Position of every wanted name.
-    """
+    """Positions of the wanted names among the columns of a file; a missing or doubled one is a DataFormatError."""
     where: dict[str, int] = {}
     twice: set[str] = set()
     for j, name in enumerate(names):
@@ -119,20 +106,7 @@ def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str
 
 
 def regroup(parts: Iterable[Chunk], chunk_rows: int) -> Iterator[Chunk]:
-    """Make chunks of ``chunk_rows`` rows of parts of any size; fewer at the end, and where they are large.
-
-    Parameters
-    ----------
-    parts : iterable of Chunk
-        Rows in order; ``first_row`` does not count.
-    chunk_rows : int
-        At most so many rows in a chunk.
-
-    Yields
-    ------
-    Chunk
-        The same rows, numbered.
-    """
+    """Make chunks of ``chunk_rows`` rows of parts of any size; fewer at the end, and where they are large."""
     first = n_rows = n_bytes = 0
     waiting: list[Chunk] = []
     for part in parts:
@@ -159,18 +133,13 @@ def _size(X: Any) -> int:
 
 
 def _joined(parts: list[Chunk], first_row: int) -> Chunk:
-    matrices = [part.X for part in parts]
-    X: Any
-    if isinstance(matrices[0], list):
-        X = _chained(matrices)
-    elif sp.issparse(matrices[0]):
-        X = sp.csr_array(sp.vstack(matrices, format="csr"))
-    else:
-        X = np.concatenate(matrices)
-    ids = None if parts[0].ids is None else _chained([part.ids or [] for part in parts])
-    tags = None if parts[0].tags is None else _chained([part.tags or [] for part in parts])
-    return Chunk(X, first_row, ids, tags)
+    ids = None if parts[0].ids is None else stacked([part.ids for part in parts])
+    tags = None if parts[0].tags is None else stacked([part.tags for part in parts])
+    return Chunk(stacked([part.X for part in parts]), first_row, ids, tags)
 
 
-def _chained(lists: list[list[Any]]) -> list[Any]:
-    return [item for items in lists for item in items]
+def stacked(parts: Sequence[Any]) -> Any:
+    """Rows below each other, of lists, dense or CSR arrays alike."""
+    if isinstance(parts[0], list):
+        return [row for part in parts for row in part]
+    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)

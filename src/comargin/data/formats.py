@@ -1,4 +1,4 @@
-"""Reading, writing and converting multi-label data files: one door to all formats."""
+"""Reading, writing and converting multi-label data files of all formats."""
 
 from __future__ import annotations
 
@@ -9,42 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ._arff import labels_xml_beside, read_arff, write_arff
+from ..core.files import AtomicFiles, plain_stem
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
 from ._dataset import DataFormatError, Dataset
-from ._detect import FORMATS, JSON_SUFFIXES, delimiter_of, detect, detect_format
-from ._json_lines import read_json_lines, write_json_lines
-from ._parquet import read_parquet, write_parquet
-from ._source import AtomicFiles, plain_stem, plain_suffix
-from ._sparse_text import read_sparse_text, write_sparse_text
-from ._table import read_csv, write_csv
-from ._text_table import read_text_csv, write_text_csv
+from ._detect import detect, detect_format
+from ._table import delimiter_of
+from .format_table import FORMATS, TABLE, checked_format, chosen_options, format_of_suffix
 
 __all__ = ["FORMATS", "convert", "detect_format", "read", "write"]
 
-_SUFFIXES = {
-    ".arff": "mulan",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".svm": "libsvm",
-    ".libsvm": "libsvm",
-    ".txt": "xmc",
-    **dict.fromkeys(JSON_SUFFIXES, "jsonl"),
-}
-# Arguments of `read` that mean something to a format, beside path, format and name.
-_OPTIONS = {
-    "mulan": {"labels", "nominal", "missing", "drop", "encoding"},
-    "meka": {"labels", "nominal", "missing", "drop", "encoding"},
-    "libsvm": {"n_features", "n_labels", "index_base", "label_base", "encoding"},
-    "xmc": {"encoding"},
-    "csv": {"labels", "missing", "drop", "delimiter", "encoding"},
-    "text-csv": {"labels", "text", "sep", "delimiter", "encoding"},
-    "jsonl": {"labels", "missing", "drop", "text", "sep", "encoding"},
-    "parquet": {"labels", "missing", "drop", "text"},
-}
 _DEFAULTS: dict[str, Any] = {
     "labels": None,
     "nominal": "auto",
@@ -59,7 +33,6 @@ _DEFAULTS: dict[str, Any] = {
     "delimiter": None,
     "encoding": "utf-8",
 }
-_NAMELESS = ("libsvm", "xmc")
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
 
 
@@ -160,36 +133,19 @@ def read(
     check_options(options)
     if format is None:
         # Naming the text column says what kind of table it is.
-        detected = detect(path, delimiter)
-        format = "text-csv" if detected == "csv" and text is not None else detected
-    elif format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
-    for key in _DEFAULTS.keys() - _OPTIONS[format]:
-        if options[key] != _DEFAULTS[key]:
-            raise ValueError(
-                f"{key}= means nothing to format {format!r}; it takes {', '.join(sorted(_OPTIONS[format]))}"
-            )
-    if format == "jsonl" and isinstance(labels, tuple) and len(labels) == 1:
-        options["labels"] = labels = labels[0]
-    if (format in ("text-csv", "jsonl") or text is not None) and not isinstance(labels, (str, type(None))):
+        format = detect(path, delimiter)
+        format = TABLE[format].text_twin if text is not None and TABLE[format].text_twin else format
+    entry = checked_format(format)
+    chosen = chosen_options(format, entry.read_options, options, _DEFAULTS)
+    if entry.lists_labels and isinstance(labels, tuple) and len(labels) == 1 and entry.numbers:
+        chosen["labels"] = labels = labels[0]
+    if (entry.lists_labels or text is not None) and not isinstance(labels, (str, type(None))):
         of = "JSON Lines it must name the one field" if format == "jsonl" else "texts it must name the one column"
         raise ValueError(f"labels={labels!r}: for {of} of label lists")
-    chosen: dict[str, Any] = {key: options[key] for key in _OPTIONS[format]}
     if "delimiter" in chosen:
         chosen["delimiter"] = delimiter_of(path, delimiter)
     try:
-        if format in ("mulan", "meka"):
-            dataset = read_arff(path, meka=format == "meka", **chosen)
-        elif format in _NAMELESS:
-            dataset = read_sparse_text(path, xmc=format == "xmc", **chosen)
-        elif format == "csv":
-            dataset = read_csv(path, **chosen)
-        elif format == "text-csv":
-            dataset = read_text_csv(path, **chosen)
-        elif format == "jsonl":
-            dataset = read_json_lines(path, **chosen)
-        else:
-            dataset = read_parquet(path, **chosen)
+        dataset = entry.read(path, **chosen)
     except MemoryError as error:
         raise DataFormatError(path, "does not fit into memory") from error
     return replace(dataset, name=plain_stem(path) if name is None else name)
@@ -306,56 +262,36 @@ def write(
         raise ValueError(f"path: {path} is a folder")
     by_suffix = format is None
     format = _target_format(path, format)
-    if by_suffix and format == "csv" and is_text:
-        format = "text-csv"
-    if is_text != (format == "text-csv") and format not in ("jsonl", "parquet"):
-        into = "texts go into 'text-csv', 'jsonl' or 'parquet'"
-        what = into if is_text else "'text-csv' takes texts, X holds numbers"
-        raise ValueError(f"format={format!r}: {what}")
+    if by_suffix and is_text:
+        format = TABLE[format].text_twin or format
+    entry = TABLE[format]
+    if not (entry.texts if is_text else entry.numbers):
+        *names, last = (repr(name) for name, other in TABLE.items() if other.texts)
+        into = f"texts go into {', '.join(names)} or {last}"
+        raise ValueError(f"format={format!r}: {into if is_text else f'{format!r} takes texts, X holds numbers'}")
+    options = {"sep": sep, "delimiter": delimiter}
+    chosen: dict[str, Any] = {key: options[key] for key in entry.write_options}
+    if "delimiter" in chosen:
+        chosen["delimiter"] = delimiter_of(path, delimiter)
     with AtomicFiles() as files:
-        if format in ("mulan", "meka"):
-            write_arff(dataset, path, meka=format == "meka", files=files)
-        elif format in _NAMELESS:
-            write_sparse_text(dataset, files.open(path), xmc=format == "xmc")
-        elif format == "csv":
-            write_csv(dataset, files.open(path), delimiter_of(path, delimiter))
-        elif format == "text-csv":
-            write_text_csv(dataset, files.open(path), sep=sep, delimiter=delimiter_of(path, delimiter))
-        elif format == "jsonl":
-            write_json_lines(dataset, files.open(path))
-        else:
-            write_parquet(dataset, files.reserve(path))
+        entry.write(dataset, path, files, **chosen)
     return files.paths
 
 
 def _target_format(path: Path, format: str | None) -> str:
     """Return the format asked for, checked, or that of the suffix ("csv" for both kinds of tables)."""
-    if format is None:
-        format = _SUFFIXES.get(plain_suffix(path))
-        if format is None:
-            raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")
-    elif format not in FORMATS:
-        raise ValueError(f"format={format!r} is unknown, allowed are {', '.join(FORMATS)}")
-    return format
+    found = format_of_suffix(path) if format is None else format
+    if found is None:
+        raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")
+    checked_format(found)
+    return found
 
 
 def target_files(path: str | Path, format: str | None = None) -> list[Path]:
-    """Files that `write` makes or replaces.
-
-    Parameters
-    ----------
-    path : str or Path
-        Where it is to write.
-    format : str or None
-        As in `write`.
-
-    Returns
-    -------
-    list of Path
-        The file, and for "mulan" its XML.
-    """
+    """Files that `write` makes or replaces: the file, and for "mulan" its XML."""
     path = Path(path)
-    return [path, labels_xml_beside(path)] if _target_format(path, format) == "mulan" else [path]
+    label_file = TABLE[_target_format(path, format)].label_file
+    return [path] if label_file is None else [path, label_file(path)]
 
 
 def convert(
@@ -368,7 +304,7 @@ def convert(
     target_delimiter: str | None = None,
     **options: Any,
 ) -> Dataset:
-    r"""Read one file and write its data to another.
+    r"""Read one file, write its data to another, and return them.
 
     Parameters
     ----------
@@ -376,17 +312,10 @@ def convert(
         The files.
     source_format, target_format : str or None
         Their formats; None: as `read` and `write` find them.
-    target_sep : str
-        Between the labels of a "text-csv" cell that is written.
-    target_delimiter : str or None
-        Between the cells of a CSV file that is written; None: a comma, a tab for ``.tsv``.
+    target_sep, target_delimiter : str
+        As ``sep`` and ``delimiter`` of `write`.
     **options : dict
         Further arguments of `read`, about the source.
-
-    Returns
-    -------
-    Dataset
-        What was read.
 
     Examples
     --------

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from ._chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest, not_a_number_advice
+from ..core.files import AtomicFiles
+from ..core.wording import nearest
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, not_a_number_advice
 from ._missing import fill_missing
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
 from ._table import Columns, as_dense, check_table_names, columns_to_learn, columns_to_predict, table_chunk
-from ._text_table import LABELS_COLUMN, TEXT_COLUMN, tagged_dataset
+from .chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
+from .text_table import LABELS_COLUMN, TEXT_COLUMN, tagged_dataset
 
 _METADATA = b"comargin"
 MAGIC = b"PAR1"
@@ -40,26 +42,7 @@ def pyarrow_modules() -> tuple[Any, Any]:
 
 
 def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, drop: Sequence[str]) -> Dataset:
-    """Read a Parquet table.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    text : str or None
-        Text column, for texts with tags; None: as our writer marks them.
-    labels : sequence of str, int, str or None
-        Label columns (None: by prefix); for texts the column of label lists.
-    missing : str
-        What to do with nulls and NaN.
-    drop : sequence of str
-        Columns to leave out.
-
-    Returns
-    -------
-    Dataset
-        Dense arrays, or texts and a CSR indicator.
-    """
+    """Read a Parquet table of numbers, or of texts where ``text=`` or our writer's mark says so."""
     check_is_file(path)
     _, pq = pyarrow_modules()
     with _readable(path), pq.ParquetFile(path) as file:
@@ -82,25 +65,8 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
     return Dataset(fill_missing(X, missing), Y, columns.feature_names, columns.label_names, "")
 
 
-def stream_parquet(path: Path, wanted: Wanted, *, text: str | None, is_text: bool | None) -> Iterator[Chunk]:
-    """Read the rows of a Parquet table, some at a time.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    wanted : Wanted
-        Which columns are to be read.
-    text : str or None
-        Text column; None: ``text``.
-    is_text : bool or None
-        Whether texts are to be read; None: if there is a column ``text``.
-
-    Yields
-    ------
-    Chunk
-        Dense rows, or texts.
-    """
+def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: str | None) -> Iterator[Chunk]:
+    """Read the rows of a Parquet table, some at a time; texts when ``is_text`` is None and a column ``text`` exists."""
     check_is_file(path)
     _, pq = pyarrow_modules()
     with _readable(path), pq.ParquetFile(path) as file:
@@ -143,7 +109,7 @@ def _ids(table: Any, wanted: Wanted) -> list[str] | None:
 
 
 def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[int]:
-    """Columns of features and labels, looked at."""
+    """Columns of features and labels; DataFormatError when one does not hold numbers."""
     used = columns.features + columns.labels
     # A column of numbers is no list of labels: then a text is one column too many.
     with_tags = columns.tags is not None and not _is_number(schema.field(columns.tags).type)
@@ -176,7 +142,7 @@ def _arrays(path: Path, table: Any, columns: Columns, missing: str, first: int) 
 
 @contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Whatever pyarrow makes of a broken file is a DataFormatError."""
+    """Turn every error of pyarrow about a broken file into a DataFormatError."""
     pa, _ = pyarrow_modules()
     try:
         yield
@@ -185,7 +151,7 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _check_size(path: Path, needed: int, what: str) -> None:
-    """Repeated values take next to no room in the file: look at the counts before anything is read."""
+    """Refuse a file that would expand too far, before it is read: repeated values take next to no room in it."""
     n_bytes = path.stat().st_size
     limit = max(ARRAY_FLOOR, PARQUET_EXPANSION * n_bytes)
     if needed > limit:
@@ -335,16 +301,8 @@ def _label_names(path: Path, metadata: dict[bytes, bytes]) -> list[str] | None:
     return names
 
 
-def write_parquet(dataset: Dataset, path: Path) -> None:
-    """Write a Parquet table of either kind.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        What to write, checked.
-    path : Path
-        Where.
-    """
+def write_parquet(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
+    """Write a Parquet table of numbers or of texts."""
     pa, pq = pyarrow_modules()
     if isinstance(dataset.X, list):
         columns = {TEXT_COLUMN: pa.array(dataset.X, pa.string())}
@@ -354,25 +312,17 @@ def write_parquet(dataset: Dataset, path: Path) -> None:
         arrays = [*np.ascontiguousarray(X.T), *np.ascontiguousarray(Y.T)]
         columns = {name: pa.array(values) for name, values in zip(check_table_names(dataset), arrays, strict=True)}
     metadata = {_METADATA: json.dumps({"label_names": list(dataset.label_names)}).encode()}
-    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), path)
+    pq.write_table(pa.table(columns).replace_schema_metadata(metadata), files.reserve(path))
 
 
 class PredictionTable:
-    """A Parquet file of predictions that grows; the first column names the rows, by texts or by numbers.
-
-    Parameters
-    ----------
-    path : Path
-        Where to write.
-    headings : sequence of str
-        Names of the columns: that of the rows, ``labels``, ``top``, ``top_scores``, and scores.
-    """
+    """A Parquet file of predictions that grows; the first column names the rows, by texts or by numbers."""
 
     def __init__(self, path: Path, headings: Sequence[str]) -> None:
         self._path, self._headings = path, headings
         self._writer: Any = None
         self._schema: Any = None
-        pyarrow_modules()  # is it there at all
+        pyarrow_modules()  # fails early where pyarrow is missing
 
     def append(self, columns: Sequence[Any]) -> None:
         """Write rows, given by column, as a row group."""

@@ -21,26 +21,15 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import scipy.sparse as sp
 
-from ._chunks import Chunk, Wanted
+from ..core.files import AtomicFiles
 from ._dataset import LABEL_DTYPE, Dataset
-from ._numbers import (
-    COLON,
-    COMMA,
-    NEWLINE,
-    SPACE,
-    byte_table,
-    follows,
-    format_number,
-    is_legal,
-    parse_number,
-    scan,
-)
-from ._source import TextSource
+from ._numbers import COLON, COMMA, NEWLINE, SPACE, byte_table, follows, format_number, is_legal, parse_number, scan
+from ._source import TextSource, first_line
+from .chunks import Chunk, Wanted
 
 _BYTES = byte_table({b"\n": NEWLINE, b",": COMMA, b" \t": SPACE, b":": COLON})
 _ORDER = follows(
@@ -54,6 +43,8 @@ _ORDER = follows(
 )
 _HEADER = re.compile(r"\s*([0-9]{1,18})\s+([0-9]{1,18})\s+([0-9]{1,18})\s*")
 _SHAPE = re.compile(r"#\s*comargin: n_features=([0-9]{1,18}) n_labels=([0-9]{1,18})\s*")
+_LABELS = re.compile(r"[0-9]++(?:,[0-9]++)*+")
+_ENTRY = re.compile(r"[0-9]++:.++")
 _INDEX = re.compile(r"[0-9]{1,18}")
 # An index may promise columns that no row fills, but not billions of them for a file of a few bytes.
 # Each costs its generated name, about 65 bytes: 3 per byte of text is the limit of other formats, 200-fold.
@@ -64,6 +55,20 @@ _COLUMNS_PER_BYTE = 3
 def is_xmc_header(line: str) -> bool:
     """Tell whether a line is ``n_rows n_features n_labels``."""
     return _HEADER.fullmatch(line) is not None
+
+
+def is_libsvm_line(line: str) -> bool:
+    """Tell whether a line is ``label,label index:value ...``, token by token: linear in its length."""
+    tokens = line.partition("#")[0].split()
+    if not tokens:
+        return False
+    entries = tokens[1:] if _LABELS.fullmatch(tokens[0]) else tokens
+    return all(_ENTRY.fullmatch(token) for token in entries)
+
+
+def sparse_kind(path: Path, delimiter: str | None) -> str:
+    """Tell XMC files by their header line from LIBSVM files."""
+    return "xmc" if is_xmc_header(first_line(path)) else "libsvm"
 
 
 class _Rows:
@@ -262,28 +267,7 @@ def read_sparse_text(
     encoding: str = "utf-8",
     fast: bool = True,
 ) -> Dataset:
-    """Read a LIBSVM multi-label or XMC file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    xmc : bool
-        Whether there is a header line, and everything counts from 0.
-    n_features, n_labels : int or None
-        Shape of a LIBSVM file; None: as large as its indices say.
-    index_base, label_base : {0, 1}
-        Where the indices of a LIBSVM file start.
-    encoding : str
-        Text encoding.
-    fast : bool
-        False: every row by the careful parser.
-
-    Returns
-    -------
-    Dataset
-        CSR arrays X (float64) and Y (int32).
-    """
+    """Read a LIBSVM multi-label file, or an XMC file (with a header line, and everything counted from 0)."""
     with TextSource(path, encoding) as source:
         declared: int | None = None
         if xmc:
@@ -317,27 +301,9 @@ def _read_shape(source: TextSource) -> tuple[int, int, int]:
 
 
 def stream_sparse_text(
-    source: TextSource, wanted: Wanted, *, xmc: bool, index_base: int = 1, label_base: int = 0
+    source: TextSource, wanted: Wanted, is_text: bool | None, *, xmc: bool, index_base: int = 1, label_base: int = 0
 ) -> Iterator[Chunk]:
-    """Read the rows of a LIBSVM multi-label or XMC file, some at a time.
-
-    Parameters
-    ----------
-    source : TextSource
-        The file, at its beginning.
-    wanted : Wanted
-        Number of features, and whether labels are to be read: True calls them ``y0, y1, ...``, a sequence
-        names them in order.
-    xmc : bool
-        Whether there is a header line, and everything counts from 0.
-    index_base, label_base : {0, 1}
-        Where the indices of a LIBSVM file start.
-
-    Yields
-    ------
-    Chunk
-        CSR rows.
-    """
+    """Read the rows of a LIBSVM multi-label or XMC file, some at a time; unnamed labels are ``y0, y1, ...``."""
     n_features = len(wanted.feature_names) or wanted.n_features
     label_names = wanted.labels if isinstance(wanted.labels, tuple) else None
     n_labels = None if label_names is None else len(label_names)
@@ -377,18 +343,9 @@ def generated_names(prefix: str, n: int) -> tuple[str, ...]:
     return tuple(f"{prefix}{j}" for j in range(n))
 
 
-def write_sparse_text(dataset: Dataset, file: IO[str], *, xmc: bool) -> None:
-    """Write a LIBSVM multi-label (features from 1, labels from 0) or XMC (both from 0) file.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        What to write, checked; names are not kept.
-    file : text file
-        Where to write.
-    xmc : bool
-        Which of the two.
-    """
+def write_sparse_text(dataset: Dataset, path: Path, files: AtomicFiles, *, xmc: bool) -> None:
+    """Write a LIBSVM multi-label (features from 1, labels from 0) or XMC (both from 0) file."""
+    file = files.open(path)
     X, Y = sp.csr_array(dataset.X), sp.csr_array(dataset.Y)
     if np.isnan(X.data).any():
         raise ValueError(f"dataset: X holds NaN, which {'xmc' if xmc else 'libsvm'} files cannot; fill them first")

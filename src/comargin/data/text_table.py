@@ -10,15 +10,17 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ._chunks import Chunk, Wanted, match_names, tags_of
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, nearest
+from ..core.files import AtomicFiles
+from ..core.wording import nearest
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
 from ._source import TextSource
-from ._table import csv_records, delimiter_hint
+from ._table import csv_header, csv_records, delimiter_hint, delimiter_of, stream_csv
+from .chunks import Chunk, Wanted, match_names, tags_of
 
 TEXT_COLUMN = "text"
 LABELS_COLUMN = "labels"
@@ -29,23 +31,15 @@ def is_text_header(names: Sequence[str]) -> bool:
     return TEXT_COLUMN in names and any(n == LABELS_COLUMN or n.startswith(f"{LABELS_COLUMN}:") for n in names)
 
 
+def table_kind(path: Path, delimiter: str | None) -> str:
+    """Tell texts with tags by the header from other CSV tables."""
+    with TextSource(path, "latin-1") as source:
+        header = next(csv_records(source, source.lines(), 1, delimiter_of(path, delimiter)), (1, []))[1]
+    return "text-csv" if is_text_header(header) else "csv"
+
+
 def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.csr_array, tuple[str, ...]]:
-    """Label matrix of tag lists.
-
-    Parameters
-    ----------
-    tags : list of list of str
-        Distinct tags of every row.
-    names : sequence of str or None
-        Labels in order; None: those that occur, sorted.
-
-    Returns
-    -------
-    csr_array of shape (n_rows, n_labels)
-        Indicator, int32.
-    tuple of str
-        Label names.
-    """
+    """Int32 indicator and label names of lists of distinct tags; without names, the tags that occur, sorted."""
     order = tuple(names) if names is not None else tuple(sorted({tag for row in tags for tag in row}))
     where = {name: j for j, name in enumerate(order)}
     indices = [sorted(where[tag] for tag in row) for row in tags]
@@ -57,26 +51,7 @@ def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.cs
 def read_text_csv(
     path: Path, *, text: str | None, labels: str | None, sep: str, delimiter: str, encoding: str
 ) -> Dataset:
-    """Read a CSV file with a text column and a label-list column.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    text, labels : str or None
-        Names of the two columns; None: ``text``, and ``labels`` or ``labels:...``.
-    sep : str
-        Between the labels of a cell; blanks around a label do not count.
-    delimiter : str
-        Between the cells.
-    encoding : str
-        Text encoding.
-
-    Returns
-    -------
-    Dataset
-        X is the list of texts, Y a CSR indicator.
-    """
+    """Read a CSV file with a text column and a label-list column."""
     with TextSource(path, encoding) as source:
         records = csv_records(source, source.lines(), 1, delimiter)
         _, header = next(records, (1, []))
@@ -91,31 +66,21 @@ def read_text_csv(
     return tagged_dataset(path, texts, tags, columns.listed)
 
 
-def stream_text_csv(
-    source: TextSource, header: Sequence[str], wanted: Wanted, *, text: str | None, sep: str, delimiter: str
+def stream_table(
+    source: TextSource, wanted: Wanted, is_text: bool | None, *, text: str | None, sep: str, delimiter: str
 ) -> Iterator[Chunk]:
-    """Read the rows of a CSV file with a text column, one at a time.
+    """Read the rows of a CSV file of either kind, some at a time; the header says which when ``is_text`` is None."""
+    header = csv_header(source, delimiter)
+    if is_text or (is_text is None and TEXT_COLUMN in header):
+        wanted.check_label_column()
+        return _stream_texts(source, header, wanted, text, sep, delimiter)
+    return stream_csv(source, header, wanted, delimiter)
 
-    Parameters
-    ----------
-    source : TextSource
-        The file, after its header.
-    header : sequence of str
-        Names of the columns.
-    wanted : Wanted
-        Whether labels and names of rows are to be read.
-    text : str or None
-        Name of the text column; None: ``text``.
-    sep : str
-        Between the labels of a cell.
-    delimiter : str
-        Between the cells.
 
-    Yields
-    ------
-    Chunk
-        One text.
-    """
+def _stream_texts(
+    source: TextSource, header: Sequence[str], wanted: Wanted, text: str | None, sep: str, delimiter: str
+) -> Iterator[Chunk]:
+    """Read the rows of a CSV file with a text column, one at a time."""
     columns = _text_columns(source.path, header, text, wanted.labels, sep, delimiter)
     keep = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
     records = csv_records(source, source.lines(), source.line + 1, delimiter)
@@ -213,25 +178,13 @@ def check_separable(argument: str, label_names: Sequence[str], sep: str) -> None
             )
 
 
-def write_text_csv(dataset: Dataset, file: IO[str], *, sep: str, delimiter: str) -> None:
-    """Write texts with tags as CSV.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        What to write, checked; X is a list of texts.
-    file : text file
-        Where to write.
-    sep : str
-        Between labels; a label name must not contain it.
-    delimiter : str
-        Between cells.
-    """
+def write_text_csv(dataset: Dataset, path: Path, files: AtomicFiles, *, sep: str, delimiter: str) -> None:
+    """Write texts with tags as CSV; no label name may contain ``sep``."""
     check_separable("dataset", dataset.label_names, sep)
     tags = tags_of(dataset.Y, dataset.label_names)
     head = LABELS_COLUMN
     if not names_follow_from(tags, dataset.label_names):
         head += ":" + sep.join(dataset.label_names)
-    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    writer = csv.writer(files.open(path), delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow([TEXT_COLUMN, head])
     writer.writerows([text, sep.join(row)] for text, row in zip(dataset.X, tags, strict=True))

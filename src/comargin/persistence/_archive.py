@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from ..data._source import AtomicFiles
+from ..core.files import AtomicFiles
 
 DOCUMENT = "model.json"
 # Most bytes of the JSON document, and its deepest nesting: long lists are arrays, so models stay far below.
@@ -68,12 +68,9 @@ class ModelFileError(ValueError):
     reason : str
         What is wrong with it.
 
-    Attributes
-    ----------
-    path : str
-        The file.
-    reason : str
-        What is wrong with it.
+    Notes
+    -----
+    Both are attributes, the path as a string.
     """
 
     def __init__(self, path: str | os.PathLike[str], reason: str) -> None:
@@ -97,17 +94,7 @@ def one_error(path: Path) -> Iterator[None]:
 
 
 def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write a file that appears whole or not at all; the same contents give the same bytes.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file; replaced when it exists.
-    document : dict
-        What JSON can hold.
-    arrays : sequence of ndarray
-        Of numbers, booleans or fixed-width strings.
-    """
+    """Write a file that appears whole or not at all; the same contents give the same bytes."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(text) > MAX_JSON:
         raise ValueError(
@@ -157,15 +144,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, header: bytes, data: memo
 
 
 class Archive:
-    """An open model file; nothing in it is believed before it is checked.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file.
-    max_size : int
-        Most bytes that all members may have, unpacked.
-    """
+    """An open model file of at most ``max_size`` bytes, unpacked; nothing in it is believed before it is checked."""
 
     def __init__(self, path: Path, max_size: int) -> None:
         self.path = path

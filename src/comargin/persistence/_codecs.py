@@ -35,24 +35,12 @@ def _part(node: dict[str, Node], name: str, where: str) -> dict[str, Node]:
 
 @dataclass(frozen=True)
 class RecordCodec:
-    """Objects that are nothing but their fields, all given to the constructor.
-
-    Attributes
-    ----------
-    name : str
-        In the file.
-    cls : type
-        The class.
-    fields : mapping of str to Kind
-        Attributes, which are parameters of the constructor too.
-    check : callable
-        Raises ValueError when the fields do not fit together.
-    """
+    """Objects that are nothing but their fields, all given to the constructor."""
 
     name: str
     cls: type
     fields: Mapping[str, Kind]
-    check: Callable[[Any, str], None] = lambda obj, where: None
+    check: Callable[[Any, str], None] = lambda obj, where: None  # raises ValueError when fields do not fit together
 
     def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
         """Return the fields."""
@@ -73,36 +61,16 @@ class RecordCodec:
 
 @dataclass(frozen=True)
 class EstimatorCodec:
-    """Estimators: parameters of the constructor, and fitted attributes by name.
-
-    Attributes
-    ----------
-    name : str
-        In the file.
-    cls : type
-        The class.
-    fitted : mapping of str to Kind
-        Attributes that are saved.
-    rebuilt : frozenset of str
-        Attributes that are not saved: ``rebuild`` makes them, or a fit does.
-    allowed : mapping of str to Kind
-        Parameters that are not free: of the rest only the type is known.
-    check : callable
-        Raises ValueError when fitted attributes do not fit together.
-    rebuild : callable
-        Completes an estimator that was read.
-    foreign : bool
-        Whether the class is not ours: what it keeps under private names is then left alone.
-    """
+    """Estimators: parameters of the constructor, and fitted attributes by name."""
 
     name: str
     cls: type
     fitted: Mapping[str, Kind] = field(default_factory=dict)
-    rebuilt: frozenset[str] = frozenset()
-    allowed: Mapping[str, Kind] = field(default_factory=dict)
-    check: Callable[[Any, str], None] = lambda obj, where: None
-    rebuild: Callable[[Any, Reader], None] = lambda obj, reader: None
-    foreign: bool = False
+    rebuilt: frozenset[str] = frozenset()  # attributes that are not saved: the constructor or `rebuild` makes them
+    allowed: Mapping[str, Kind] = field(default_factory=dict)  # parameters that are not free
+    check: Callable[[Any, str], None] = lambda obj, where: None  # raises ValueError when attributes do not fit together
+    rebuild: Callable[[Any, Reader], None] = lambda obj, reader: None  # completes an estimator that was read
+    foreign: bool = False  # a class of another package, whose other private names are left alone
 
     def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
         """Return parameters, those with their default apart, and fitted attributes."""
@@ -167,7 +135,7 @@ class EstimatorCodec:
 
 
 def _refuse(kind: Kind, value: Any, where: str) -> None:
-    """What would not be read is not written."""
+    """Validate on save with the loader's rules."""
     try:
         kind.check(value, where)
     except ValueError as error:
@@ -258,12 +226,9 @@ class PipelineCodec:
                 raise TypeError(f"{where or self.name}: {_SETTINGS[name]} cannot be saved")
         steps = [writer.value(step, inside(where, f"steps[{k}]")) for k, (_, step) in enumerate(obj.steps)]
         names = writer.value([name for name, _ in obj.steps], inside(where, "steps"))
-        rest = {name: getattr(obj, name, None) for name in ("transform_input", "verbose")}
-        return {
-            "names": names,
-            "steps": steps,
-            **{name: writer.value(value, inside(where, name)) for name, value in rest.items()},
-        }
+        rest = ("transform_input", "verbose")
+        more = {name: writer.value(getattr(obj, name, None), inside(where, name)) for name in rest}
+        return {"names": names, "steps": steps, **more}
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Pipeline:
         """Return the pipeline."""
@@ -275,12 +240,8 @@ class PipelineCodec:
         for k, step in enumerate(steps):
             if step is not None and step != "passthrough" and not hasattr(step, "fit"):
                 raise ValueError(f"{inside(where, f'steps[{k}]')}: is no estimator")
-        verbose = reader.value(node["verbose"], inside(where, "verbose"))
-        FLAG.check(verbose, inside(where, "verbose"))
-        rest: dict[str, Any] = {"verbose": verbose}
-        transform_input = reader.value(node["transform_input"], inside(where, "transform_input"))
-        if transform_input is not None:
-            rest["transform_input"] = transform_input
+        rest = {name: reader.value(node[name], inside(where, name)) for name in ("transform_input", "verbose")}
+        FLAG.check(rest["verbose"], inside(where, "verbose"))
         return Pipeline(list(zip(names, steps, strict=True)), **rest)
 
 
@@ -292,10 +253,7 @@ class GraphCodec:
 
     def write(self, obj: LabelGraph, writer: Writer, where: str) -> dict[str, Node]:
         """Return weights and names."""
-        return {
-            "weights": writer.value(obj.weights, inside(where, "weights")),
-            "label_names": writer.value(obj.label_names, inside(where, "label_names")),
-        }
+        return {name: writer.value(getattr(obj, name), inside(where, name)) for name in ("weights", "label_names")}
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> LabelGraph:
         """Return the graph."""

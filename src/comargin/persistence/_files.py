@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from ..core.result import FitState
 from ._archive import MAX_DEPTH, Archive, ModelFileError, one_error, write_archive
 
 # Files of all formats up to this one are read, for ever.
@@ -22,9 +23,10 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
     Parameters
     ----------
     obj : estimator or LabelGraph
-        A learner of comargin, a threshold rule or classifier, a zero-shot classifier, or a scikit-learn Pipeline of
-        these with text vectorizers, TfidfTransformer, scalers, Normalizer, and OneVsRestClassifier of
-        LogisticRegression or LinearSVC.
+        A learner of comargin, a threshold rule or classifier, a zero-shot classifier; of scikit-learn text vectorizers,
+        TfidfTransformer, scalers, Normalizer, LogisticRegression, LinearSVC, SVC, trees and forests,
+        KNeighborsClassifier, and Pipeline, OneVsRestClassifier, ClassifierChain and MultiOutputClassifier of them; and
+        what `register` has declared.
     path : str or path-like
         The file, ``.cmg`` by custom. It appears whole or not at all: an old one stays until the new one is on disk.
     meta : dict or None, default=None
@@ -83,14 +85,47 @@ def check_saveable(obj: Any) -> None:
 
     Examples
     --------
-    >>> from sklearn.neighbors import KNeighborsClassifier
+    >>> from sklearn.naive_bayes import GaussianNB
     >>> from comargin.persistence import check_saveable
-    >>> check_saveable(KNeighborsClassifier())
+    >>> check_saveable(GaussianNB())
     Traceback (most recent call last):
     ...
-    TypeError: a KNeighborsClassifier cannot be saved; what can is listed in comargin.persistence.save
+    TypeError: a GaussianNB cannot be saved; what can is listed in comargin.persistence.save
     """
     _described(obj)
+
+
+def check_state(learner: Any, state: Any, shape: tuple[int, ...]) -> None:
+    """Raise ValueError unless a state that was loaded belongs to a fit of this learner on such rows.
+
+    Parameters
+    ----------
+    learner : MultilabelClassifier
+        What goes on from the state.
+    state : object
+        As `load` returned it.
+    shape : (int, int)
+        Rows and labels of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin import M3LClassifier
+    >>> from comargin.core import FitState
+    >>> from comargin.persistence import check_state
+    >>> check_state(M3LClassifier(), FitState(np.zeros((3, 2))), (3, 2))
+    """
+    from ._registry import codec_of
+    from ._starts import check_start
+
+    if not isinstance(state, FitState):
+        raise ValueError(f"a state of a fit expected, got a {type(state).__name__}")
+    codec: Any = codec_of(type(learner))
+    if codec is not None:
+        codec.fitted["_dual_start"].check(state.solution, "solution")
+    if tuple(state.solution.shape) != tuple(shape):
+        raise ValueError(f"the state is of {state.solution.shape} rows and labels, the fit of {shape}")
+    check_start(learner, state.solution, shape[1], "solution")
 
 
 def _described(obj: Any) -> tuple[Any, list[Any]]:

@@ -12,17 +12,9 @@ import scipy.sparse as sp
 
 @dataclass(frozen=True)
 class Kind:
-    """A set of values.
+    """A set of values."""
 
-    Attributes
-    ----------
-    expected : str
-        In words, for messages.
-    accepts : callable
-        Whether a value belongs to it.
-    """
-
-    expected: str
+    expected: str  # in words, for messages
     accepts: Callable[[Any], bool]
 
     def check(self, value: Any, where: str) -> None:
@@ -116,8 +108,47 @@ ROWS = any_of(
     ),
 )
 
+CLASSIFIER = Kind("a classifier", lambda value: hasattr(value, "fit") and hasattr(value, "predict"))
+_NAMED = {
+    "anything": ANYTHING,
+    "none": NOTHING,
+    "flag": FLAG,
+    "count": COUNT,
+    "number": NUMBER,
+    "text": TEXT,
+    "texts": TEXTS,
+    "names": NAMES,
+    "classes": CLASSES,
+    "integers": integers(1, least=0),
+    "vector": VECTOR,
+    "matrix": MATRIX,
+    "loose vector": LOOSE_VECTOR,
+    "loose matrix": LOOSE_MATRIX,
+    "rows": ROWS,
+    "classifier": CLASSIFIER,
+}
+
+
+def kind_of(declared: Any) -> Kind:
+    """The kind that a declaration means: a name, a class, a tuple of alternatives, or ``[kind]`` for lists."""
+    if isinstance(declared, str) and declared in _NAMED:
+        return _NAMED[declared]
+    if isinstance(declared, type):
+        return instance(declared)
+    if isinstance(declared, tuple) and declared:
+        return any_of(*map(kind_of, declared))
+    if isinstance(declared, list) and len(declared) == 1:
+        return list_of(kind_of(declared[0]))
+    raise ValueError(f"{declared!r} is no kind: use {', '.join(_NAMED)}, a class, a tuple of kinds or [kind]")
+
 
 def check_shape(where: str, array: Any, *shape: int) -> None:
     """Raise ValueError when an array has another shape."""
     if array.shape != shape:
         raise ValueError(f"{where}: expected the shape {shape}, found {array.shape}")
+
+
+def check_shapes(model: Any, where: str, shapes: dict[str, tuple[int, ...]]) -> None:
+    """Raise ValueError when an array of a model has another shape."""
+    for name, shape in shapes.items():
+        check_shape(inside(where, name), getattr(model, name), *shape)

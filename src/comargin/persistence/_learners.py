@@ -5,59 +5,32 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.multioutput import ClassifierChain
 
-from .._validation import Targets
-from ..estimators import (
-    CGMClassifier,
-    LSG21Classifier,
-    LSG21ClassifierCV,
-    M3LClassifier,
-    M3LClassifierCV,
-    PrBRClassifier,
-    PrMLClassifier,
-    RankCVMClassifier,
-    RankSVMClassifier,
-    StructuredClassifier,
-    StructuredSVMClassifier,
-    ZeroShotClassifier,
-)
-from ..estimators._kernels import KernelFunction, KernelMultilabelClassifier
-from ..estimators._path_cv import PathSearch
-from ..estimators._rank import RankClassifier
+from ..baselines import ChainEnsemble
+from ..core.kernel_functions import KernelFunction, KernelMultilabelClassifier
+from ..core.result import Checkpoint
+from ..core.validation import Targets
+from ..decisions import GlobalCut, PerLabelCut, ProportionalCut, RankSVMCut, ThresholdClassifierCV, TopK
 from ..graphs import LabelGraph
-from ..inference._engine import LARGEST_WIDTH
+from ..inference.engine import LARGEST_WIDTH
+from ..lsg21 import LSG21Classifier
+from ..lsg21.solver import LSG21Start
+from ..m3l import M3LClassifier, ZeroShotClassifier
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from ..problems.cliques import CliqueSet, check_cliques
-from ..solvers import Checkpoint
-from ..solvers._generation import Round, StoppedGeneration
-from ..solvers._labelings import StructuredDual
-from ..solvers.lsg21 import LSG21Start
-from ..thresholds import GlobalCut, PerLabelCut, ProportionalCut, RankSVMCut, ThresholdClassifierCV, TopK
+from ..rank import RankCVMClassifier, RankSVMClassifier
+from ..rank.classifier import RankClassifier
+from ..search import LSG21ClassifierCV, M3LClassifierCV
+from ..search.path_cv import PathSearch
+from ..structured import CGMClassifier, StructuredSVMClassifier
+from ..structured.classifier import StructuredClassifier
+from ..structured.cliques import CliqueSet, check_cliques
+from ..structured.generation import Round, StoppedGeneration
+from ..structured.labelings import StructuredDual
+from ..svmplus import PrBRClassifier, PrMLClassifier
+from . import _kinds as kinds
 from ._codecs import EstimatorCodec, GraphCodec, RecordCodec
-from ._kinds import (
-    ANYTHING,
-    CLASSES,
-    COUNT,
-    FLAG,
-    FLAGS_MATRIX,
-    LOOSE_MATRIX,
-    LOOSE_VECTOR,
-    MATRIX,
-    NAMES,
-    NOTHING,
-    NUMBER,
-    ROWS,
-    TEXTS,
-    VECTOR,
-    Kind,
-    any_of,
-    check_shape,
-    choice,
-    inside,
-    instance,
-    integers,
-    list_of,
-)
+from ._kinds import COUNT, MATRIX, NUMBER, VECTOR, Kind, check_shape, check_shapes, inside, instance, list_of
 from ._starts import CLIQUE, PrBRStart, PrMLStart, RankStart, check_start
 from ._starts import CODECS as STARTS
 from ._values import Codec, Reader
@@ -65,25 +38,26 @@ from ._values import Codec, Reader
 # Of the plan of an elimination, for every state of its widest table.
 _STATE_BYTES = 16
 
-_INDICES = integers(1, least=0)
+_INDICES = kinds.integers(1, least=0)
 _RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut)
-_ESTIMATOR = Kind("a classifier", lambda value: hasattr(value, "fit") and hasattr(value, "predict"))
 
 _FITTED: dict[str, Kind] = {
     "n_features_in_": COUNT,
-    "feature_names_in_": NAMES,
-    "classes_": CLASSES,
+    "feature_names_in_": kinds.NAMES,
+    "classes_": kinds.CLASSES,
     "_targets": instance(Targets),
     **dict.fromkeys(("objective_", "dual_objective_", "duality_gap_"), NUMBER),
     "history_": list_of(instance(Checkpoint)),
     "n_iter_": COUNT,
-    "_own_attributes": TEXTS,
+    "_own_attributes": kinds.TEXTS,
 }
+# What every learner's fit sets; states of warm starts that are matrices.
+LEARNER_STATE: dict[str, Kind] = {**_FITTED, "_dual_start": MATRIX}
 _LINEAR: dict[str, Kind] = {"coef_": MATRIX, "intercept_": VECTOR}
 _KERNEL: dict[str, Kind] = {
     **_LINEAR,
     "support_": _INDICES,
-    "support_vectors_": any_of(NOTHING, ROWS),
+    "support_vectors_": kinds.any_of(kinds.NOTHING, kinds.ROWS),
     "dual_coef_": MATRIX,
     "_kernel_function": instance(KernelFunction),
 }
@@ -109,10 +83,10 @@ _LSG21: dict[str, Kind] = {
     "label_graph_": instance(LabelGraph),
 }
 _SEARCH: dict[str, Kind] = {
-    "scores_": LOOSE_MATRIX,
+    "scores_": kinds.LOOSE_MATRIX,
     "best_index_": COUNT,
     "best_score_": NUMBER,
-    "converged_": FLAGS_MATRIX,
+    "converged_": kinds.FLAGS_MATRIX,
 }
 _PRIVILEGED: dict[str, Kind] = {**_LINEAR, "privileged_coef_": MATRIX}
 
@@ -131,14 +105,12 @@ def _check_kernel_function(function: KernelFunction, where: str) -> None:
 
 def _check_learner(model: Any, where: str) -> None:
     """Shapes that prediction relies on, and those of a warm start."""
-    if not hasattr(model, "_targets") and hasattr(model, "_dual_start"):
-        # The state of a fit that has not ended; the fit that goes on compares it with its rows.
-        check_start(model, model._dual_start.shape[1], where)
-        return
+    if not hasattr(model, "_targets"):
+        raise ValueError(f"{where}: has no targets")
     targets = model._targets
     n_labels = len(targets.classes) if targets.kind in ("indicator", "multiclass") else 1
     if hasattr(model, "feature_names_in_"):
-        check_shape(inside(where, "feature_names_in_"), model.feature_names_in_, model.n_features_in_)
+        check_shapes(model, where, {"feature_names_in_": (model.n_features_in_,)})
     missing = [name for name in model._own_attributes if name not in vars(model) and name not in _REBUILT]
     if missing:
         raise ValueError(f"{where}: has no {missing[0][:80]}")
@@ -153,7 +125,8 @@ def _check_learner(model: Any, where: str) -> None:
         _check_structured(model, n_labels, where)
     if hasattr(model, "threshold_") and model.threshold_.n_labels_ != n_labels:
         raise ValueError(f"{inside(where, 'threshold_')}: is of another number of labels")
-    check_start(model, 2 if targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels, where)
+    n_columns = 2 if targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels
+    check_start(model, getattr(model, "_dual_start", None), n_columns, inside(where, "_dual_start"))
 
 
 def _check_support(model: Any, n_labels: int, where: str) -> None:
@@ -207,15 +180,21 @@ def _check_threshold_classifier(model: Any, where: str) -> None:
     n_labels = 1 if model.target_form_ == "classes" else len(model.classes_)
     if model.rule_.n_labels_ != n_labels or (model.target_form_ == "classes" and len(model.classes_) != 2):
         raise ValueError(f"{inside(where, 'rule_')}: is of another number of labels")
-    _ESTIMATOR.check(model.estimator_, inside(where, "estimator_"))
 
 
 def _check_zero_shot(model: Any, where: str) -> None:
     n_classes, n_labels = model.signatures_.shape
-    for name in ("classes_", "class_prior_", "score_mean_", "score_scale_"):
-        check_shape(inside(where, name), getattr(model, name), n_classes)
-    check_shape(inside(where, "constant_attributes_"), model.constant_attributes_, n_labels)
-    _ESTIMATOR.check(model.estimator_, inside(where, "estimator_"))
+    by_class = dict.fromkeys(("classes_", "class_prior_", "score_mean_", "score_scale_"), (n_classes,))
+    check_shapes(model, where, {**by_class, "constant_attributes_": (n_labels,)})
+
+
+def _check_chains(model: Any, where: str) -> None:
+    n_labels, varying = len(model.classes_), model.varying_
+    check_shape(inside(where, "constant_"), model.constant_, n_labels)
+    if len(varying) and (varying.max() >= n_labels or (np.diff(varying) <= 0).any()):
+        raise ValueError(f"{inside(where, 'varying_')}: labels must rise, and be below {n_labels}")
+    if any(len(chain.classes_) != len(varying) for chain in model.chains_) or bool(model.chains_) != bool(len(varying)):
+        raise ValueError(f"{inside(where, 'chains_')}: are of another number of labels")
 
 
 _REBUILT = frozenset({"_column_coef", "_column_intercept", "_inference_engine"})
@@ -230,7 +209,7 @@ def _structured(cls: type, fitted: dict[str, Kind]) -> EstimatorCodec:
 
 
 def _rule(cls: type, **fitted: Kind) -> EstimatorCodec:
-    common = {"n_labels_": COUNT, "constant_": integers(1, least=-1)}
+    common = {"n_labels_": COUNT, "constant_": kinds.integers(1, least=-1)}
     return EstimatorCodec(cls.__name__, cls, {**common, **fitted}, check=_check_rule)
 
 
@@ -258,19 +237,19 @@ CODECS: tuple[Codec, ...] = (
             "_dual_start": instance(PrMLStart),
         },
     ),
-    _rule(GlobalCut, thresholds_=LOOSE_VECTOR, cut_=NUMBER),
-    _rule(PerLabelCut, thresholds_=LOOSE_VECTOR, global_cut_=NUMBER, best_f1_=LOOSE_VECTOR),
-    _rule(ProportionalCut, thresholds_=LOOSE_VECTOR),
+    _rule(GlobalCut, thresholds_=kinds.LOOSE_VECTOR, cut_=NUMBER),
+    _rule(PerLabelCut, thresholds_=kinds.LOOSE_VECTOR, global_cut_=NUMBER, best_f1_=kinds.LOOSE_VECTOR),
+    _rule(ProportionalCut, thresholds_=kinds.LOOSE_VECTOR),
     _rule(TopK, k_=COUNT),
     _rule(RankSVMCut, coef_=VECTOR, intercept_=NUMBER),
     EstimatorCodec(
         "ThresholdClassifierCV",
         ThresholdClassifierCV,
         {
-            "estimator_": ANYTHING,
+            "estimator_": kinds.CLASSIFIER,
             "rule_": instance(*_RULES),
-            "classes_": CLASSES,
-            "target_form_": choice("classes", "sparse", "dense"),
+            "classes_": kinds.CLASSES,
+            "target_form_": kinds.choice("classes", "sparse", "dense"),
         },
         check=_check_threshold_classifier,
     ),
@@ -278,25 +257,36 @@ CODECS: tuple[Codec, ...] = (
         "ZeroShotClassifier",
         ZeroShotClassifier,
         {
-            "estimator_": ANYTHING,
-            "label_correlation_": any_of(NOTHING, MATRIX),
-            "classes_": CLASSES,
-            "signatures_": integers(2, least=0),
+            "estimator_": kinds.CLASSIFIER,
+            "label_correlation_": kinds.any_of(kinds.NOTHING, MATRIX),
+            "classes_": kinds.CLASSES,
+            "signatures_": kinds.integers(2, least=0),
             "class_prior_": VECTOR,
-            "constant_attributes_": integers(1, least=0),
+            "constant_attributes_": kinds.integers(1, least=0),
             "score_mean_": VECTOR,
             "score_scale_": VECTOR,
         },
         check=_check_zero_shot,
     ),
+    EstimatorCodec(
+        "ChainEnsemble",
+        ChainEnsemble,
+        {
+            "chains_": list_of(instance(ClassifierChain)),
+            "varying_": _INDICES,
+            "constant_": _INDICES,
+            "classes_": kinds.CLASSES,
+        },
+        check=_check_chains,
+    ),
     RecordCodec(
         "Targets",
         Targets,
         {
-            "kind": choice("indicator", "binary", "multiclass", "constant"),
-            "classes": CLASSES,
-            "sparse": FLAG,
-            "names": TEXTS,
+            "kind": kinds.choice("indicator", "binary", "multiclass", "constant"),
+            "classes": kinds.CLASSES,
+            "sparse": kinds.FLAG,
+            "names": kinds.TEXTS,
         },
         _check_targets,
     ),
@@ -304,9 +294,9 @@ CODECS: tuple[Codec, ...] = (
         "KernelFunction",
         KernelFunction,
         {
-            "kernel": choice("linear", "rbf", "poly", "precomputed"),
+            "kernel": kinds.choice("linear", "rbf", "poly", "precomputed"),
             **dict.fromkeys(("gamma", "degree", "coef0"), NUMBER),
-            "center": any_of(NOTHING, VECTOR),
+            "center": kinds.any_of(kinds.NOTHING, VECTOR),
         },
         _check_kernel_function,
     ),
@@ -314,12 +304,12 @@ CODECS: tuple[Codec, ...] = (
     RecordCodec(
         "MultilabelStratifiedKFold",
         MultilabelStratifiedKFold,
-        {"n_splits": COUNT, "shuffle": FLAG, "random_state": ANYTHING},
+        {"n_splits": COUNT, "shuffle": kinds.FLAG, "random_state": kinds.ANYTHING},
     ),
     RecordCodec(
         "MultilabelStratifiedShuffleSplit",
         MultilabelStratifiedShuffleSplit,
-        dict.fromkeys(("n_splits", "test_size", "train_size", "random_state"), ANYTHING),
+        dict.fromkeys(("n_splits", "test_size", "train_size", "random_state"), kinds.ANYTHING),
     ),
     GraphCodec(),
 )

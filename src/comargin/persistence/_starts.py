@@ -7,20 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from ..estimators._rank import _Start as RankStart
-from ..estimators.prbr import _Start as PrBRStart
-from ..estimators.prml import _Start as PrMLStart
-from ..problems.cliques import CliqueSet, check_cliques
-from ..problems.prml import SlackDual
-from ..solvers import Checkpoint, Status
-from ..solvers._generation import Generation, Round, StoppedGeneration
-from ..solvers._labelings import Known, StructuredDual, no_labelings, parts_of
-from ..solvers._prml_start import PrMLFinished, PrMLStopped
-from ..solvers._prml_start import PrMLStart as PrMLPoint
-from ..solvers.lsg21 import LSG21Start
-from ..solvers.rank_svm import RankDual
+from ..core.memory import Kept
+from ..core.result import Checkpoint, FitState, Status
+from ..lsg21.solver import LSG21Start
+from ..rank.classifier import RankStart
+from ..rank.svm_solver import RankDual
+from ..structured.cliques import CliqueSet, check_cliques
+from ..structured.generation import Generation, Round, StoppedGeneration
+from ..structured.labelings import Known, StructuredDual, no_labelings, parts_of
+from ..svmplus.prbr_classifier import PrBRStart
+from ..svmplus.prml_classifier import PrMLFitStart as PrMLStart
+from ..svmplus.problem import SlackDual
+from ..svmplus.start import PrMLFinished, PrMLStopped
+from ..svmplus.start import PrMLStart as PrMLPoint
 from ._codecs import RecordCodec
 from ._kinds import (
+    ANYTHING,
     COUNT,
     FLAG,
     MATRIX,
@@ -185,20 +187,20 @@ class StoppedGenerationCodec(StructuredDualCodec):
         return StoppedGeneration(**values)
 
 
-def check_start(model: Any, n_columns: int, where: str) -> None:
-    """Raise ValueError when the start of a model does not belong to it: compiled loops index with its shapes.
+def check_start(model: Any, start: Any, n_columns: int, where: str) -> None:
+    """Raise ValueError when a start does not belong to a model: compiled loops index with its shapes.
 
     Parameters
     ----------
     model : MultilabelClassifier
-        With or without a start.
+        What starts from it.
+    start : object or None
+        The start.
     n_columns : int
         Columns of the indicator that its solver sees.
     where : str
-        Path of the model, for messages.
+        Path of the start, for messages.
     """
-    start = getattr(model, "_dual_start", None)
-    where = inside(where, "_dual_start")
     if isinstance(start, RankStart | PrBRStart | LSG21Start | PrMLStart) and len(start.shape) != 2:
         raise ValueError(f"{where}: a shape of two dimensions expected")
     if isinstance(start, RankStart) and isinstance(start.dual, tuple):
@@ -251,7 +253,11 @@ _SOLUTION: dict[str, Kind] = {
     "dual": instance(SlackDual),
 }
 
+_STARTS = any_of(MATRIX, instance(RankStart, PrBRStart, LSG21Start, PrMLStart, StructuredDual, StoppedGeneration))
+
 CODECS: tuple[Codec, ...] = (
+    RecordCodec("FitState", FitState, {"solution": _STARTS, "history": _HISTORY}),
+    RecordCodec("Kept", Kept, {"value": ANYTHING}),
     RecordCodec("Checkpoint", Checkpoint, {"n_iter": COUNT, **dict.fromkeys(("seconds", "primal", "dual"), NUMBER)}),
     RecordCodec(
         "Round",

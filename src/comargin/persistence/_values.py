@@ -60,13 +60,7 @@ class Codec(Protocol):
 
 
 class Writer:
-    """Collects the arrays of a model while its nodes are made.
-
-    Parameters
-    ----------
-    codec_of : callable
-        The codec of a class, or None.
-    """
+    """Collects the arrays of a model while its nodes are made."""
 
     def __init__(self, codec_of: Callable[[type], Codec | None]) -> None:
         self.arrays: list[np.ndarray] = []
@@ -186,17 +180,7 @@ class Writer:
 
 
 class Reader:
-    """Makes values of nodes, with a budget of memory.
-
-    Parameters
-    ----------
-    archive : Archive
-        Where the arrays are.
-    max_size : int
-        Most bytes of all that is made.
-    codec_named : callable
-        The codec of a name, or None.
-    """
+    """Makes values of nodes, of at most ``max_size`` bytes."""
 
     def __init__(self, archive: Archive, max_size: int, codec_named: Callable[[str], Codec | None]) -> None:
         self._archive = archive

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .._indicator import check_indicator
+from ..core.indicator import check_indicator
 from ..metrics import evaluate, per_label, scores_of
-from ._anatomy import Anatomy, cuts_of
+from .anatomy import Anatomy, cuts_of
 
 
 class CutCurve(NamedTuple):
@@ -33,67 +33,29 @@ class Histogram(NamedTuple):
 
 
 class ConfusedPair(NamedTuple):
-    """Rows where one label was predicted wrongly and another was missed.
-
-    Attributes
-    ----------
-    predicted, missed : int
-        The two labels.
-    rows : int
-        Rows where both happened.
-    share : float
-        Fraction of all misses of the missed label.
-    lift : float
-        How often more than if the two errors were independent.
-    """
+    """Rows where one label was predicted wrongly and another was missed."""
 
     predicted: int
     missed: int
-    rows: int
-    share: float
-    lift: float
+    rows: int  # where both happened
+    share: float  # of all misses of the missed label
+    lift: float  # how often more than if the two errors were independent
 
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What a model does on labelled rows.
-
-    Attributes
-    ----------
-    Y, Y_pred : csr_array of shape (n_samples, n_labels)
-        True and predicted labels.
-    scores : ndarray of shape (n_samples, n_labels) or None
-        Finite scores; None when the model has none, or some that are not finite.
-    measures : dict of str to float
-        All measures of `comargin.metrics.evaluate`.
-    labels : list of dict
-        `comargin.metrics.per_label`.
-    cuts : ndarray of shape (n_labels,)
-        Cut of each label with which the scores give exactly the predictions; nan where there is no finite one.
-    """
+    """What a model does on labelled rows."""
 
     Y: sp.csr_array
     Y_pred: sp.csr_array
-    scores: np.ndarray | None
-    measures: dict[str, float]
-    labels: list[dict[str, Any]]
-    cuts: np.ndarray
+    scores: np.ndarray | None  # None when the model has none, or some that are not finite
+    measures: dict[str, float]  # of `comargin.metrics.evaluate`
+    labels: list[dict[str, Any]]  # of `comargin.metrics.per_label`
+    cuts: np.ndarray  # (n_labels,) with which the scores give exactly the predictions; nan where there is none
 
 
 def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Assessment:
-    """Predict the rows once and measure.
-
-    Parameters
-    ----------
-    anatomy : Anatomy
-        The model.
-    X : array-like, sparse matrix or list of str
-        Rows, as the model takes them.
-    Y : array-like or sparse matrix of shape (n_samples, n_labels)
-        True labels.
-    label_names : sequence of str
-        Names of the labels.
-    """
+    """Predict the rows once, and measure."""
     model = anatomy.model
     Y = check_indicator(Y, "dataset.Y")
     predicted = model.predict(X)
@@ -121,18 +83,8 @@ def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Asse
 
 
 def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCurve | None:
-    """Precision, recall and F1 of a label over its cut, thinned out; None for a label without positives.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples,)
-        Finite scores.
-    positive : int ndarray
-        Rows that have the label.
-    n_points : int
-        How many cuts to keep, about; the one with the best F1 is always among them.
-    """
-    from ..thresholds._curves import score_curve
+    """Precision, recall and F1 of a label over its cut, thinned out; None for a label without positives."""
+    from ..decisions.curves import score_curve
 
     if not len(positive):
         return None
@@ -147,17 +99,7 @@ def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCur
 
 
 def score_histogram(scores: np.ndarray, is_on: np.ndarray, n_bins: int) -> Histogram:
-    """Distribution of scores with and without a label, each with sum 1 (or 0 where there is none).
-
-    Parameters
-    ----------
-    scores : ndarray
-        Finite scores.
-    is_on : bool ndarray of the same shape
-        Whether the label is on in truth.
-    n_bins : int
-        Number of bins.
-    """
+    """Distribution of scores with and without a label, each with sum 1 (or 0 where there is none)."""
     low, high = float(scores.min()), float(scores.max())
     largest = max(abs(low), abs(high))
     if high - low <= 1e-6 * largest:  # constant but for rounding: bins would be narrower than numbers are apart
@@ -169,15 +111,7 @@ def score_histogram(scores: np.ndarray, is_on: np.ndarray, n_bins: int) -> Histo
 
 
 def confused_pairs(Y: sp.csr_array, Y_pred: sp.csr_array, limit: int) -> list[ConfusedPair]:
-    """Pairs of labels that are taken for each other most often: one predicted wrongly where the other is missed.
-
-    Parameters
-    ----------
-    Y, Y_pred : csr_array of shape (n_samples, n_labels)
-        True and predicted labels.
-    limit : int
-        How many pairs at most.
-    """
+    """Pairs of labels that are taken for each other most often: one predicted wrongly where the other is missed."""
     hits = Y.multiply(Y_pred)
     wrong, missed = sp.csr_array(Y_pred - hits, dtype=np.int64), sp.csr_array(Y - hits, dtype=np.int64)
     together = sp.coo_array(sp.csr_array(wrong.T @ missed))

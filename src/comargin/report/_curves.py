@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._theme import COLORS, SYMBOLS, axis_ids, base_layout, finite, graph_objects, measured_axis, named, number, plain
+from .theme import COLORS, SYMBOLS, axis_ids, base_layout, finite, measured_axis, named, new_figure, number, plain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -39,11 +39,6 @@ def objective_figure(
     title : str or None, default=None
         Title of the figure.
 
-    Returns
-    -------
-    figure : plotly.graph_objects.Figure
-        The figure; clicking on a name in its legend hides a fit.
-
     Examples
     --------
     >>> from comargin import M3LClassifier
@@ -59,8 +54,7 @@ def objective_figure(
         raise ValueError(f"show must be one of {', '.join(map(repr, _SHOWN))}, got {show!r}")
     checked = named(fits, "fits", "fitted estimators or histories")
     histories = {name: _history(fit, f"fits[{name!r}]") for name, fit in checked.items()}
-    go = graph_objects()
-    figure = go.Figure()
+    figure = new_figure()
     for k, (name, history) in enumerate(histories.items()):
         color, symbol = COLORS[k % len(COLORS)], SYMBOLS[k // len(COLORS) % len(SYMBOLS)]
         common = {
@@ -90,7 +84,7 @@ def objective_figure(
         caption = "Solid: primal. Dotted: dual, a lower bound of the optimum."
         default, y_axis = "Objective", {**measured_axis("Objective"), "range": _objective_range(histories)}
     by = _TIME_TITLES[x].lower()
-    figure.update_layout(**base_layout(f"{default} against {by}" if title is None else title, caption))
+    figure.update_layout(base_layout(f"{default} against {by}" if title is None else title, caption))
     legend_beside = {"orientation": "v", "x": 1.01, "y": 1, "xanchor": "left", "yanchor": "top"}
     figure.update_layout(
         height=460, margin=_MARGINS, hovermode="closest", showlegend=True, legend=legend_beside, yaxis=y_axis
@@ -102,7 +96,7 @@ def objective_figure(
 def rounds_figure(
     rounds: Sequence[Any], measures: Mapping[str, Any] | None = None, *, title: str | None = None
 ) -> Figure:
-    """Draw what each round of clique generation brought: measures against the number of cliques.
+    """Draw what each round of clique generation brought: measures against the number of cliques, a panel each.
 
     Parameters
     ----------
@@ -114,11 +108,6 @@ def rounds_figure(
         More panels: names and values, one per round, e.g. micro-F1 on test rows. A value of nan is left out.
     title : str or None, default=None
         Title of the figure.
-
-    Returns
-    -------
-    figure : plotly.graph_objects.Figure
-        The figure, its panels side by side, at most four in a row.
 
     Examples
     --------
@@ -141,13 +130,11 @@ def rounds_figure(
         if name in panels:
             raise ValueError(f"measures must not be named {name!r}: a panel has that name already")
         panels[name] = _one_per_round(values, name, len(fields["objective"]))
-    go = graph_objects()
-    figure = go.Figure()
     n_rows = -(-len(panels) // _PANELS_PER_ROW)
     columns = -(-len(panels) // n_rows)
     caption = "Each point is one round of clique generation. Dotted: lower bound of the round's optimum."
     default = "Measures against the number of cliques"
-    figure.update_layout(**base_layout(default if title is None else title, caption))
+    figure = new_figure(default if title is None else title, caption)
     margins = {**_MARGINS, "t": _MARGINS["t"] + 24}  # room for the names of the panels
     figure.update_layout(height=n_rows * _ROW_HEIGHT + 120, margin=margins, hovermode="closest", showlegend=False)
     x_values = finite(fields["n_cliques"])

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.wording import counted
 from ..graphs import LabelGraph
 from ._label_graph import _MARGINS, _THINNEST, _WIDEST, _check_frequencies, _node_sizes, _summary
-from ._positions import Plane, place_labels, place_names, short_name
-from ._svg import element, picture, text, tooltip
-from ._theme import BLUE, EDGE, FAINT_INK, GRID, VERMILLION, count, number
+from .positions import Plane, place_labels, place_names, short_name
+from .svg import element, picture, text, tooltip
+from .theme import BLUE, EDGE, FAINT_INK, GRID, VERMILLION, number
 
 _WIDEST_PICTURE = 1000.0
 _FILLED: dict[str, Any] = {"fill": BLUE, "stroke": "white", "stroke_width": 1.5}
@@ -44,11 +45,6 @@ def label_graph_svg(
         Title of the picture.
     seed : int, default=0
         Where the search for positions starts.
-
-    Returns
-    -------
-    svg : str
-        The content of an .svg file. The same graph gives the same text.
 
     Examples
     --------
@@ -116,7 +112,7 @@ def _nodes(graph: LabelGraph, points: np.ndarray, sizes: np.ndarray, shares: np.
     circles = []
     for k, name in enumerate(graph.label_names):
         told = [name, *([] if shares is None else [f"frequency {number(shares[k])}"])]
-        told.append(count(int(degree[k]), "edge") if degree[k] else "no edge")
+        told.append(counted(int(degree[k]), "edge") if degree[k] else "no edge")
         look = _FILLED if degree[k] else _HOLLOW
         circles.append(
             element("circle", tooltip("\n".join(told)), cx=points[k, 0], cy=points[k, 1], r=sizes[k] / 2, **look)

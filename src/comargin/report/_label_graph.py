@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ..core.wording import counted
 from ..graphs import LabelGraph
-from ._positions import Plane, place_labels, place_names, short_name
-from ._theme import (
+from .positions import Plane, place_labels, place_names, short_name
+from .theme import (
     BLUE,
     EDGE,
     FAINT_INK,
@@ -18,10 +19,9 @@ from ._theme import (
     HALO,
     VERMILLION,
     axis_ids,
-    base_layout,
-    count,
     graph_objects,
     named,
+    new_figure,
     number,
     plain,
 )
@@ -66,11 +66,6 @@ def label_graph_figure(
     seed : int, default=0
         Where the search for positions starts: another seed gives another picture of the same graph.
 
-    Returns
-    -------
-    figure : plotly.graph_objects.Figure
-        The figure.
-
     Notes
     -----
     Positions come from the edges of all graphs together, without their weights: distances in the plane follow
@@ -104,13 +99,12 @@ def label_graph_figure(
     plane = place_labels(edges, names, widest, font_size, int(seed))
     sides = place_names(plane, names, edges, sizes, font_size)
 
-    figure = go.Figure()
     caption = "Line width: weight" if shares is None else "Line width: weight. Node size: frequency"
     if len(panels) == 1:
         caption = f"{_summary(first)}. {caption}"
     if title is None:
         title = "Label graph" if len(panels) == 1 else "Label graphs"
-    figure.update_layout(**base_layout(title, f"{caption}."))
+    figure = new_figure(title, f"{caption}.")
     _add_panels(figure, panels, plane, columns)
     in_legend: set[str | None] = set()
     for k, graph in enumerate(panels.values(), start=1):
@@ -146,7 +140,7 @@ def _check_graphs(graphs: Any) -> dict[str, LabelGraph]:
 
 def _some_names(graph: LabelGraph) -> str:
     shown = ", ".join(graph.label_names[:4])
-    return f"{count(graph.n_labels, 'label')} ({shown}{', ...' if graph.n_labels > 4 else ''})"
+    return f"{counted(graph.n_labels, 'label')} ({shown}{', ...' if graph.n_labels > 4 else ''})"
 
 
 def _check_frequencies(frequencies: Any, n_labels: int) -> np.ndarray:
@@ -221,9 +215,9 @@ def _add_panels(figure: Any, panels: dict[str, LabelGraph], plane: Plane, column
 
 
 def _summary(graph: LabelGraph) -> str:
-    parts = [count(len(graph.edges), "edge")]
+    parts = [counted(len(graph.edges), "edge")]
     if graph.isolated:
-        parts.append(count(len(graph.isolated), "isolated label"))
+        parts.append(counted(len(graph.isolated), "isolated label"))
     return ", ".join(parts)
 
 
@@ -342,7 +336,7 @@ def _node_texts(graph: LabelGraph, shares: np.ndarray | None) -> list[str]:
         lines = [f"<b>{plain(name)}</b>"]
         if shares is not None:
             lines.append(f"frequency {number(shares[k])}")
-        lines.append(count(len(neighbours[k]), "edge") if neighbours[k] else "no edge")
+        lines.append(counted(len(neighbours[k]), "edge") if neighbours[k] else "no edge")
         lines += neighbours[k][:_NEIGHBOURS_IN_HOVER]
         if len(neighbours[k]) > _NEIGHBOURS_IN_HOVER:
             lines.append(f"and {len(neighbours[k]) - _NEIGHBOURS_IN_HOVER} more")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from ._assessment import Assessment, ConfusedPair, CutCurve, Histogram, cut_curve, score_histogram
-from ._label_figures import cut_figure, feature_figure, names_width, score_figure
 from ._page import Section, figure_place
-from ._positions import short_name
-from ._theme import number, plain
+from .label_figures import cut_figure, feature_figure, names_width, score_figure
+from .positions import short_name
+from .theme import number, plain
 
 _FEATURES, _PAIRS, _BINS = 10, 5, 30
 # Points of a curve: fewer when there are many labels, so that the page does not grow too large.
@@ -26,32 +26,7 @@ def one_label_section(
     weights: np.ndarray | None,
     features: Sequence[str],
 ) -> tuple[Section, list[dict[str, Any]], int]:
-    """The places to be filled, what fills them for each label, and the label to begin with.
-
-    Parameters
-    ----------
-    assessment : Assessment
-        The model on the rows.
-    names : sequence of str
-        Names of all labels.
-    order : int ndarray
-        Labels of the page, in their order.
-    pairs : sequence of ConfusedPair
-        Confused pairs, the most frequent first.
-    weights : ndarray of shape (n_labels, n_features) or None
-        Weights of a linear model.
-    features : sequence of str
-        Names of the features.
-
-    Returns
-    -------
-    section : Section
-        The section.
-    details : list of dict
-        One per label of the page.
-    first : int
-        Place of the most frequent label.
-    """
+    """The section about one label, what fills its places for each label, and the label to begin with."""
     n_points = _POINTS if len(order) <= _MANY_LABELS else _POINTS_OF_MANY
     columns = assessment.Y.tocsc()
     wrong_where_missed: list[list[Any]] = [[] for _ in names]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._theme import DARK, number
+from .theme import DARK, number
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -25,14 +25,9 @@ _KINDS = ("text", "label", "weighted", "number", "count", "share", "bar")
 class Column:
     """A column of a table.
 
-    Attributes
-    ----------
-    title : str
-        Heading.
-    kind : str
-        "text"; "label" (its number in the page and its name, to be clicked on unless the number is -1); "weighted" (a
-        list of names and weights); "number" (four digits), "count" or "share" (of 1, in percent); "bar" (a number in
-        [0, 1] with a bar).
+    ``kind`` is "text"; "label" (its number in the page and its name, to be clicked on unless the number is -1);
+    "weighted" (a list of names and weights); "number" (four digits), "count" or "share" (of 1, in percent); "bar" (a
+    number in [0, 1] with a bar).
     """
 
     title: str
@@ -41,64 +36,26 @@ class Column:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page with a heading.
+    """A part of the page with a heading."""
 
-    Attributes
-    ----------
-    anchor : str
-        Its ``id``.
-    title : str
-        Heading, and its name in the navigation.
-    body : str
-        HTML; all texts in it are escaped.
-    figures : dict of str to Figure
-        Figures whose places (`figure_place`) are in the body.
-    """
-
-    anchor: str
-    title: str
-    body: str
-    figures: dict[str, Figure] = field(default_factory=dict)
+    anchor: str  # its ``id``
+    title: str  # heading, and name in the navigation
+    body: str  # HTML; all texts in it are escaped
+    figures: dict[str, Figure] = field(default_factory=dict)  # their places (`figure_place`) are in the body
 
 
 def escaped(text: object) -> str:
-    """A text that shows as it is anywhere in HTML, in attributes too.
-
-    Parameters
-    ----------
-    text : object
-        Anything; its ``str`` is taken.
-    """
+    """A text that shows as it is anywhere in HTML, in attributes too."""
     return html.escape(str(text), quote=True)
 
 
 def figure_place(name: str, description: str) -> str:
-    """The element in which the page draws a figure.
-
-    Parameters
-    ----------
-    name : str
-        Key in the figures of the section.
-    description : str
-        What it shows, for those who cannot see it.
-    """
+    """The element in which the page draws a figure."""
     return f'<div class="figure" id="figure-{name}" role="img" aria-label="{escaped(description)}"></div>'
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, name: str = "", tall: bool = False) -> str:
-    """A table whose columns sort by clicking on their headings.
-
-    Parameters
-    ----------
-    columns : sequence of Column
-        Headings and kinds.
-    rows : sequence of sequence
-        Cells.
-    name : str, default=""
-        Its ``id``; with one there is a field above it that keeps the rows with a given text.
-    tall : bool, default=False
-        Scroll inside a box of limited height.
-    """
+    """A table sorted by clicking on its headings; with a name it has a field that filters its rows."""
     heads = "".join(
         f'<th scope="col" class="{column.kind}"><button type="button" class="sort">{escaped(column.title)}</button>'
         "</th>"
@@ -118,52 +75,18 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, name: str
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
-    """Terms and what is said about them.
-
-    Parameters
-    ----------
-    pairs : sequence of (str, str)
-        Plain texts.
-    """
+    """A list of terms with their texts."""
     lines = "".join(f"<div><dt>{escaped(term)}</dt><dd>{escaped(text)}</dd></div>" for term, text in pairs)
     return f'<dl class="facts">{lines}</dl>'
 
 
 def folded(title: str, body: str) -> str:
-    """A part that opens when its title is clicked on.
-
-    Parameters
-    ----------
-    title : str
-        Plain text.
-    body : str
-        HTML.
-    """
+    """A part that opens when its title is clicked on."""
     return f"<details><summary>{escaped(title)}</summary>{body}</details>"
 
 
 def page(title: str, lead: str, sections: Sequence[Section], data: Mapping[str, Any], choices: Sequence[str]) -> str:
-    """One page that needs nothing else.
-
-    Parameters
-    ----------
-    title : str
-        Plain text.
-    lead : str
-        HTML below the title.
-    sections : sequence of Section
-        Parts in their order.
-    data : mapping
-        What the script of the page reads besides figures; must be what JSON knows.
-    choices : sequence of str
-        Names of the labels that can be chosen; none without a section about one label.
-
-    Returns
-    -------
-    str
-        HTML. Only the two scripts written here run: their hashes stand in the page's security policy, which also
-        forbids to load anything.
-    """
+    """One HTML page that loads nothing; its security policy allows only the two scripts written here."""
     from plotly.offline import get_plotlyjs
 
     figures = {name: _figure_json(figure) for section in sections for name, figure in section.figures.items()}

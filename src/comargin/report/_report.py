@@ -10,11 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .._indicator import check_indicator
+from ..core.indicator import check_indicator
+from ..core.wording import counted
 from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
-from ._anatomy import Anatomy, linear_weights, names_of_features, take_apart
 from ._assessment import Assessment, assess, confused_pairs
-from ._label_figures import strongest_part
 from ._one_label import one_label_section
 from ._page import Section, escaped, page
 from ._sections import (
@@ -27,7 +26,9 @@ from ._sections import (
     summary_section,
     training_section,
 )
-from ._theme import BLUE, VERMILLION, count, graph_objects, number
+from .anatomy import Anatomy, linear_weights, names_of_features, take_apart
+from .label_figures import strongest_part
+from .theme import BLUE, VERMILLION, graph_objects, number
 
 # Beyond it the page would grow too large; the most frequent labels are shown.
 _MOST_LABELS = 1000
@@ -132,11 +133,6 @@ def save_report(report: str, path: str | os.PathLike[str]) -> Path:
     path : str or path-like
         File to write; it must end in ``.html``.
 
-    Returns
-    -------
-    path : pathlib.Path
-        The file written.
-
     Examples
     --------
     >>> import tempfile
@@ -147,7 +143,7 @@ def save_report(report: str, path: str | os.PathLike[str]) -> Path:
     ...     save_report(model_report(model), f"{folder}/tagger.html").name
     'tagger.html'
     """
-    from ..data._source import AtomicFiles
+    from ..core.files import AtomicFiles
 
     target = Path(path)
     if not isinstance(report, str):
@@ -234,7 +230,7 @@ def _lead(anatomy: Anatomy, dataset: Any, assessment: Assessment | None) -> str:
     else:
         n_rows, n_labels = assessment.Y.shape
         name = getattr(dataset, "name", "")
-        about = f"on {count(n_rows, 'row')} with {count(n_labels, 'label')}{f' of {name}' if name else ''}"
+        about = f"on {counted(n_rows, 'row')} with {counted(n_labels, 'label')}{f' of {name}' if name else ''}"
     return f'<p class="lead">{escaped(chain)}, {escaped(about)}.</p>'
 
 

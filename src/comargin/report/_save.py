@@ -8,8 +8,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..data._source import AtomicFiles
-from ._theme import graph_objects
+from ..core.files import AtomicFiles
+from .theme import graph_objects
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -27,11 +27,6 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     path : str or path-like
         File to write; its ending says how: ``.html`` for one page with everything in it (the same figure gives
         the same bytes), ``.png``, ``.svg`` or ``.pdf`` for an image, which needs the package kaleido.
-
-    Returns
-    -------
-    path : pathlib.Path
-        The file written.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The sections of a report, each made from what it needs and nothing else."""
+"""The sections of a report."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from .. import metrics
+from ..core.wording import counted
 from ..graphs import LabelGraph
-from ._anatomy import Anatomy, certificate_text, parameters_of, tuned_values, value_text
 from ._assessment import Assessment, ConfusedPair, score_histogram
 from ._curves import objective_figure, rounds_figure
-from ._label_figures import graph_with_choice, label_measures_figure, score_figure
 from ._page import Column, Section, escaped, facts, figure_place, folded, table
-from ._positions import short_name
-from ._theme import count, number, plain
+from .anatomy import Anatomy, certificate_text, parameters_of, tuned_values, value_text
+from .label_figures import graph_with_choice, label_measures_figure, score_figure
+from .positions import short_name
+from .theme import number, plain
 
 _HEADLINES = (
     "micro_f1",
@@ -34,13 +35,7 @@ _PACKAGES = ("comargin", "numpy", "scipy", "scikit-learn", "plotly")
 
 
 def summary_section(assessment: Assessment) -> Section:
-    """The most used measures at a glance, all others in a table.
-
-    Parameters
-    ----------
-    assessment : Assessment
-        The model on the rows.
-    """
+    """The most used measures at a glance, all others in a table."""
     tiles = []
     for name in _HEADLINES:
         value = assessment.measures.get(name, np.nan)
@@ -60,21 +55,7 @@ def summary_section(assessment: Assessment) -> Section:
 def graph_section(
     graph: LabelGraph, drawn: LabelGraph, frequencies: np.ndarray | None, source: str, place: Mapping[int, int]
 ) -> tuple[Section, dict[str, Any]]:
-    """The label graph, and what the page must know to show a chosen label in it.
-
-    Parameters
-    ----------
-    graph : LabelGraph
-        The whole graph.
-    drawn : LabelGraph
-        The part of it that is drawn; its labels have the names of those of the whole.
-    frequencies : ndarray of shape (n_labels,) or None
-        Fraction of the rows with each label of the whole graph.
-    source : str
-        Where the graph comes from, a sentence.
-    place : mapping of int to int
-        Number that the page gives to a label; a label without one cannot be chosen.
-    """
+    """The label graph, and what the page must know to show a chosen label in it; ``place`` numbers the choices."""
     number_of = {name: k for k, name in enumerate(graph.label_names)}
     members = [number_of[name] for name in drawn.label_names]
     figure = graph_with_choice(drawn, None if frequencies is None else frequencies[members])
@@ -84,7 +65,7 @@ def graph_section(
             nodes = list(trace.customdata)
             x[nodes], y[nodes] = trace.x, trace.y
     n_edges, n_drawn = len(graph.edge_weights), len(drawn.edge_weights)
-    kept = f"The {n_drawn} strongest of {n_edges} edges are drawn" if n_drawn < n_edges else count(n_edges, "edge")
+    kept = f"The {n_drawn} strongest of {n_edges} edges are drawn" if n_drawn < n_edges else counted(n_edges, "edge")
     if drawn.n_labels < graph.n_labels:
         kept += f"; {graph.n_labels - drawn.n_labels} labels without one of them are left out"
     look = "Line width: absolute weight; dashed: negative."
@@ -111,15 +92,7 @@ def graph_section(
 
 
 def labels_section(assessment: Assessment, order: np.ndarray) -> Section:
-    """Precision, recall and F1 of the labels, as a picture and as a table.
-
-    Parameters
-    ----------
-    assessment : Assessment
-        The model on the rows.
-    order : int ndarray
-        Labels to show, in their order.
-    """
+    """Precision, recall and F1 of the labels, as a picture and as a table."""
     labels = [assessment.labels[k] for k in order]
     has_auc = "auc" in labels[0]
     columns = [Column("Label", "label"), Column("Rows", "count"), Column("Predicted", "count")]
@@ -142,17 +115,7 @@ def labels_section(assessment: Assessment, order: np.ndarray) -> Section:
 
 
 def pairs_section(pairs: Sequence[ConfusedPair], names: Sequence[str], place: Mapping[int, int]) -> Section:
-    """Pairs of labels that are taken for each other.
-
-    Parameters
-    ----------
-    pairs : sequence of ConfusedPair
-        The most frequent first.
-    names : sequence of str
-        Names of all labels.
-    place : mapping of int to int
-        Number that the page gives to a label.
-    """
+    """Pairs of labels that are taken for each other."""
     columns = (
         Column("Predicted wrongly", "label"),
         Column("Missed in the same row", "label"),
@@ -173,19 +136,7 @@ def pairs_section(pairs: Sequence[ConfusedPair], names: Sequence[str], place: Ma
 
 
 def features_section(weights: np.ndarray, features: Sequence[str], names: Sequence[str], order: np.ndarray) -> Section:
-    """The strongest features of every label.
-
-    Parameters
-    ----------
-    weights : ndarray of shape (n_labels, n_features)
-        Weights of a linear model.
-    features : sequence of str
-        Names of the features.
-    names : sequence of str
-        Names of the labels.
-    order : int ndarray
-        Labels to show, in their order.
-    """
+    """The strongest features of every label."""
     rows = []
     for place, k in enumerate(order):
         strongest = np.argsort(-weights[k], kind="stable")
@@ -203,13 +154,7 @@ def features_section(weights: np.ndarray, features: Sequence[str], names: Sequen
 
 
 def scores_section(assessment: Assessment) -> Section:
-    """Scores of all labels together.
-
-    Parameters
-    ----------
-    assessment : Assessment
-        The model on the rows, with scores.
-    """
+    """Scores of all labels together."""
     assert assessment.scores is not None
     histogram = score_histogram(assessment.scores, assessment.Y.toarray().astype(bool), 80)
     body = (
@@ -220,17 +165,7 @@ def scores_section(assessment: Assessment) -> Section:
 
 
 def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], meta: Mapping[str, Any]) -> Section:
-    """What the model is, how it was trained and how sure that is.
-
-    Parameters
-    ----------
-    anatomy : Anatomy
-        The model.
-    data_facts : sequence of (str, str)
-        What is known about the rows of the report.
-    meta : mapping
-        What the caller knows about the training.
-    """
+    """What the model is, how it was trained and how sure that is."""
     parts = []
     certificate = certificate_text(anatomy.classifier)
     if certificate is not None:
@@ -265,13 +200,7 @@ def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], me
 
 
 def convergence_section(anatomy: Anatomy) -> Section | None:
-    """Objective and gap over time; None for a model without a history.
-
-    Parameters
-    ----------
-    anatomy : Anatomy
-        The model.
-    """
+    """Objective and gap over time; None for a model without a history."""
     classifier = anatomy.classifier
     history = [point for point in getattr(classifier, "history_", None) or () if np.isfinite(point.primal)]
     if len(history) < 2:

@@ -14,31 +14,19 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._theme import number
+from .theme import number
 
 _LONGEST_VALUE = 160
 
 
 @dataclass(frozen=True)
 class Anatomy:
-    """A fitted model taken apart.
+    """A fitted model taken apart."""
 
-    Attributes
-    ----------
-    model : estimator
-        The whole, which predicts.
-    layers : tuple of estimators
-        From the outermost to the classifier inside: wrappers, transformers of pipelines, the classifier.
-    transformers : tuple of estimators
-        Those of the layers that change X before the classifier sees it, in the order they are applied.
-    classifier : estimator
-        The innermost one, which has the weights.
-    """
-
-    model: Any
-    layers: tuple[Any, ...]
-    transformers: tuple[Any, ...]
-    classifier: Any
+    model: Any  # the whole, which predicts
+    layers: tuple[Any, ...]  # from the outermost inwards: wrappers, transformers of pipelines, the classifier
+    transformers: tuple[Any, ...]  # those of the layers that change X, in the order they are applied
+    classifier: Any  # the innermost layer, which has the weights
 
     def first(self, attribute: str) -> Any:
         """Value of an attribute of the outermost layer that has it, or None."""
@@ -46,13 +34,7 @@ class Anatomy:
 
 
 def take_apart(model: Any) -> Anatomy:
-    """Follow pipelines (``steps``), searches (``best_estimator_``) and wrappers (``estimator_``) to the classifier.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted classifier.
-    """
+    """Follow pipelines (``steps``), searches (``best_estimator_``) and wrappers (``estimator_``) to the classifier."""
     layers: list[Any] = []
     transformers: list[Any] = []
     inside = model
@@ -75,12 +57,7 @@ def take_apart(model: Any) -> Anatomy:
 def linear_weights(classifier: Any) -> np.ndarray | None:
     """Weights of a linear classifier, shape (n_labels, n_features); None if it is not linear in its features.
 
-    Parameters
-    ----------
-    classifier : estimator
-        One with ``coef_``, or with one such estimator per label in ``estimators_`` (`OneVsRestClassifier`,
-        `MultiOutputClassifier`). A label whose estimator has none, because its training data was constant, gets
-        weights of zero.
+    A label whose estimator has none, because its training data was constant, gets weights of zero.
     """
     coef = getattr(classifier, "coef_", None)
     if coef is not None:
@@ -99,22 +76,7 @@ def linear_weights(classifier: Any) -> np.ndarray | None:
 
 
 def names_of_features(anatomy: Anatomy, given: Sequence[str] | None, n_features: int) -> list[str]:
-    """Names of the features that the classifier sees.
-
-    Parameters
-    ----------
-    anatomy : Anatomy
-        The model.
-    given : sequence of str or None
-        Names of the columns of X, before the transformers.
-    n_features : int
-        How many features the classifier has.
-
-    Returns
-    -------
-    list of str
-        Names by the transformers' ``get_feature_names_out``; ``feature 0``, ... where a transformer has no names.
-    """
+    """Names of the features the classifier sees, by the transformers; ``feature 0``, ... where one has no names."""
     names: Any = None if given is None or len(given) == 0 else np.array([str(name) for name in given], dtype=object)
     for step in anatomy.transformers:
         if not hasattr(step, "get_feature_names_out"):
@@ -133,15 +95,7 @@ def names_of_features(anatomy: Anatomy, given: Sequence[str] | None, n_features:
 
 
 def cuts_of(anatomy: Anatomy, n_labels: int) -> np.ndarray:
-    """Cut of every label that the model says it uses: learned ones, else the middle of its scores.
-
-    Parameters
-    ----------
-    anatomy : Anatomy
-        The model.
-    n_labels : int
-        Number of labels.
-    """
+    """Cut of every label that the model says it uses: learned ones, else the middle of its scores."""
     learned = anatomy.first("thresholds_")
     if learned is not None and np.shape(learned) == (n_labels,):
         return np.asarray(learned, dtype=np.float64)
@@ -149,13 +103,7 @@ def cuts_of(anatomy: Anatomy, n_labels: int) -> np.ndarray:
 
 
 def parameters_of(estimator: Any) -> list[tuple[str, str, bool]]:
-    """Name, value as text, and whether it is not the default, of every parameter; changed ones first.
-
-    Parameters
-    ----------
-    estimator : estimator
-        One of the layers of a model.
-    """
+    """Name, value as text, and whether it is not the default, of every parameter; changed ones first."""
     if not hasattr(estimator, "get_params"):
         return []
     defaults = {
@@ -169,13 +117,7 @@ def parameters_of(estimator: Any) -> list[tuple[str, str, bool]]:
 
 
 def value_text(value: Any) -> str:
-    """A parameter or a piece of meta data in one line of bounded length.
-
-    Parameters
-    ----------
-    value : object
-        Anything with a ``repr``.
-    """
+    """A parameter or a piece of meta data in one line of bounded length."""
     if isinstance(value, str):
         text = value
     elif isinstance(value, bool | int) or value is None:
@@ -196,13 +138,7 @@ def value_text(value: Any) -> str:
 
 
 def tuned_values(anatomy: Anatomy) -> list[tuple[str, str]]:
-    """What was chosen from data besides the weights: parameters of searches and paths, cuts, with their scores.
-
-    Parameters
-    ----------
-    anatomy : Anatomy
-        The model.
-    """
+    """What was chosen from data besides the weights: parameters of searches and paths, cuts, with their scores."""
     found = []
     for layer in anatomy.layers:
         name = type(layer).__name__
@@ -225,13 +161,7 @@ def tuned_values(anatomy: Anatomy) -> list[tuple[str, str]]:
 
 
 def certificate_text(classifier: Any) -> str | None:
-    """The certificate of a fit in plain words; None for a model without one.
-
-    Parameters
-    ----------
-    classifier : estimator
-        One with ``objective_``, ``dual_objective_`` and ``duality_gap_``.
-    """
+    """The certificate of a fit in plain words; None for a model without one."""
     values = [getattr(classifier, name, None) for name in ("objective_", "dual_objective_", "duality_gap_")]
     if any(value is None or not np.isfinite(value) for value in values):
         return None

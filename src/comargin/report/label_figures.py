@@ -10,18 +10,18 @@ import numpy as np
 from ..graphs import LabelGraph
 from ._assessment import CutCurve, Histogram
 from ._label_graph import label_graph_figure
-from ._positions import short_name, text_width
-from ._theme import (
+from .positions import short_name, text_width
+from .theme import (
     BLUE,
     COLORS,
     FAINT_INK,
     GRID,
     HALO,
     VERMILLION,
-    base_layout,
     finite,
     graph_objects,
     measured_axis,
+    new_figure,
     number,
     plain,
 )
@@ -34,21 +34,14 @@ GREEN, HIGHLIGHT = COLORS[2], COLORS[4]
 _MOST_LINES = 40
 _MEASURES = (("precision", BLUE, "square"), ("recall", GREEN, "diamond"), ("f1", VERMILLION, "circle"))
 _MEASURE_NAMES = {"precision": "precision", "recall": "recall", "f1": "F1"}
-# A picture with more edges or nodes is a ball of wool.
-_EDGES_PER_LABEL, _MOST_EDGES, _MOST_NODES = 1.5, 500, 400
+# A picture with more edges or nodes cannot be read.
+_EDGES_PER_LABEL, _MOST_EDGES, MOST_NODES = 1.5, 500, 400
 
 
 def label_measures_figure(labels: Sequence[dict[str, Any]]) -> Figure:
-    """Draw how well each label is found: a line per label, or F1 against support when there are many labels.
-
-    Parameters
-    ----------
-    labels : sequence of dict
-        `comargin.metrics.per_label`.
-    """
-    go = graph_objects()
-    figure = go.Figure()
-    figure.update_layout(**base_layout("", ""), hovermode="closest")
+    """Draw how well each label is found: a line per label, or F1 against support when there are many labels."""
+    figure = new_figure()
+    figure.update_layout(hovermode="closest")
     texts = [_measures_text(label) for label in labels]
     if len(labels) > _MOST_LINES:
         figure.add_scatter(
@@ -98,16 +91,8 @@ def label_measures_figure(labels: Sequence[dict[str, Any]]) -> Figure:
 
 
 def cut_figure(curve: CutCurve) -> Figure:
-    """Draw precision, recall and F1 of one label over its cut; the cut in use is added by the page.
-
-    Parameters
-    ----------
-    curve : CutCurve
-        The label's curve.
-    """
-    go = graph_objects()
-    figure = go.Figure()
-    figure.update_layout(**base_layout("", ""))
+    """Draw precision, recall and F1 of one label over its cut; the cut in use is added by the page."""
+    figure = new_figure()
     for measure, color, _ in _MEASURES:
         look = {"color": color, "width": 3 if measure == "f1" else 1.5}
         figure.add_scatter(
@@ -130,16 +115,8 @@ def cut_figure(curve: CutCurve) -> Figure:
 
 
 def score_figure(histogram: Histogram) -> Figure:
-    """Draw how scores are distributed, with and without the label.
-
-    Parameters
-    ----------
-    histogram : Histogram
-        Shares of the two groups.
-    """
-    go = graph_objects()
-    figure = go.Figure()
-    figure.update_layout(**base_layout("", ""))
+    """Draw how scores are distributed, with and without the label."""
+    figure = new_figure()
     width = (histogram.high - histogram.low) / len(histogram.without)
     centers = histogram.low + width * (np.arange(len(histogram.without)) + 0.5)
     groups = (("without the label", histogram.without, FAINT_INK), ("with the label", histogram.with_label, BLUE))
@@ -165,20 +142,8 @@ def score_figure(histogram: Histogram) -> Figure:
 
 
 def feature_figure(names: Sequence[str], weights: Sequence[float], widest_name: float) -> Figure:
-    """Draw the features with the greatest weights of one label, positive and negative.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of the features, the strongest for the label first.
-    weights : sequence of float
-        Their weights.
-    widest_name : float
-        Pixels to keep for the names, so that the bars of all labels start at the same place.
-    """
-    go = graph_objects()
-    figure = go.Figure()
-    figure.update_layout(**base_layout("", ""))
+    """Draw the features with the greatest weights of one label, with ``widest_name`` pixels for their names."""
+    figure = new_figure()
     places = list(range(len(names)))
     figure.add_bar(
         x=list(weights),
@@ -202,34 +167,18 @@ def feature_figure(names: Sequence[str], weights: Sequence[float], widest_name: 
 
 
 def names_width(names: Sequence[str]) -> float:
-    """Pixels that the longest of these names takes beside a bar.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names, which are shown shortened.
-    """
+    """Pixels that the longest of these names takes beside a bar."""
     return max((text_width(short_name(name), 12.0) for name in names), default=60.0)
 
 
-def strongest_part(graph: LabelGraph) -> LabelGraph:
-    """The part of a graph that can be read in one picture: its strongest edges, and the labels they join.
-
-    Parameters
-    ----------
-    graph : LabelGraph
-        Any graph; one small enough is returned as it is.
-
-    Returns
-    -------
-    LabelGraph
-        At most 1.5 edges per label and 500 in all; labels without an edge stay while there are at most 400 labels.
-    """
+def strongest_part(graph: LabelGraph, limit: int | None = None, most_nodes: int = MOST_NODES) -> LabelGraph:
+    """The strongest edges (None: as many as can be read in a picture); of many labels only those that they join."""
     weights, edges = graph.edge_weights, graph.edges
-    limit = int(min(max(_EDGES_PER_LABEL * graph.n_labels, 15), _MOST_EDGES))
+    if limit is None:
+        limit = int(min(max(_EDGES_PER_LABEL * graph.n_labels, 15), _MOST_EDGES))
     kept = np.sort(np.argsort(-np.abs(weights), kind="stable")[:limit])
     labels = np.arange(graph.n_labels)
-    if graph.n_labels > _MOST_NODES:
+    if graph.n_labels > most_nodes and kept.size:
         labels = np.unique(edges[kept])
     elif len(kept) == len(weights):
         return graph
@@ -238,15 +187,7 @@ def strongest_part(graph: LabelGraph) -> LabelGraph:
 
 
 def graph_with_choice(graph: LabelGraph, frequencies: np.ndarray | None) -> Figure:
-    """The label graph with two more traces, empty at first, in which the page shows a chosen label.
-
-    Parameters
-    ----------
-    graph : LabelGraph
-        The graph to draw.
-    frequencies : ndarray of shape (n_labels,) or None
-        Frequencies of its labels.
-    """
+    """The label graph with two more traces, empty at first, in which the page shows a chosen label."""
     go = graph_objects()
     drawn = label_graph_figure(graph, frequencies=frequencies)
     nodes = [trace for trace in drawn.data if trace.customdata is not None]

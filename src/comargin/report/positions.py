@@ -28,43 +28,17 @@ _OVERHANG = 16.0  # a name may reach so far into the margin around the panel
 
 
 class Plane(NamedTuple):
-    """Positions of all labels, shared by all panels of a figure.
+    """Positions of all labels, shared by all panels of a figure."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_labels, 2)
-        Positions, from (0, 0) at the lower left to (width, height).
-    width, height : float
-        Size of a panel.
-    in_core : bool ndarray of shape (n_labels,)
-        Whether a label has an edge in any of the graphs.
-    rows_top : float
-        Height below which the rows of labels without edges stand; 0 without such labels.
-    """
-
-    points: np.ndarray
-    width: float
+    points: np.ndarray  # (n_labels, 2), from (0, 0) at the lower left to (width, height)
+    width: float  # of a panel
     height: float
-    in_core: np.ndarray
-    rows_top: float
+    in_core: np.ndarray  # whether a label has an edge in any of the graphs
+    rows_top: float  # height below which the rows of labels without edges stand; 0 without such labels
 
 
 def place_labels(edges: np.ndarray, names: list[str], widest: float, font_size: float, seed: int) -> Plane:
-    """Place all labels, given the edges of all graphs together.
-
-    Parameters
-    ----------
-    edges : int ndarray of shape (n_edges, 2)
-        Pairs of different labels, without repetitions.
-    names : list of str
-        Names as they are shown (see `short_name`).
-    widest : float
-        Largest width of a panel.
-    font_size : float
-        Size of the names.
-    seed : int
-        Where the search for positions starts.
-    """
+    """Place all labels, given the edges of all graphs together."""
     n_labels = len(names)
     in_core = np.zeros(n_labels, dtype=bool)
     in_core[edges.ravel()] = True
@@ -104,27 +78,8 @@ def place_names(plane: Plane, names: list[str], edges: np.ndarray, sizes: np.nda
     """Choose the side of its node on which each name stands.
 
     One name after the other, labels with many edges first, takes the side where it covers the fewest names and
-    nodes, then the fewest edges.
-
-    Parameters
-    ----------
-    plane : Plane
-        Positions of the labels.
-    names : list of str
-        Names as they are shown.
-    edges : int ndarray of shape (n_edges, 2)
-        Edges of all graphs together.
-    sizes : ndarray of shape (n_labels,)
-        Diameters of the nodes.
-    font_size : float
-        Size of the names.
-
-    Returns
-    -------
-    list of str
-        A ``textposition`` of plotly for each label; "" for a name that is not shown: with more than `MAX_NAMES`
-        labels in the core those that would cover something, and with more than `MAX_NAMES` labels in the rows
-        below all of these.
+    nodes, then the fewest edges. The result is a ``textposition`` of plotly for each label; it is "" (not shown),
+    with more than `MAX_NAMES` labels, for names of the core that would cover something and for all in the rows below.
     """
     points = plane.points
     chosen = [""] * len(names)

@@ -6,35 +6,19 @@ import re
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
-from ._theme import FAINT_INK, FONT_FAMILY, INK
+from .theme import FAINT_INK, FONT_FAMILY, INK
 
 # XML 1.0 has no way to write other control characters, surrogates and the two non-characters.
 _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def xml_text(text: object) -> str:
-    """A text as it may stand in XML, not escaped; characters that XML does not have become U+FFFD.
-
-    Parameters
-    ----------
-    text : object
-        Anything with a ``str``.
-    """
+    """A text as it may stand in XML, not escaped; characters that XML does not have become U+FFFD."""
     return _NOT_IN_XML.sub("\ufffd", str(text))
 
 
 def element(name: str, content: str = "", **attributes: object) -> str:
-    """One element.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    content : str
-        What is inside, escaped already.
-    **attributes : object
-        Attributes, with ``_`` for ``-``; numbers with two decimals at most; those that are None are left out.
-    """
+    """One element with escaped content; ``_`` in an attribute's name stands for ``-``, None leaves it out."""
     written = "".join(
         f" {key.replace('_', '-')}={quoteattr(_value(value))}" for key, value in attributes.items() if value is not None
     )
@@ -42,43 +26,17 @@ def element(name: str, content: str = "", **attributes: object) -> str:
 
 
 def text(x: float, y: float, content: object, **attributes: object) -> str:
-    """A text, shown as it is.
-
-    Parameters
-    ----------
-    x, y : float
-        Where it stands; ``text_anchor`` and ``dominant_baseline`` say with which of its points.
-    content : object
-        The text.
-    **attributes : object
-        As for `element`.
-    """
+    """A text, shown as it is."""
     return element("text", escape(xml_text(content)), x=x, y=y, **attributes)
 
 
 def tooltip(content: str) -> str:
-    """What a browser shows when the mouse rests on the element this stands in.
-
-    Parameters
-    ----------
-    content : str
-        The text.
-    """
+    """What a browser shows when the mouse rests on the element this stands in."""
     return element("title", escape(xml_text(content)))
 
 
 def picture(width: float, height: float, title: str, caption: str, body: Iterable[str]) -> str:
-    """A whole SVG file on white ground, with a title and a line below it that explains the picture.
-
-    Parameters
-    ----------
-    width, height : float
-        Pixels.
-    title, caption : str
-        What stands at the top left.
-    body : iterable of str
-        Elements.
-    """
+    """A whole SVG file on white ground, with a title and a line below it that explains the picture."""
     size = {"width": round(width), "height": round(height), "viewBox": f"0 0 {round(width)} {round(height)}"}
     parts = [
         tooltip(title),

@@ -58,9 +58,9 @@ def finite(values: Any) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def count(value: int, noun: str) -> str:
-    """A number and its noun, e.g. ``1 edge`` or ``2 edges``."""
-    return f"{value} {noun}" if value == 1 else f"{value} {noun}s"
+def new_figure(title: str = "", caption: str = "") -> Any:
+    """An empty figure with the common look."""
+    return graph_objects().Figure(layout=base_layout(title, caption))
 
 
 def base_layout(title: str, caption: str) -> dict[str, Any]:

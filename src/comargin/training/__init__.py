@@ -6,11 +6,12 @@ others.
 
 from __future__ import annotations
 
-from ._chains import ChainEnsemble
-from ._checkpoint import clear_checkpoint
-from ._recipes import ModelRecipe, get_model, model_names, register_model
+from ..baselines.chains import ChainEnsemble
+from ..models import ModelRecipe, get_model, model_names, register_model
+from ._folder import clear_checkpoint
 from ._tagger import Tagger
 from ._train import train
+from ._warmup import warmup
 
 __all__ = [
     "ChainEnsemble",
@@ -21,4 +22,5 @@ __all__ = [
     "model_names",
     "register_model",
     "train",
+    "warmup",
 ]

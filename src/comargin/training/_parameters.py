@@ -7,8 +7,8 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, clone
 
-from ._building import prefix_of
-from ._recipes import nearest
+from ..models import nearest
+from .building import prefix_of
 
 
 def full_name(estimator: Any, name: str, argument: str) -> str:

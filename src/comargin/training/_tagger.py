@@ -13,10 +13,9 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from ..data import Chunk, stream
+from ..decisions import ThresholdClassifierCV
 from ..metrics import scores_of
-from ..persistence import ModelFileError, inspect, load, save
-from ..persistence._files import DEFAULT_MAX_SIZE
-from ..thresholds import ThresholdClassifierCV
+from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
 
 _META = "tagger"
 

@@ -14,24 +14,21 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from .. import __version__
-from .._indicator import check_indicator
+from ..core.estimator import MultilabelClassifier
+from ..core.indicator import check_indicator
+from ..core.memory import Memory
 from ..data import Dataset, fingerprint
-from ..estimators import MultilabelClassifier
-from ..estimators._path import Progress
-from ..metrics import evaluate
-from ..thresholds import ThresholdClassifierCV, ThresholdRule
-from ..thresholds._classifier import RULES
-from ._building import build, learner_of, search
-from ._checkpoint import CheckpointFolder
-from ._folder_memory import FolderMemory, fit_kept
-from ._identity import described, identity_of
+from ..decisions import RULES, fit_with_cuts
+from ..models import ModelRecipe, checked_criterion, checked_models, criterion_of
+from ..search.path import Progress
+from ._folder import FolderMemory
 from ._parameters import searched, with_parameters
-from ._recipes import ModelRecipe, checked_criterion, checked_models, criterion_of
 from ._tagger import Tagger
+from .building import build, learner_of, search
+from .identity import described, identity_of
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_RULE = "per-label"
-_MEASURES = "measures on held-out folds"
 
 
 def train(
@@ -132,12 +129,13 @@ def train(
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
     print_of_data = fingerprint(X, Y)
-    folder = None
-    if checkpoint is not None:
-        searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
-        settings = [__version__, criterion, int(folds), rule_name, int(random_state), searches]
-        folder = CheckpointFolder(checkpoint, identity_of(estimator, print_of_data, settings))
-    with contextlib.nullcontext() if folder is None else folder.in_use():
+    memory = Memory()
+    with contextlib.ExitStack() as stack:
+        if checkpoint is not None:
+            searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
+            settings = [__version__, criterion, int(folds), rule_name, int(random_state), searches]
+            memory = FolderMemory(checkpoint, identity_of(estimator, print_of_data, settings))
+            stack.enter_context(memory.in_use())
         estimator, best = search(
             estimator,
             to_search,
@@ -148,24 +146,29 @@ def train(
             seed=int(random_state),
             n_jobs=n_jobs,
             verbose=verbose,
-            known=None if folder is None else folder.found,
-            found=None if folder is None else folder.add_found,
-            memory=None if folder is None else FolderMemory(folder),
+            memory=memory,
         )
         tuned_seconds = time.perf_counter() - began
-        classifier = rule = measures = None
-        if rule_name is not None:
-            classifier = ThresholdClassifierCV(estimator, rule=rule_name, cv=int(folds), random_state=int(random_state))
-            rule, measures = _learned_cuts(classifier, X, Y, n_jobs, verbose, folder)
-        last = _fit_last(estimator, X, Y, n_jobs, verbose, folder, should_stop)
-    fitted = last if classifier is None else classifier._adopt(last, rule, np.arange(Y.shape[1]), Y)
+        fitted, measures = fit_with_cuts(
+            _with_threads(estimator, n_jobs, verbose),
+            X,
+            Y,
+            rule_name,
+            folds=int(folds),
+            seed=int(random_state),
+            memory=memory,
+            should_stop=should_stop,
+            show=Progress(verbose, int(folds), "cuts"),
+        )
+    last = fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_
+    _reset_threads(learner_of(last), learner_of(estimator))
     learner = learner_of(last)
     n_features = None if isinstance(X, list) else X.shape[1]
     facts = {
         "model": recipe.name,
         "estimator": type(learner).__name__,
-        "parameters": {name: _told(value) for name, value in learner.get_params(deep=False).items()},
-        "searched": {name: _told(value) for name, value in best.items()},
+        "parameters": {name: _json_value(value) for name, value in learner.get_params(deep=False).items()},
+        "searched": {name: _json_value(value) for name, value in best.items()},
         "criterion": criterion if to_search else None,
         "folds": int(folds),
         "thresholds": rule_name,
@@ -195,47 +198,6 @@ def _checked_rows(dataset: Any) -> tuple[Any, Any]:
     return dataset.X, Y if sp.issparse(dataset.Y) else Y.toarray()
 
 
-def _learned_cuts(
-    classifier: ThresholdClassifierCV, X: Any, Y: Any, n_jobs: int | None, verbose: int, folder: CheckpointFolder | None
-) -> tuple[Any, dict[str, float | None]]:
-    """The rule, and the measures of the rows it was learned on when they were left out; what is kept is not learned.
-
-    A measure that is not defined is None.
-    """
-    if folder is not None:
-        rule, measures = folder.rule, folder.found.get(_MEASURES)
-        if rule is not None and measures is not None:
-            is_rule = isinstance(rule, ThresholdRule) and getattr(rule, "n_labels_", 0) == Y.shape[1]
-            if not (is_rule and isinstance(measures, dict)):
-                raise ValueError(f"{folder.path} has cuts that are none of this training; delete the folder")
-            return rule, measures
-    threaded = clone(classifier).set_params(estimator=_with_threads(classifier.estimator, n_jobs, verbose))
-    show = Progress(verbose, int(classifier.cv), "cuts")
-
-    def scores_of_fold(fold: int, n_rows: int, fit_and_score: Callable[..., tuple[Any, np.ndarray]]) -> np.ndarray:
-        if folder is None:
-            _, scores = fit_and_score()
-            show("fold scored")
-            return scores
-        kept = folder.scores(fold, (n_rows, Y.shape[1]))
-        if kept is not None:
-            show("fold scored before")
-            return kept
-        under_way = folder.fit_of_cuts(fold)
-        _, scores = fit_and_score(fit=lambda model, X, y, _: fit_kept(clone(model), X, y, under_way))
-        folder.keep_scores(fold, scores)
-        show("fold scored")
-        return scores
-
-    rule, scores, rows = threaded._learn_rule(X, Y, scores_of_fold)
-    found = evaluate(Y[rows], scores, rule.predict(scores))
-    measures = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
-    if folder is not None:
-        folder.add_found(_MEASURES, measures)
-        folder.rule = rule
-    return rule, measures
-
-
 def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
     """A clone whose learner tells how far it is, and has so many threads, unless the user has said how many."""
     changed = clone(estimator)
@@ -245,34 +207,13 @@ def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
     return changed
 
 
-def _fit_last(
-    estimator: Any,
-    X: Any,
-    Y: Any,
-    n_jobs: int | None,
-    verbose: int,
-    folder: CheckpointFolder | None,
-    should_stop: Callable[[], bool] | None,
-) -> Any:
-    """Fit all rows; a learner of ours can be stopped, and goes on from the state in the folder."""
-    own = learner_of(estimator).get_params(deep=False)
-    estimator = _with_threads(estimator, n_jobs, verbose)
-    learner = learner_of(estimator)
-    if not isinstance(learner, MultilabelClassifier):
-        return estimator.fit(X, Y)
-    if should_stop is not None:
-        should_stop()  # from here on it is asked, and a fit stops at its first certificate at the earliest
-    if folder is not None:
-        fitted = fit_kept(estimator, X, Y, folder.last_fit, should_stop=should_stop, keep_end=True)
-    else:
-        if should_stop is not None:
-            learner.set_params(callback=lambda point: should_stop())
-        fitted = estimator.fit(X, Y)
-    learner_of(fitted).set_params(**{name: own[name] for name in ("verbose", "callback", "n_jobs")})
-    return fitted
+def _reset_threads(fitted: Any, own: Any) -> None:
+    """Give a fitted learner back what the user has said."""
+    if isinstance(fitted, MultilabelClassifier):
+        fitted.set_params(verbose=own.verbose, n_jobs=own.n_jobs)
 
 
-def _told(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """A parameter as JSON takes it."""
     if isinstance(value, np.generic):
         value = value.item()

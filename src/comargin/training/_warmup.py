@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import scipy.sparse as sp
 
-_KERNELS = f"{__name__.split('.')[0]}.kernels."
+_PACKAGE = f"{__name__.split('.')[0]}."
 
 
 def warmup(callback: Callable[[str, int, int], object] | None = None) -> int:
@@ -46,7 +46,7 @@ def _n_compiled() -> int:
     kernels = {
         kernel
         for name, module in list(sys.modules.items())
-        if name.startswith(_KERNELS)
+        if name.startswith(_PACKAGE)
         for kernel in vars(module).values()
         if hasattr(kernel, "stats")  # plain functions with NUMBA_DISABLE_JIT=1
     }
@@ -55,14 +55,14 @@ def _n_compiled() -> int:
 
 def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
     """What is compiled, and the fits that do it."""
-    from .cgm import CGMClassifier
-    from .lsg21_cv import LSG21ClassifierCV
-    from .m3l import M3LClassifier
-    from .prbr import PrBRClassifier
-    from .prml import PrMLClassifier
-    from .rank_cvm import RankCVMClassifier
-    from .rank_svm import RankSVMClassifier
-    from .structured import StructuredSVMClassifier
+    from ..m3l.classifier import M3LClassifier
+    from ..rank.cvm_classifier import RankCVMClassifier
+    from ..rank.svm_classifier import RankSVMClassifier
+    from ..search.lsg21_cv import LSG21ClassifierCV
+    from ..structured.cgm_classifier import CGMClassifier
+    from ..structured.classifier import StructuredSVMClassifier
+    from ..svmplus.prbr_classifier import PrBRClassifier
+    from ..svmplus.prml_classifier import PrMLClassifier
 
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, size=(40, 30))

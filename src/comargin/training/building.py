@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import scipy.sparse as sp
@@ -12,10 +11,10 @@ from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ..estimators import MultilabelClassifier
-from ..estimators._search_memory import SearchMemory
-from ..estimators._tuning import tune_with_memory
-from ._recipes import ModelRecipe
+from ..core.estimator import MultilabelClassifier
+from ..core.memory import Memory
+from ..models import ModelRecipe
+from ..search.tuning import tune_with_memory
 
 LEARNER = "model"  # name of the last step of a pipeline
 # From so many texts on, words that only one of them has are left out: they are half of a vocabulary, and tell nothing.
@@ -95,9 +94,7 @@ def search(
     seed: int,
     n_jobs: int | None = None,
     verbose: int = 0,
-    known: dict[str, Any] | None = None,
-    found: Callable[[str, int], None] | None = None,
-    memory: SearchMemory | None = None,
+    memory: Memory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Search the learner's parameters one after the other.
 
@@ -121,12 +118,8 @@ def search(
         Threads.
     verbose : int
         1 shows progress.
-    known : dict or None
-        Parameters that were searched before, with the places of their best values; they are not searched again.
-    found : callable or None
-        Told every parameter and the place of its best value as soon as it is known.
-    memory : SearchMemory or None
-        Knows what the search under way has measured before; parameters in it have the names of ``set_params``.
+    memory : Memory or None
+        Keeps the place of the best value of every parameter under ``best/<name>``.
 
     Returns
     -------
@@ -143,14 +136,12 @@ def search(
     learner = learner_of(estimator)
     if isinstance(learner, MultilabelClassifier) and "tol" not in dict(grid):
         coarse[f"{prefix}tol"] = _COARSER * learner.tol
+    memory = memory or Memory()
     best: dict[str, Any] = {}
     for name, values in grid:
         tried = list(values.of(features) if hasattr(values, "of") else values)
-        if known is not None and name in known:
-            place = known[name]
-            if not isinstance(place, int) or not 0 <= place < len(tried):
-                raise ValueError(f"the checkpoint has value {place!r} of {name}, of {len(tried)}; delete its folder")
-        else:
+        place = memory.recall(f"best/{name}")
+        if place is None:
             result = tune_with_memory(
                 clone(estimator).set_params(**coarse),
                 X,
@@ -163,11 +154,13 @@ def search(
                 random_state=seed,
                 verbose=verbose,
                 refit=False,
-                memory=memory or SearchMemory(),
+                memory=memory,
             )
             place = result.steps[0].best_index
-            if found is not None:
-                found(name, place)
+            memory.keep(f"best/{name}", place)
+            memory.forget(f"search/{name.rpartition('__')[2]}")
+        elif type(place) is not int or not 0 <= place < len(tried):
+            raise ValueError(f"the checkpoint has value {place!r} of {name}, of {len(tried)}; delete its folder")
         best[name] = tried[place]
         estimator = clone(estimator).set_params(**{prefix + name: best[name]})
     return estimator, best

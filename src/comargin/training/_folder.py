@@ -1,0 +1,209 @@
+"""A folder that keeps what a long training has found, so that it can be killed and go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ..core.files import AtomicFiles
+from ..core.memory import Kept, Memory
+from ..core.result import FitState
+from ..persistence import check_state, load, save
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+_FORMAT = 3
+_FACTS = "checkpoint.json"
+_KEY = re.compile(r"(search|best|cuts|rule|fit)(-\w+)*\.cmg")
+_STATE = "state"
+_PART = re.compile(r"\.[0-9a-f]{16}\.part")  # left by a process that was killed while it wrote
+# States are as large as the training data, and the file is our own.
+_MAX_SIZE = 1 << 40
+EVERY = 60.0  # seconds between two states of a fit
+# Saving takes at most a fifth of the time.
+_WORTHWHILE = 4.0
+
+
+class FolderMemory(Memory):
+    """Keeps every result in a file of its own, and states of running fits every minute.
+
+    A file appears whole or not at all: whenever the process is killed, the folder can be opened again.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        Created if it does not exist. Other files in it are left alone.
+    identity : str
+        Hash of all that the training follows from: data, model, parameters, settings. A folder of another one is
+        refused.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from comargin.training._folder import FolderMemory
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     FolderMemory(name, "a1b2").keep("best/C", 3)
+    ...     FolderMemory(name, "a1b2").recall("best/C")
+    3
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], identity: str) -> None:
+        self.path = Path(folder)
+        self._clocks: dict[str, tuple[float, float]] = {}  # when a state was kept last, and how long that took
+        if self.path.exists() and not self.path.is_dir():
+            raise NotADirectoryError(f"{self.path} is a file, not a folder for checkpoints")
+        self.path.mkdir(parents=True, exist_ok=True)
+        facts = self.path / _FACTS
+        if not facts.exists():
+            strange = _kept_files(self.path)
+            if strange:
+                raise ValueError(f"{self.path} has a {strange[0].name} but no {_FACTS}; name another folder")
+            with _writing(facts), AtomicFiles() as files:
+                stream = files.open(facts)
+                json.dump({"format": _FORMAT, "identity": identity}, stream)
+                stream.flush()
+                os.fsync(stream.fileno())
+            return
+        try:
+            known = json.loads(facts.read_text(encoding="utf-8"))
+            same = (known["format"], known["identity"]) == (_FORMAT, identity)
+        except (ValueError, LookupError, TypeError, RecursionError, OSError) as error:
+            raise ValueError(f"{facts} is no checkpoint of a training; name another folder") from error
+        if not same:
+            raise ValueError(
+                f"{self.path} is of another training run (other data, settings or version); name another folder or "
+                "delete it"
+            )
+
+    @contextlib.contextmanager
+    def in_use(self) -> Iterator[None]:
+        """Keep other trainings out of the folder, until the block or the process ends.
+
+        Windows has no such locks: there nobody is kept out.
+        """
+        if fcntl is None:
+            yield
+            return
+        handle = os.open(self.path, os.O_RDONLY)
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise ValueError(f"{self.path} is in use by another training; wait for it, or name another") from None
+            for part in _parts(self.path):
+                part.unlink(missing_ok=True)
+            yield
+        finally:
+            os.close(handle)
+
+    def recall(self, key: str) -> Any:
+        """The result of a key, or None."""
+        path = self._file(key)
+        if not path.exists():
+            return None
+        kept = load(path, max_size=_MAX_SIZE)
+        if not isinstance(kept, Kept):
+            raise self.refusal(key, "no result")
+        return kept.value
+
+    def keep(self, key: str, value: Any) -> None:
+        """Keep a result, and forget the states of its fit."""
+        self._write(key, Kept(value))
+        self.forget(f"{key}/{_STATE}")
+
+    def forget(self, key: str) -> None:
+        """Forget a key and all below it."""
+        name = self._file(key).stem
+        for file in _kept_files(self.path):
+            if file.stem == name or file.stem.startswith(f"{name}-"):
+                file.unlink(missing_ok=True)
+
+    def recall_state(self, key: str, learner: Any, shape: tuple[int, ...]) -> FitState | None:
+        """The state of a fit, checked to belong to this learner and these rows."""
+        path = self._file(f"{key}/{_STATE}")
+        if not path.exists():
+            return None
+        state = load(path, max_size=_MAX_SIZE)
+        try:
+            check_state(learner, state, shape)
+        except ValueError as error:
+            raise self.refusal(f"{key}/{_STATE}", "no state of this fit") from error
+        return state
+
+    def keep_state(self, key: str, state: Callable[[], FitState], *, clock: str | None = None) -> bool:
+        """Keep a state, once a minute, and seldom enough to be worth it."""
+        clock, now = clock or key, time.perf_counter()
+        last, cost = self._clocks.setdefault(clock, (now, 0.0))
+        if now - last < max(EVERY, _WORTHWHILE * cost):
+            return False
+        self._write(f"{key}/{_STATE}", state())
+        self._clocks[clock] = time.perf_counter(), time.perf_counter() - now
+        return True
+
+    def refusal(self, key: str, what: str) -> ValueError:
+        """The error for a file that does not hold what this training has put there."""
+        return ValueError(f"{self._file(key)} holds {what}; delete the folder, or name another one")
+
+    def _file(self, key: str) -> Path:
+        return self.path / f"{key.replace('/', '-')}.cmg"
+
+    def _write(self, key: str, value: Any) -> None:
+        path = self._file(key)
+        with _writing(path):
+            save(value, path)
+
+
+@contextlib.contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Name the file that cannot be written, and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OSError(f"{path} cannot be written: {reason}; make room and run the same training again") from error
+
+
+def clear_checkpoint(folder: str | os.PathLike[str]) -> None:
+    """Remove what a training has kept in a folder, once its tagger is saved.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        As given to `train`. Other files in it stay, and so does it, unless it is empty.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from comargin.data import make_correlated
+    >>> from comargin.training import clear_checkpoint, train
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     tagger = train(make_correlated(60, n_labels=3, seed=0), tune=False, checkpoint=Path(name, "state"))
+    ...     clear_checkpoint(Path(name, "state"))
+    ...     Path(name, "state").exists()
+    False
+    """
+    path = Path(folder)
+    # The facts last: without them the others belong to nobody.
+    for file in (*_kept_files(path), *_parts(path), path / _FACTS):
+        file.unlink(missing_ok=True)
+    if not any(path.iterdir()):
+        path.rmdir()
+
+
+def _kept_files(path: Path) -> list[Path]:
+    """Files of a training beside its facts."""
+    return sorted(file for file in path.iterdir() if _KEY.fullmatch(file.name))
+
+
+def _parts(path: Path) -> list[Path]:
+    return [file for file in path.iterdir() if _PART.fullmatch(file.name)]
