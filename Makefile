@@ -4,21 +4,23 @@ VENV   := .venv
 PY     := $(VENV)/bin/python
 # Files stay together: a worker compiles the loops that its files need, and few are compiled twice.
 WORKERS := -n 2 --dist loadfile
+LOOPS   := $(wildcard tests/*/test_loops_*.py)
+SOLVERS := $(wildcard tests/*/test_solver_*.py)
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-kernels test-paper docs lint format bench clean
+.PHONY: demo test test-loops test-paper docs lint format bench clean
 
 demo: $(VENV)/.core
 	$(VENV)/bin/comargin demo
 
 test: $(VENV)/.dev
 	$(PY) -m pytest $(WORKERS)
-	$(MAKE) --no-print-directory test-kernels
+	$(MAKE) --no-print-directory test-loops
 
 # The loops twice more: with every array index checked (its own cache: the flag changes the code), and as plain Python.
-test-kernels: $(VENV)/.dev
-	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q $(WORKERS) tests/kernels tests/solvers
-	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q $(WORKERS) tests/kernels
+test-loops: $(VENV)/.dev
+	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q $(WORKERS) $(LOOPS) $(SOLVERS)
+	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q $(WORKERS) $(LOOPS)
 
 test-paper: $(VENV)/.dev
 	$(PY) -m pytest -m slow -s

@@ -17,8 +17,8 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from comargin.problems.cliques import CliqueSet
-from comargin.problems.structured import StructuredProblem
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.problem import StructuredProblem
 
 Row = dict[str, Any]
 

@@ -13,13 +13,13 @@ from sklearn.exceptions import ConvergenceWarning
 
 from _common import Row, best_of, compared, show, structured_problem
 from comargin import CGMClassifier
+from comargin.core.row_products import RowProducts
+from comargin.core.threads import worker_threads
 from comargin.data import load, make_cgm_toy, make_correlated
 from comargin.graphs import chow_liu_tree
 from comargin.inference import Inference
-from comargin.solvers._labelings import StructuredDual
-from comargin.solvers._row_products import RowProducts
-from comargin.solvers._structured_part import Part
-from comargin.solvers._threads import worker_threads
+from comargin.structured._part import Pace, Part, PartData
+from comargin.structured.labelings import StructuredDual
 
 TITLE = "Structured SVMs and CGM"
 
@@ -35,9 +35,10 @@ def one_pass(n_threads: int) -> Row:
     with worker_threads(n_threads) as pool:
         engine = Inference(20, problem.cliques.cliques)
         start, scale = StructuredDual.true(problem), problem.scale(np.ones(1))
-        part = Part(problem, engine, RowProducts(problem.X, pool), 0, 1e-3, start.known[0], None, scale)
-        part._pass()  # the inner products of the blocks are computed once
-        seconds = best_of(5, part._pass)
+        rows = PartData.of(problem, engine, RowProducts(problem.X, pool))
+        part = Part(rows, Pace(1e-3), 0, start.known[0], None, scale)
+        part.run_pass()  # the inner products of the blocks are computed once
+        seconds = best_of(5, part.run_pass)
     work = f"dense 8000 x 4096, 20 labels, {len(edges)} edges, one pass, n_jobs={n_threads}"
     return compared(
         work, seconds, "3 x all potentials by BLAS", 3 * potentials, times_potentials=f"{seconds / potentials:.2f}"

@@ -16,7 +16,7 @@ from comargin import StructuredSVMClassifier
 from comargin.data import load, make_cgm_toy
 from comargin.graphs import chow_liu_tree
 from comargin.inference import Inference
-from comargin.problems.structured import StructuredProblem
+from comargin.structured.problem import StructuredProblem
 
 TITLE = "Structured SVMs, passes until a gap"
 

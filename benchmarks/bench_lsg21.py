@@ -17,10 +17,10 @@ from sklearn.preprocessing import StandardScaler
 
 from _common import Row, best_of, compared, show
 from comargin import LSG21Classifier
-from comargin._validation import validate_training
+from comargin.core.result import Checkpoint
+from comargin.core.validation import validate_training
 from comargin.data import load
-from comargin.estimators.lsg21 import largest_alpha
-from comargin.solvers import Checkpoint
+from comargin.lsg21.classifier import largest_alpha
 
 TITLE = "LSG21, seconds until the objective is within 1e-5 of the optimum"
 WITHIN = 1e-5

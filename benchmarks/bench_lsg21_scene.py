@@ -23,9 +23,9 @@ from sklearn.svm import LinearSVC
 from _common import Row, show
 from comargin import LSG21Classifier, LSG21ClassifierCV
 from comargin.data import load
+from comargin.decisions import ThresholdClassifierCV
 from comargin.metrics import macro_f1, micro_f1
 from comargin.model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from comargin.thresholds import ThresholdClassifierCV
 
 TITLE = "LSG21 on scene, 5 folds: ours (printed)"
 ALPHAS = 2.0 ** np.arange(-20, 21)

@@ -17,8 +17,8 @@ import numpy as np
 
 from _common import Row, show
 from bench_prml_tables import PRINTED, halves
-from comargin.kernels._jit import kernel
-from comargin.kernels._random import random_below, random_state_array
+from comargin.core.compiled import compiled
+from comargin.core.random_numbers import random_below, random_state_array
 from comargin.metrics import average_precision, ranking_loss
 
 TITLE = "PrML by the paper's algorithm, ended early: the best on the test rows"
@@ -27,7 +27,7 @@ COSTS, GAMMA2 = (0.001, 0.1, 1.0, 20.0), (0.1, 2.0)
 ALTERNATIONS = 8
 
 
-@kernel
+@compiled
 def coordinate_descent(X, S, W, own, gamma2, C, n_epochs, state):
     """Algorithm 1 from zero: returns U (d, m), the predictors are U W.
 

@@ -17,9 +17,9 @@ from sklearn.svm import LinearSVC
 
 from _common import Row, show
 from comargin.data import list_datasets, load
+from comargin.decisions import GlobalCut, PerLabelCut, ThresholdClassifierCV
 from comargin.metrics import macro_f1, micro_f1
 from comargin.model_selection import MultilabelStratifiedKFold
-from comargin.thresholds import GlobalCut, PerLabelCut, ThresholdClassifierCV
 
 TITLE = "Threshold rules: micro-F1 / macro-F1 on the test part"
 SETS = {

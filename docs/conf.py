@@ -51,15 +51,15 @@ REFERENCE = [  # pages of reference/, each about the module of its name
     "data",
     "training",
     "metrics",
-    "thresholds",
+    "decisions",
+    "search",
     "model_selection",
     "comparison",
     "report",
     "graphs",
     "inference",
     "persistence",
-    "estimators",
-    "solvers",
+    "core",
 ]
 
 # -- Sphinx

@@ -13,8 +13,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.multiclass import OneVsRestClassifier
 
+from comargin.decisions import PerLabelCut, ThresholdClassifierCV
 from comargin.metrics import hamming_loss, macro_f1, micro_f1
-from comargin.thresholds import PerLabelCut, ThresholdClassifierCV
 
 X, Y = make_multilabel_classification(
     n_samples=1500, n_features=30, n_classes=12, n_labels=3, length=30, random_state=0

@@ -6,9 +6,13 @@ import signal
 import tempfile
 from pathlib import Path
 
-# Numba does not notice an edited helper in another file: key the cache on the kernel sources, before numba loads.
-_KERNELS = Path(__file__).resolve().parents[1] / "src" / "comargin" / "kernels"
-_digest = hashlib.sha256(b"".join(p.read_bytes() for p in sorted(_KERNELS.glob("*.py")))).hexdigest()[:12]
+# Numba does not notice an edited helper in another file: key the cache on all files with compiled loops, before numba
+# loads. test_architecture.py checks that there are no others.
+_SOURCES = Path(__file__).resolve().parents[1] / "src" / "comargin"
+_LOOPS = [
+    path for path in sorted(_SOURCES.rglob("*.py")) if path.name.startswith("_loops") or path.parent.name == "core"
+]
+_digest = hashlib.sha256(b"".join(path.read_bytes() for path in _LOOPS)).hexdigest()[:12]
 _flavour = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}"))
 
@@ -70,13 +74,13 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(scope="session", autouse=True)
 def specialisation_budget():
-    """No kernel is compiled for more than three forms of X (dense, read-only, CSR), times two of R or of precisions."""
+    """No loop is compiled for more than three forms of X (dense, read-only, CSR), times two of R or of precisions."""
     yield
     import sys
     from inspect import signature
 
     for name, module in list(sys.modules.items()):
-        if name.startswith("comargin.kernels."):
+        if name.startswith("comargin."):
             for kernel in vars(module).values():
                 signatures = getattr(kernel, "signatures", None)
                 if isinstance(signatures, list):

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import comargin.models
+
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 # Registered under its name, so that its classes can be pickled.
 _spec = importlib.util.spec_from_file_location("own_learner", EXAMPLES / "own_learner.py")
@@ -22,6 +24,7 @@ _spec.loader.exec_module(own_learner)
 def test_example_runs(script, tmp_path, monkeypatch, capfd):
     """Here, where warnings are errors too: a process would import everything again."""
     monkeypatch.setattr(sys, "argv", [str(script)])
+    monkeypatch.setattr("comargin.models._REGISTRY", dict(comargin.models._REGISTRY))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     runpy.run_path(str(script), run_name="__main__")
     out, err = capfd.readouterr()

@@ -25,8 +25,8 @@ from comargin import (
     ZeroShotClassifier,
 )
 from comargin.data import load, make_cgm_toy, make_text_like
+from comargin.decisions import GlobalCut, PerLabelCut
 from comargin.graphs import LabelGraph, chow_liu_tree
-from comargin.thresholds import GlobalCut, PerLabelCut
 
 HERE = Path(__file__).parent
 INK, PALE, LINE = "#1f2933", "#616e7c", "#cbd2d9"

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from comargin.data import Dataset
-from comargin.thresholds import ThresholdClassifierCV
+from comargin.decisions import ThresholdClassifierCV
 from comargin.training import Tagger
 
 TAGS = ("food", "sport", "weather")

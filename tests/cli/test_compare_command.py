@@ -13,8 +13,8 @@ from command import COMMAND, run
 from sklearn.dummy import DummyClassifier
 
 from comargin.data import make_correlated, write
+from comargin.models import _REGISTRY
 from comargin.training import ModelRecipe, register_model
-from comargin.training._recipes import _REGISTRY
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ class Broken(DummyClassifier):
 @pytest.fixture
 def broken(monkeypatch):
     """A model called broken that always fails."""
-    monkeypatch.setattr("comargin.training._recipes._REGISTRY", dict(_REGISTRY))
+    monkeypatch.setattr("comargin.models._REGISTRY", dict(_REGISTRY))
     register_model(ModelRecipe("broken", Broken()))
 
 

@@ -144,19 +144,19 @@ def test_every_learner_is_in_the_demo():
 
 @pytest.mark.compiled
 def test_warmup_says_what_it_has_done(monkeypatch):
-    import comargin.estimators
+    import comargin.training
 
     def compile_some(callback):
         callback("M3L", 0, 2)
         callback("CGM", 1, 2)
         return 7
 
-    monkeypatch.setattr(comargin.estimators, "warmup", compile_some)
+    monkeypatch.setattr(comargin.training, "warmup", compile_some)
     code, out, err = run("warmup")
     assert code == 0
     assert re.fullmatch(r"Compiled 7 loops in \d+ s; they are kept on disk\.\n", out)
     assert err == "0/2 M3L\n1/2 CGM\n"
-    monkeypatch.setattr(comargin.estimators, "warmup", lambda callback: 0)
+    monkeypatch.setattr(comargin.training, "warmup", lambda callback: 0)
     assert run("warmup", "--quiet") == (0, "All loops are compiled already.\n", "")
 
 

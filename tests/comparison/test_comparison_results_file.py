@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from comargin.comparison._results import FIXED, ResultsFile, read_results
 from comargin.data import _fingerprint, fingerprint
-from comargin.training._identity import described
+from comargin.training.identity import described
 
 MEASURES = ("micro_f1", "coverage")
 

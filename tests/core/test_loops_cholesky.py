@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.linalg import LinAlgError
 
-from comargin.kernels._cholesky import cholesky, solve_factored, solve_lower, solve_upper
+from comargin.core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 
 ORDERS = {
     "C": np.ascontiguousarray,

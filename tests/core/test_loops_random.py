@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from scipy import stats
-from tests.naive import Xoshiro
+from tests.m3l.naive import Xoshiro
 
-from comargin.kernels._random import next_uint64, random_below, random_state_array, shuffle
+from comargin.core.random_numbers import next_uint64, random_below, random_state_array, shuffle
 
 
 def test_seeding_is_splitmix64():

@@ -5,38 +5,38 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from comargin.kernels import _rows
-from comargin.kernels._jit import kernel
-from comargin.kernels._rows import CSR, row_axpy, row_axpy_label, row_dot, row_dot_label, row_gemv, row_ger
+from comargin.core import rows as _rows
+from comargin.core.compiled import compiled
+from comargin.core.rows import CSR, row_axpy, row_axpy_label, row_dot, row_dot_label, row_gemv, row_ger
 
 
 # Numba compiles a call to an overloaded function only from inside a kernel.
-@kernel
+@compiled
 def _gemv(X, i, V, out):
     row_gemv(X, i, V, out)
 
 
-@kernel
+@compiled
 def _ger(X, i, delta, V):
     row_ger(X, i, delta, V)
 
 
-@kernel
+@compiled
 def _dot(X, i, w):
     return row_dot(X, i, w)
 
 
-@kernel
+@compiled
 def _dot_label(X, i, V, label):
     return row_dot_label(X, i, V, label)
 
 
-@kernel
+@compiled
 def _axpy(step, X, i, out):
     row_axpy(step, X, i, out)
 
 
-@kernel
+@compiled
 def _axpy_label(step, X, i, V, label):
     row_axpy_label(step, X, i, V, label)
 

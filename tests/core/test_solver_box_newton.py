@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tests import reference
+from tests.m3l import reference
 
-from comargin.solvers._box_newton import newton_on_box
+from comargin.core.box_newton import newton_on_box
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from comargin.solvers import Checkpoint, Control, Status, run_loop
-from comargin.solvers._loop import ROUNDING, tolerance
+from comargin.core.loop import ROUNDING, Control, run_loop, tolerance
+from comargin.core.result import Checkpoint, Status
 
 
 class Halving:

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.solvers import _row_products as module
-from comargin.solvers._row_products import RowProducts
-from comargin.solvers._threads import worker_threads
+from comargin.core import row_products as module
+from comargin.core.row_products import RowProducts
+from comargin.core.threads import worker_threads
 
 SHAPES = [(17, 11, 5), (1, 4, 3), (2, 1, 1), (9, 6, 1)]
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from threadpoolctl import threadpool_info
 
-from comargin.solvers._threads import worker_threads
+from comargin.core.threads import worker_threads
 
 pytestmark = pytest.mark.usefixtures("threaded_blas")
 

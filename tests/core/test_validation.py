@@ -9,12 +9,12 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import DataConversionWarning
 
 from comargin import M3LClassifier
-from comargin._indicator import check_indicator, dense_indicator
-from comargin._validation import check_sample_weight, encode_targets
+from comargin.core.indicator import check_indicator, dense_indicator
+from comargin.core.validation import check_sample_weight, encode_targets
 from comargin.data.generators import make_correlated, make_text_like
+from comargin.decisions import GlobalCut, ThresholdClassifierCV
 from comargin.metrics import hamming_loss, scorers
 from comargin.model_selection import MultilabelStratifiedKFold
-from comargin.thresholds import GlobalCut, ThresholdClassifierCV
 
 Y = np.array([[1, 0, 1], [0, 0, 0], [1, 1, 0], [0, 1, 1]])
 TAGS = [["fruit", "red"], ["fruit"], ["red"], ["green", "fruit"]]

@@ -12,8 +12,8 @@ from comargin.data import DataFormatError
 from comargin.data import _source as source_module
 from comargin.data._arff import read_arff
 from comargin.data._arff_header import quote, unquote
-from comargin.data._formats import detect_format, read
 from comargin.data._numbers import COMMA, NEWLINE, byte_table, format_number, parse_number, scan
+from comargin.data.formats import detect_format, read
 
 TABLE = byte_table({b"\n": NEWLINE, b",": COMMA})
 

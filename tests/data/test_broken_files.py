@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from comargin.data import DataFormatError, Dataset
 from comargin.data import _source as source_module
-from comargin.data._formats import detect_format, read, write
 from comargin.data._labels_xml import MAX_DEPTH, read_labels_xml
+from comargin.data.formats import detect_format, read, write
 
 HEADER = "@relation r\n@attribute x numeric\n@attribute c {a,b,d}\n@attribute l {0,1}\n@data\n"
 XML = '<labels><label name="l"/></labels>'

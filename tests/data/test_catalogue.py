@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.utils import Bunch
 
 from comargin.data._dataset import DataFormatError, Dataset
-from comargin.data._formats import read
 from comargin.data.catalogue import (
     ClassSignatures,
     DatasetInfo,
@@ -24,6 +23,7 @@ from comargin.data.catalogue import (
     load,
     load_signatures,
 )
+from comargin.data.formats import read
 
 # name: n, d, L, labels per row, train, test, sparse
 PUBLISHED = {

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from comargin.core.files import AtomicFiles
 from comargin.data import DataFormatError, Dataset
-from comargin.data import _sparse_text as sparse_text_module
-from comargin.data._formats import convert, detect_format, read, target_files, write
-from comargin.data._source import AtomicFiles
+from comargin.data import sparse_text as sparse_text_module
+from comargin.data.formats import convert, detect_format, read, target_files, write
 
 FILES = [
     ("a.arff", "mulan"),

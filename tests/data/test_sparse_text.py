@@ -13,8 +13,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from comargin.data import DataFormatError, Dataset
-from comargin.data._formats import detect_format, read, write
-from comargin.data._sparse_text import read_sparse_text
+from comargin.data.formats import detect_format, read, write
+from comargin.data.sparse_text import read_sparse_text
 
 
 def make(folder, text, name="a.svm"):

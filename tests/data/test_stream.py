@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from comargin.data import DataFormatError, Dataset, convert, load, make_text_like, read, stream, write
-from comargin.data import _chunks as chunks_module
 from comargin.data import _source as source_module
 from comargin.data import _table as table_module
-from comargin.data._chunks import tags_of
+from comargin.data import chunks as chunks_module
+from comargin.data.chunks import tags_of
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -351,7 +351,7 @@ def test_faults_name_file_and_line(tmp_path, name, text, options, message):
 
 
 def test_faults_of_parquet_name_rows_of_the_file(tmp_path, monkeypatch):
-    from comargin.data import _parquet
+    from comargin.data import parquet as _parquet
 
     monkeypatch.setattr(_parquet, "_BATCH_ROWS", 4)
     path = tmp_path / "a.parquet"

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from comargin.data import DataFormatError, Dataset
 from comargin.data import _source as source_module
-from comargin.data._formats import detect_format, read, write
 from comargin.data._table import read_csv
+from comargin.data.formats import detect_format, read, write
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

@@ -24,17 +24,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from comargin.decisions import GlobalCut, PerLabelCut, ProportionalCut, RankSVMCut, ThresholdClassifierCV, TopK
+from comargin.decisions.curves import score_curve
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
-from comargin.thresholds import (
-    GlobalCut,
-    PerLabelCut,
-    ProportionalCut,
-    RankSVMCut,
-    ThresholdClassifierCV,
-    TopK,
-)
-from comargin.thresholds._curves import best_row_thresholds, score_curve
+from comargin.rank.label_sets import best_row_thresholds
 
 ALL_RULES = [
     GlobalCut(),

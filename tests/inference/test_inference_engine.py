@@ -8,7 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.inference import brute
 
-from comargin.inference import Inference, _engine
+from comargin.inference import Inference
+from comargin.inference import engine as _engine
 
 SHAPES = ["tree", "sparse", "loopy", "dense", "higher order"]
 KINDS = ["weak", "even", "strong", "ties", "zeros"]
@@ -24,7 +25,7 @@ def make(request, monkeypatch):
     if request.param == "search only":
         monkeypatch.setattr(_engine, "LARGEST_WIDTH", 0)
     else:
-        monkeypatch.setattr(_engine, "_MARGINAL_WIDTH", 0)
+        monkeypatch.setattr(_engine, "POLICY", _engine.InferencePolicy(marginal_width=0))
     return lambda n_labels, cliques: Inference(n_labels, cliques, max_width=0)
 
 
@@ -185,7 +186,7 @@ def test_rows_do_not_depend_on_each_other_or_on_threads(method, rng):
 
 
 def test_many_components_share_plans_of_bounded_size(rng, monkeypatch):
-    monkeypatch.setattr(_engine, "_SHARED_STATES", 8)
+    monkeypatch.setattr(_engine, "POLICY", _engine.InferencePolicy(shared_states=8))
     cliques = [(0, 1), (2, 3), (4, 5), (5, 6), (4, 6), (7, 8)]
     engine = Inference(10, cliques)
     assert len(engine._eliminations) == 3

@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.inference import brute
 
+from comargin.inference._loops_clique_scores import Cliques, labeling_scores
+from comargin.inference._loops_elimination import LOW_BITS, bucket, eliminate, eliminate_both_ways, load_block
 from comargin.inference._order import best_order, components
 from comargin.inference._plan import elimination_plan
-from comargin.kernels._clique_scores import Cliques, labeling_scores
-from comargin.kernels._elimination import LOW_BITS, bucket, eliminate, eliminate_both_ways, load_block
 
 GRAPHS = {
     "edge": (2, [(1, 0)]),

@@ -5,18 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.inference import brute
 
-from comargin.inference._engine import _component
-from comargin.kernels._branch import branch_and_bound
-from comargin.kernels._clique_scores import component_score
-from comargin.kernels._mplp import (
-    clamp_label,
-    improve,
-    load_row,
-    solve_rows,
-    sweep,
-    update_clique,
-    update_pair,
-)
+from comargin.inference._loops_branch import branch_and_bound
+from comargin.inference._loops_clique_scores import component_score
+from comargin.inference._loops_mplp import clamp_label, improve, load_row, solve_rows, sweep, update_clique, update_pair
+from comargin.inference.engine import _component
 
 GRAPHS = {
     "triangle": (3, [(0, 1), (2, 1), (0, 2)]),

@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 import cvxpy as cp
 import numpy as np
-
-from .reference_rank import solve
+from tests.rank.reference_rank import solve
 
 
 class LSG21Optimum(NamedTuple):

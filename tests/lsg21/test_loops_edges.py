@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import reference_lsg21 as reference
+from tests.lsg21 import reference_lsg21 as reference
 
-from comargin.kernels._edge_prox import least_left_over, left_over, shrink_row
-from comargin.kernels._edges import (
+from comargin.lsg21._loops_edges import (
     conjugate_start,
     conjugate_steps,
     edge_curvature,
@@ -21,9 +20,10 @@ from comargin.kernels._edges import (
     edge_weights,
     row_penalty,
 )
-from comargin.kernels._norm_sum import FACTOR_UP_TO
-from comargin.problems.lsg21 import EdgePenalty
-from comargin.solvers.lsg21 import as_edges, scratch_for
+from comargin.lsg21._loops_norm_sum import FACTOR_UP_TO
+from comargin.lsg21._loops_prox import least_left_over, left_over, shrink_row
+from comargin.lsg21.problem import EdgePenalty
+from comargin.lsg21.solver import as_edges, scratch_for
 
 EXACT = 1e-12
 KINDS = ["none", "chain", "star", "complete", "equal", "random", "two parts", "wild"]

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LinearRegression
-from tests import reference_lsg21 as reference
+from tests.lsg21 import reference_lsg21 as reference
 
 from comargin import LSG21Classifier
 from comargin.graphs import LabelGraph, cosine_affinity

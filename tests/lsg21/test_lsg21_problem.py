@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_lsg21 as naive
-from tests import reference_lsg21 as reference
+from tests.lsg21 import naive_lsg21 as naive
+from tests.lsg21 import reference_lsg21 as reference
 
-from comargin.problems import lsg21
-from comargin.problems.lsg21 import EdgePenalty, LSG21Problem
+from comargin.lsg21 import problem as lsg21
+from comargin.lsg21.problem import EdgePenalty, LSG21Problem
 
 
 def draw(rng, n=12, d=5, n_labels=4):

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso, MultiTaskLasso
-
-from . import naive_lsg21 as naive
-from . import reference_lsg21 as reference
-from .reference_rank import solve
+from tests.lsg21 import naive_lsg21 as naive
+from tests.lsg21 import reference_lsg21 as reference
+from tests.rank.reference_rank import solve
 
 SHAPES = [(18, 5, 4), (7, 11, 3)]  # more rows than features, and fewer
 

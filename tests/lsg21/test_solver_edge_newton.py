@@ -1,14 +1,16 @@
 """Newton steps on the weights that are not zero, against dense linear algebra."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.problems.lsg21 import EdgePenalty
-from comargin.solvers import _edge_newton
-from comargin.solvers._edge_newton import RidgedNewton, _direction, _Hessian
-from comargin.solvers.lsg21 import as_edges
+from comargin.lsg21 import _edge_newton
+from comargin.lsg21._edge_newton import RidgedNewton, _direction, _Hessian
+from comargin.lsg21.problem import EdgePenalty
+from comargin.lsg21.solver import as_edges
 
 
 def instance(rng, n=30, d=5, n_labels=4, density=1.0):
@@ -48,14 +50,13 @@ def dense_hessian(X, Y, W, alpha, penalty, t=1e-6):
     return np.column_stack(columns)
 
 
-@pytest.fixture(params=["by label", "in one product", "diagonal"])
+@pytest.fixture(params=["by label", "diagonal"])
 def exact(request, monkeypatch):
     """Conjugate gradients to the end, for each way to keep the second derivatives."""
-    monkeypatch.setattr(_edge_newton, "_CG_TOL", 1e-13)
-    monkeypatch.setattr(_edge_newton, "_CG_MAX", 2000)
-    monkeypatch.setattr(_edge_newton, "_APART_BELOW", np.inf if request.param == "by label" else 0.0)
+    policy = replace(_edge_newton.POLICY, cg_tol=1e-13, cg_max=2000)
     if request.param == "diagonal":
-        monkeypatch.setattr(_edge_newton, "_SYSTEMS_UP_TO", 0)
+        policy = replace(policy, systems_up_to=0)
+    monkeypatch.setattr(_edge_newton, "POLICY", policy)
     return request.param
 
 
@@ -66,7 +67,6 @@ def test_direction_is_that_of_dense_algebra(exact, density, rng):
     G = gradient(X, Y, W, 0.7, penalty)
     hessian = _Hessian(X.T @ X, W, 0.7, as_edges(penalty), 0.0, factorise=True)
     assert (hessian.systems is None) == (exact == "diagonal")
-    assert hessian.apart == (exact == "by label")
     H = dense_hessian(X, Y, W, 0.7, penalty)
     product = np.zeros_like(W)
     product[W != 0.0] = H @ G[W != 0.0]
@@ -131,7 +131,7 @@ def test_few_weights_are_pushed_as_all_are(rng, monkeypatch):
     edges, gram = as_edges(penalty), X.T @ X
     found = []
     for sparse_below in (0.0, 2.0):
-        monkeypatch.setattr(_edge_newton, "_SPARSE_BELOW", sparse_below)
+        monkeypatch.setattr(_edge_newton, "POLICY", replace(_edge_newton.POLICY, sparse_below=sparse_below))
         V, slope = W.copy(), X.T @ (X @ W - Y)
         RidgedNewton(edges).step(gram, slope, V, 0.5)
         found.append((V, slope))
@@ -179,11 +179,12 @@ def test_factors_are_made_where_they_are_cheap_or_the_diagonal_was_not_enough(rn
     X, Y, penalty, W = instance(rng)
     edges, gram = as_edges(penalty), X.T @ X
     assert _Hessian(gram, W, 0.5, edges, 0.0, factorise=False).systems is not None
-    monkeypatch.setattr(_edge_newton, "_PRODUCTS_SAVED", 0)
+    policy = replace(_edge_newton.POLICY, products_saved=0)
+    monkeypatch.setattr(_edge_newton, "POLICY", policy)
     assert _Hessian(gram, W, 0.5, edges, 0.0, factorise=False).systems is None
     assert _Hessian(gram, W, 0.5, edges, 0.0, factorise=True).systems is not None
     for most, factorise in ((30, False), (1, True)):
-        monkeypatch.setattr(_edge_newton, "_CG_MAX", most)
+        monkeypatch.setattr(_edge_newton, "POLICY", replace(policy, cg_max=most))
         newton = RidgedNewton(edges)
         newton.step(gram, X.T @ (X @ W - Y), W.copy(), 0.5)
         assert newton.factorise == factorise

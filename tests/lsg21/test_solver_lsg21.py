@@ -1,22 +1,25 @@
 """LSG21's solvers against independent optima, closed forms and each other."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.linear_model import Lasso, MultiTaskLasso
-from tests import naive_lsg21 as naive
-from tests import reference_lsg21 as reference
+from tests.lsg21 import naive_lsg21 as naive
+from tests.lsg21 import reference_lsg21 as reference
 
-from comargin.problems.lsg21 import EdgePenalty, LSG21Problem
-from comargin.solvers import Status, _edge_newton, lsg21
-from comargin.solvers._edge_newton import reweighted
-from comargin.solvers._label_split import least_norm, split_labels
-from comargin.solvers._loop import Control
-from comargin.solvers.lsg21 import alpha_max, as_edges, full_gram, solve_lsg21
-from comargin.solvers.lsg21_irls import solve_lsg21_irls
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.lsg21 import _edge_newton
+from comargin.lsg21 import solver as lsg21
+from comargin.lsg21._edge_newton import reweighted
+from comargin.lsg21._label_split import least_norm, split_labels
+from comargin.lsg21.irls_solver import solve_lsg21_irls
+from comargin.lsg21.problem import EdgePenalty, LSG21Problem
+from comargin.lsg21.solver import alpha_max, as_edges, full_gram, solve_lsg21
 
 TIGHT = Control(1e-9, 1000)
 
@@ -72,9 +75,8 @@ def few_features_at_once(monkeypatch):
     """As if there were too many features for all their products, with room for some."""
 
     def limit(first, most):
-        monkeypatch.setattr(lsg21, "_ALL_FEATURES_UP_TO", 0)
-        monkeypatch.setattr(lsg21, "_FIRST_FEATURES", first)
-        monkeypatch.setattr(lsg21, "_MOST_FEATURES", most)
+        policy = replace(lsg21.POLICY, gram_work=0, first_features=first, most_features=most)
+        monkeypatch.setattr(lsg21, "POLICY", policy)
 
     return limit
 
@@ -456,17 +458,18 @@ def test_products_of_chosen_features_are_kept_up_to_date(few_features_at_once, r
     few_features_at_once(4, 58)
     problem = build(sp.csr_array(X), Y, A)
     alpha = 0.2 * alpha_max(problem)
-    descent = lsg21._Descent(problem, alpha, np.zeros((60, 3)), 1e-6, None)
+    descent = lsg21._Descent(lsg21.Certifier(problem, alpha), np.zeros((60, 3)), 1e-6, None)
     sizes = []
     for _ in range(8):
         descent.certify()
         Z = problem.centred()
-        chosen = Z[:, descent.features]
-        assert np.unique(descent.features).size == descent.features.size
-        assert_allclose(descent.gram, chosen.T @ chosen, atol=1e-10)
+        features = descent.chosen.index
+        chosen = Z[:, features]
+        assert np.unique(features).size == features.size
+        assert_allclose(descent.chosen.gram, chosen.T @ chosen, atol=1e-10)
         assert_allclose(descent.slope, chosen.T @ (Z @ descent.W - problem.Y), atol=1e-10)
-        assert np.isin(np.flatnonzero(descent.W.any(axis=1)), descent.features).all()
-        sizes.append(descent.features.size)
+        assert np.isin(np.flatnonzero(descent.W.any(axis=1)), features).all()
+        sizes.append(features.size)
         descent.step()
     assert sizes[0] == 4
     assert sizes[-1] > 4
@@ -477,7 +480,7 @@ def test_products_of_all_features_only_when_they_are_few(monkeypatch, rng):
     for form in (np.asarray, sp.csr_array):
         problem = build(form(X), Y, A)
         assert_allclose(full_gram(problem), problem.centred().T @ problem.centred(), atol=1e-10)
-    monkeypatch.setattr(lsg21, "_MOST_FEATURES", 11)
+    monkeypatch.setattr(lsg21, "POLICY", replace(lsg21.POLICY, most_features=11))
     assert full_gram(problem) is None
 
 
@@ -657,9 +660,10 @@ def test_ridge_regression_is_where_most_weights_will_not_be_zero(ratio, monkeypa
 def test_a_ridge_that_is_no_better_than_nothing_is_not_taken(monkeypatch):
     """Near alpha_max weights are not worth their penalty; there the start is that of passes alone."""
     problem, alpha = random_problem(2, 60, 12, 5, 0.9)
+    policy = replace(lsg21.POLICY, most_conjugate=1)
+    monkeypatch.setattr(lsg21, "POLICY", policy)
     best = solve_lsg21(problem, alpha, TIGHT)
-    monkeypatch.setattr(lsg21, "_MANY", 0.0)
-    monkeypatch.setattr(lsg21, "_FROM_RIDGE", 1)
+    monkeypatch.setattr(lsg21, "POLICY", replace(policy, ridge_start_from=0.0))
     result = solve_lsg21(problem, alpha, TIGHT)
     assert_array_equal(result.coef, best.coef)
     assert [point.primal for point in result.history] == [point.primal for point in best.history]
@@ -669,7 +673,7 @@ def test_a_ridge_that_is_no_better_than_nothing_is_not_taken(monkeypatch):
 def test_newton_steps_with_and_without_factors_reach_the_same_weights(monkeypatch, factorise):
     problem, alpha = random_problem(0, 200, 30, 6, 0.02)
     best = solve_lsg21(problem, alpha, TIGHT)
-    monkeypatch.setattr(_edge_newton, "_PRODUCTS_SAVED", math.inf if factorise else 0.0)
+    monkeypatch.setattr(_edge_newton, "POLICY", replace(_edge_newton.POLICY, products_saved=10**9 if factorise else 0))
     result = solve_lsg21(problem, alpha, TIGHT)
     assert result.status is Status.CONVERGED
     assert_allclose(result.coef, best.coef, atol=1e-6)

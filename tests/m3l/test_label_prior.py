@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests.priors import PRIORS, make_prior
+from tests.m3l.priors import PRIORS, make_prior
 
-from comargin.problems import identity_prior, split_prior
-from comargin.problems.label_prior import _surely_definite, whole_prior
+from comargin.m3l.prior import _surely_definite, identity_prior, split_prior, whole_prior
 
 
 def together(parts, n_labels):

@@ -4,20 +4,19 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests import naive
+from tests.m3l import naive
 
-from comargin.kernels._m3l import (
+from comargin.core.random_numbers import random_state_array
+from comargin.core.rows import CSR
+from comargin.m3l._loops import (
     RELAXATION,
     Active,
     Dual,
     m3l_coupled_epoch,
     m3l_diagonal_epoch,
     m3l_dual_average,
-    m3l_factor_epoch,
     m3l_sums,
 )
-from comargin.kernels._random import random_state_array
-from comargin.kernels._rows import CSR
 
 
 def csr(M):
@@ -77,9 +76,9 @@ def test_epochs_equal_literal_loops(storage, form, n, d, n_labels, targets, rng)
         if form == "diagonal":
             m3l_diagonal_epoch(view, diagonal, dual, active, state, parts)
         elif form == "factor":
-            m3l_factor_epoch(view, F, diagonal, dual, active, state, parts)
+            m3l_coupled_epoch(view, F, True, diagonal, dual, active, state, parts)
         else:
-            m3l_coupled_epoch(view, R if form == "dense" else csr(R), diagonal, dual, active, state, parts)
+            m3l_coupled_epoch(view, R if form == "dense" else csr(R), False, diagonal, dual, active, state, parts)
     words = random_state_array(3)
     expected = naive.m3l_epochs(X, dual.S, upper(dual), R, dual.targets, 4, words, form != "diagonal", RELAXATION)
     assert np.linalg.norm(expected) > 1e-3
@@ -148,7 +147,7 @@ def test_single_precision_and_padding(storage, form, rng):
                 m3l_diagonal_epoch(X if storage == "dense" else csr(X), diagonal, state, active, Z, parts)
             else:
                 m3l_coupled_epoch(
-                    X if storage == "dense" else csr(X), R.astype(dtype), diagonal, state, active, Z, parts
+                    X if storage == "dense" else csr(X), R.astype(dtype), False, diagonal, state, active, Z, parts
                 )
         assert not Z[:, 5:].any()
         assert_allclose(Z[:, :5], 2.0 * X.T @ (state.S * state.A) @ R, rtol=1e-4, atol=1e-4)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive
+from tests.m3l import naive
 
-from comargin.kernels._jit import kernel
-from comargin.kernels._m3l import Dual
-from comargin.kernels._m3l_dcd import LabelActive, m3l_dcd_pass
-from comargin.kernels._random import random_state_array
-from comargin.kernels._rows import CSR, row_collect, row_spread
+from comargin.core.compiled import compiled
+from comargin.core.random_numbers import random_state_array
+from comargin.core.rows import CSR, row_collect, row_spread
+from comargin.m3l._loops import Dual
+from comargin.m3l._loops_dcd import LabelActive, m3l_dcd_pass
 
 
 def csr(M):
@@ -116,7 +116,7 @@ def test_nothing_active_does_nothing(rng):
     assert_array_equal(active.found, [[np.inf] * 2, [-np.inf] * 2])
 
 
-@kernel
+@compiled
 def collect(step, X, rows, total, marked, features):
     n_features = 0
     for i in rows:
@@ -124,7 +124,7 @@ def collect(step, X, rows, total, marked, features):
     return n_features
 
 
-@kernel
+@compiled
 def spread_over(R, label, total, features, n_features, Z):
     row_spread(R, label, total, features, n_features, Z)
 

@@ -3,17 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from tests import naive_kernel
+from tests.m3l import naive_kernel
 
-from comargin.kernels._m3l_pairs import (
-    LANES,
-    GramRows,
-    SignedDual,
-    argmax_abs,
-    m3l_pair_visits,
-    pair_minimum,
-)
-from comargin.kernels._rows import CSR
+from comargin.core.gram_cache import GramRows
+from comargin.core.rows import CSR
+from comargin.m3l._loops_pairs import LANES, SignedDual, argmax_abs, m3l_pair_visits, pair_minimum
 
 
 def test_pair_minimum_equals_every_face_tried(rng):

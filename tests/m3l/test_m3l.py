@@ -8,13 +8,13 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
-from tests import reference
-from tests.priors import PRIORS, make_prior
+from tests.m3l import reference
+from tests.m3l.priors import PRIORS, make_prior
 
 from comargin import M3LClassifier
 from comargin.data import load
 from comargin.graphs import LabelGraph, correlation_from_classes, smoothed_correlation
-from comargin.solvers import m3l as solvers_m3l
+from comargin.m3l import solver as solvers_m3l
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import SVC
-from tests import reference
-from tests.priors import PRIORS, make_prior
+from tests.m3l import reference
+from tests.m3l.priors import PRIORS, make_prior
 
 from comargin import M3LClassifier
 from comargin.data import load
@@ -162,7 +162,7 @@ def test_prediction_in_blocks(data, monkeypatch):
     X, Y = data
     model = M3LClassifier(kernel="rbf").fit(X, Y)
     whole = model.decision_function(X)
-    monkeypatch.setattr("comargin.estimators._kernels._BLOCK_SIZE", 7 * len(model.support_))
+    monkeypatch.setattr("comargin.core.kernel_functions._BLOCK_SIZE", 7 * len(model.support_))
     assert_allclose(model.decision_function(X), whole, rtol=1e-12)
 
 

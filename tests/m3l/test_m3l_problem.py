@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests.priors import PRIORS, make_prior
+from tests.m3l.priors import PRIORS, make_prior
 
-from comargin.problems import M3LProblem, split_prior
+from comargin.m3l.prior import split_prior
+from comargin.m3l.problem import M3LProblem
 
 
 def make_problem(rng, n=30, d=6, n_labels=4, sparse=False, prior="dense", targets=False):
@@ -82,6 +83,6 @@ def test_row_blocks_do_not_change_the_value(rng, monkeypatch):
     A = problem.upper() * rng.random(problem.S.shape)
     V = problem.dual_average(A)
     value = problem.primal(V)
-    monkeypatch.setattr("comargin.problems.m3l._ROWS_AT_ONCE", 7)
+    monkeypatch.setattr("comargin.m3l.problem._ROWS_AT_ONCE", 7)
     assert_allclose(problem.dual_average(A), V, rtol=1e-12)
     assert_allclose(problem.primal(V), value, rtol=1e-12)

@@ -8,13 +8,15 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
-from tests import reference
-from tests.priors import PRIORS, make_prior
+from tests.m3l import reference
+from tests.m3l.priors import PRIORS, make_prior
 
-from comargin._validation import kernel_view
-from comargin.problems import M3LProblem, identity_prior, split_prior
-from comargin.solvers import Control, Status
-from comargin.solvers.m3l import Block, label_blocks, solve_m3l
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
+from comargin.m3l.prior import identity_prior, split_prior
+from comargin.m3l.problem import M3LProblem
+from comargin.m3l.solver import Block, label_blocks, solve_m3l
 
 NO_TARGETS = np.empty((0, 0))
 
@@ -42,7 +44,7 @@ def with_identity(X, S, row_upper, label_upper):
 
 def solve(problem, tol=1e-10, max_iter=20_000, seed=0, **options):
     seeds = [seed + b for b in range(len(label_blocks(problem.prior)))]
-    return solve_m3l(problem, kernel_view(problem.X), Control(tol, max_iter), seeds=seeds, **options)
+    return solve_m3l(problem, loop_view(problem.X), Control(tol, max_iter), seeds=seeds, **options)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -122,10 +124,10 @@ def test_finishing_steps_never_lower_the_dual(rng, monkeypatch):
     S = np.where(rng.random((150, 2)) < 0.4, 1, -1).astype(np.int8)
     problem = with_identity(Z + 50.0, S, np.ones(150), np.ones((2, 2)))
 
-    def nonsense(M, linear, upper, gap):
+    def nonsense(M, linear, upper, gap, ridge):
         return np.full(len(upper), np.nan), upper * rng.random(len(upper))
 
-    monkeypatch.setattr("comargin.solvers._m3l_finish.interior_point_on_box", nonsense)
+    monkeypatch.setattr("comargin.m3l._finish.interior_point_on_box", nonsense)
     result = solve(problem, tol=1e-6, max_iter=200)
     duals = [c.dual for c in result.history]
     assert all(b >= a - 1e-9 * abs(a) for a, b in itertools.pairwise(duals))
@@ -178,7 +180,7 @@ def test_known_products_change_no_bit_but_spare_the_first_certificate(rng, tol, 
     larger = replace(problem, row_upper=1.7 * problem.row_upper)
     plain = solve(larger, tol=tol, start=first.dual_coef)
     kept, refreshed = Block._refresh, []
-    monkeypatch.setattr(Block, "_refresh", lambda self: refreshed.append(self.n_epochs) or kept(self))
+    monkeypatch.setattr(Block, "_refresh", lambda self: refreshed.append(self.forecast.n_epochs) or kept(self))
     known = solve(larger, tol=tol, start=first.dual_coef, products=[block.at(1.7) for block in first.products])
     parts = label_blocks(problem.prior)
     spared = [part for part in parts if part.form != "factor" and (part.diagonal > 0.0).all() and not empty_row]

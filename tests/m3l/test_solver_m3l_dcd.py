@@ -8,17 +8,19 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
-from tests import naive, reference
-from tests.priors import PRIORS, make_prior
+from tests.m3l import naive, reference
+from tests.m3l.priors import PRIORS, make_prior
 
-from comargin._validation import kernel_view
-from comargin.kernels._random import random_state_array
-from comargin.kernels._rows import CSR
-from comargin.problems import M3LProblem, identity_prior, split_prior
-from comargin.solvers import Control, Status
-from comargin.solvers import m3l_dcd as module
-from comargin.solvers.m3l import label_blocks, solve_m3l
-from comargin.solvers.m3l_dcd import LabelAscent, LabelCoupling, solve_m3l_dcd
+from comargin.core.loop import Control
+from comargin.core.random_numbers import random_state_array
+from comargin.core.result import Status
+from comargin.core.rows import CSR
+from comargin.core.validation import loop_view
+from comargin.m3l import dcd_solver as module
+from comargin.m3l.dcd_solver import LabelAscent, LabelCoupling, solve_m3l_dcd
+from comargin.m3l.prior import identity_prior, split_prior
+from comargin.m3l.problem import M3LProblem
+from comargin.m3l.solver import label_blocks, solve_m3l
 
 NO_TARGETS = np.empty((0, 0))
 
@@ -42,7 +44,7 @@ def make_problem(rng, n=18, d=12, n_labels=6, sparse=False, prior="identity", ta
 
 
 def solve(problem, tol=1e-9, max_iter=5000, seed=0, **options):
-    return solve_m3l_dcd(problem, kernel_view(problem.X), Control(tol, max_iter), seed=seed, **options)
+    return solve_m3l_dcd(problem, loop_view(problem.X), Control(tol, max_iter), seed=seed, **options)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -86,8 +88,7 @@ def test_certificate(rng, tol, prior):
 @pytest.mark.parametrize("targets", [False, True])
 def test_scheme_equals_literal_loops(rng, prior, targets, monkeypatch):
     """Both phases, coupled shrinking and its undoing: the same variables are active with the same values."""
-    monkeypatch.setattr(module, "_SWITCH_AT", 1.0)
-    monkeypatch.setattr(module, "_TAU_FACTOR", 0.9)
+    monkeypatch.setattr(module, "POLICY", module.AscentPolicy(switch_at=1.0, tau_factor=0.9))
     problem = make_problem(rng, n=12, d=4, n_labels=4, prior=prior, targets=targets, cost=3.0)
     R = problem.apply_prior(np.eye(4))
     passes = naive.m3l_dcd(problem.X, problem.S, problem.upper(), R, problem.targets, random_state_array(5), 1.0, 0.9)
@@ -121,7 +122,7 @@ def test_active_sets_shrink_and_grow_again(prior):
 def test_agrees_with_the_row_block_solver(rng):
     problem = make_problem(rng, n=60, d=40, n_labels=12, sparse=True, prior="dense", cost=0.1)
     seeds = range(len(label_blocks(problem.prior)))
-    other = solve_m3l(problem, kernel_view(problem.X), Control(1e-9, 5000), seeds=seeds)
+    other = solve_m3l(problem, loop_view(problem.X), Control(1e-9, 5000), seeds=seeds)
     result = solve(problem)
     assert_allclose(result.primal, other.primal, rtol=2e-9)
     assert_allclose(result.coef, other.coef, rtol=1e-3, atol=1e-4)
@@ -247,7 +248,7 @@ def test_iteration_limit_and_callback(rng):
     problem = make_problem(rng, prior="low rank")
     assert solve(problem, tol=1e-12, max_iter=2).status is Status.MAX_ITER
     control = Control(1e-12, 100, callback=lambda point: point.n_iter > 0)
-    stopped = solve_m3l_dcd(problem, kernel_view(problem.X), control, seed=0)
+    stopped = solve_m3l_dcd(problem, loop_view(problem.X), control, seed=0)
     assert stopped.status is Status.STOPPED
     assert_allclose(stopped.dual, problem.dual(stopped.dual_coef), rtol=1e-12)
 

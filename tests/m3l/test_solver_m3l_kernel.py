@@ -7,15 +7,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import reference
-from tests.priors import PRIORS, make_prior
+from tests.m3l import reference
+from tests.m3l.priors import PRIORS, make_prior
 
-from comargin.problems import split_prior
-from comargin.problems.gram import Gram
-from comargin.problems.m3l import M3LKernelProblem, M3LProblem
-from comargin.solvers import Control, Status, _gram_cache, m3l_kernel
-from comargin.solvers._gram_cache import GramCache
-from comargin.solvers.m3l_kernel import solve_m3l_kernel
+from comargin.core import gram_cache as _gram_cache
+from comargin.core.gram import Gram
+from comargin.core.gram_cache import GramCache
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.m3l import kernel_solver as m3l_kernel
+from comargin.m3l.kernel_solver import solve_m3l_kernel
+from comargin.m3l.prior import split_prior
+from comargin.m3l.problem import M3LKernelProblem, M3LProblem
 
 NO_TARGETS = np.empty((0, 0))
 

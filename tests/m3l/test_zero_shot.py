@@ -28,7 +28,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.multiclass import check_classification_targets
 
 from comargin import M3LClassifier, ZeroShotClassifier
-from comargin.thresholds import ThresholdClassifierCV
+from comargin.decisions import ThresholdClassifierCV
 
 SEEN = np.array([[1, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 0], [0, 0, 0, 0]])
 UNSEEN = np.array([[1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]])

@@ -791,7 +791,7 @@ def test_scores_of_labels_with_one_class(task):
 
 
 def test_scores_of_a_wrapper_around_one_matrix_per_label(task):
-    from comargin.thresholds import ThresholdClassifierCV
+    from comargin.decisions import ThresholdClassifierCV
 
     X, Y = task
     model = ThresholdClassifierCV(RandomForestClassifier(n_estimators=3, random_state=0), cv=2).fit(X, Y)

@@ -11,11 +11,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GridSearchCV, KFold, ShuffleSplit, StratifiedKFold, cross_val_score
 
 from comargin.metrics import scorers
-from comargin.model_selection import (
-    MultilabelStratifiedKFold,
-    MultilabelStratifiedShuffleSplit,
-    label_imbalance,
-)
+from comargin.model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit, label_imbalance
 
 
 def folds_of(splitter, Y):

@@ -17,8 +17,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 import comargin
+from comargin.decisions import ThresholdClassifierCV
 from comargin.persistence import save
-from comargin.thresholds import ThresholdClassifierCV
 
 TEXTS = ["sea and sky", "the city at night", "sky over the city", "sea", "night sky and sea", "city sea"] * 4
 TAGS = [[1, 0, 1], [0, 1, 0], [1, 1, 1], [1, 0, 0], [1, 0, 1], [0, 1, 0]] * 4

@@ -6,16 +6,21 @@ import zipfile
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import comargin
-from comargin import thresholds
+from comargin import decisions as thresholds
+from comargin.baselines import ChainEnsemble
 from comargin.graphs import LabelGraph
 
 rng = np.random.default_rng(7)
@@ -63,6 +68,26 @@ LEARNERS = {
         for rule in ("per-label", "global", "proportional", "rank-svm", thresholds.TopK(k=2))
     },
 }
+TREES = {
+    "tree": DecisionTreeClassifier(ccp_alpha=0.01, random_state=0),
+    "forest": RandomForestClassifier(20, random_state=0, min_samples_leaf=2, oob_score=True),
+    "extra trees": ExtraTreesClassifier(4, random_state=0, max_leaf_nodes=6),
+    "cuts of a forest": thresholds.ThresholdClassifierCV(RandomForestClassifier(5, random_state=0), cv=2),
+}
+RIVALS = {
+    **TREES,
+    "knn": KNeighborsClassifier(3),
+    "knn by hand": KNeighborsClassifier(2, algorithm="brute", metric="cosine", weights="distance"),
+    "ovr-rbf": OneVsRestClassifier(SVC(gamma=0.3)),
+    "ovr of svms": make_pipeline(StandardScaler(), OneVsRestClassifier(SVC(kernel="poly", C=3.0))),
+    "ovr of trees": OneVsRestClassifier(DecisionTreeClassifier(max_depth=2, random_state=0)),
+    "chain": ChainEnsemble(LogisticRegression(), n_chains=2, random_state=0),
+    "chain of svms": ClassifierChain(SVC(kernel="linear"), order=[2, 0, 1]),
+    "multi-output": MultiOutputClassifier(LinearSVC(random_state=0)),
+    "cuts of neighbours": thresholds.ThresholdClassifierCV(make_pipeline(MaxAbsScaler(), KNeighborsClassifier()), cv=2),
+    "cuts of chains": thresholds.ThresholdClassifierCV(ChainEnsemble(LogisticRegression(), 2, random_state=0), cv=2),
+}
+LEARNERS |= RIVALS
 VECTORIZERS = {
     "tfidf": TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)),
     "tfidf, a few words": TfidfVectorizer(stop_words=["the", "at"], max_features=5, dtype=np.float32),
@@ -93,7 +118,7 @@ def same(a, b):
             a.dtype == b.dtype
             and a.shape == b.shape
             and in_fortran_order(a) == in_fortran_order(b)  # another order rounds otherwise
-            and (a.tolist() == b.tolist() if a.dtype == object else a.tobytes() == b.tobytes())
+            and (a.tolist() == b.tolist() if a.dtype.kind in "OV" else a.tobytes() == b.tobytes())
         )
     if sp.issparse(a):
         return a.shape == b.shape and all(same(getattr(a, n), getattr(b, n)) for n in ("data", "indices", "indptr"))
@@ -105,6 +130,10 @@ def same(a, b):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if dataclasses.is_dataclass(a):  # what they have computed from their fields does not count
         return all(same(getattr(a, field.name), getattr(b, field.name)) for field in dataclasses.fields(a))
+    if type(a).__name__ == "Tree":
+        return same(a.__reduce__()[1:], b.__reduce__()[1:])
+    if type(a).__name__ == "KDTree":
+        return same([np.asarray(part) for part in a.get_arrays()], [np.asarray(part) for part in b.get_arrays()])
     if hasattr(a, "__dict__") and not isinstance(a, type):
         return same(vars(a), vars(b))
     return a == b or (a != a and b != b)

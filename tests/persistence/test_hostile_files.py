@@ -27,6 +27,10 @@ FUZZED = (
     "zero-shot",
     "scaled",
     "threshold per-label",
+    "forest",
+    "knn",
+    "ovr-rbf",
+    "chain",
 )
 
 

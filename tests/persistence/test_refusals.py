@@ -10,11 +10,11 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
-from sklearn.svm import SVC
+from sklearn.svm import NuSVC
 
 import comargin
+from comargin.decisions import GlobalCut, ThresholdClassifierCV
 from comargin.persistence import load, save
-from comargin.thresholds import GlobalCut, ThresholdClassifierCV
 
 
 class Child(comargin.M3LClassifier):
@@ -44,7 +44,7 @@ REFUSED = {
     ),
     r"steps\[0\].input: expected one of content": make_pipeline(TfidfVectorizer(input="filename"), M3L()),
     r"steps\[0\]: an object of the class sklearn\..*\.FunctionTransformer": make_pipeline(FunctionTransformer(), M3L()),
-    "estimator: an object of the class sklearn.svm._classes.SVC": OneVsRestClassifier(SVC()),
+    "estimator: an object of the class sklearn.svm._classes.NuSVC": OneVsRestClassifier(NuSVC()),
     "memory: a cache": make_pipeline(StandardScaler(), M3L(), memory="cache"),
     "rule: an object of the class .*OwnRule": ThresholdClassifierCV(M3L(), rule=OwnRule()),
     "label_correlation: a coo_array": M3L(label_correlation=sp.coo_array(np.eye(3))),

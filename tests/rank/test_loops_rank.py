@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_rank as naive
+from tests.rank import naive_rank as naive
 
-from comargin.kernels import _rank
+from comargin.rank import _loops as _rank
 
 NAMES = [name for name, value in vars(_rank).items() if callable(value) and name != "kernel"]
 EPS = np.finfo(float).eps

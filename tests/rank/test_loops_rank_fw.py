@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.kernels import _rank_fw
-from comargin.kernels._rank_fw import (
+from comargin.rank import _loops_fw as _rank_fw
+from comargin.rank._loops_fw import (
     FrankWolfe,
     FullRows,
     PairGroups,

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_rank as naive
+from tests.rank import naive_rank as naive
 
-from comargin.kernels import _rank_svm
+from comargin.rank import _loops_svm as _rank_svm
 
 NAMES = [name for name, value in vars(_rank_svm).items() if callable(value) and name != "kernel"]
 

@@ -19,11 +19,11 @@ from sklearn.metrics.pairwise import laplacian_kernel, polynomial_kernel, rbf_ke
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
-from tests import naive_rank, reference_rank
+from tests.rank import naive_rank, reference_rank
 
 from comargin import RankCVMClassifier, RankSVMClassifier
+from comargin.decisions import GlobalCut, ThresholdClassifierCV
 from comargin.metrics import scorers
-from comargin.thresholds import GlobalCut, ThresholdClassifierCV
 
 # How exactly each is solved where answers are compared.
 LEARNERS = {RankCVMClassifier: {"tol": 1e-10}, RankSVMClassifier: {"tol": 1e-8}}

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_rank as naive
-from tests import reference_rank as reference
+from tests.rank import naive_rank as naive
+from tests.rank import reference_rank as reference
 
-from comargin.problems import rank
-from comargin.problems.rank import RankProblem, core_vector_certificate, rows_with_pairs
+from comargin.rank import problem as rank
+from comargin.rank.problem import RankProblem, core_vector_certificate, rows_with_pairs
 
 
 @pytest.fixture(params=[1, 60, 2**22], ids=["row by row", "a few rows", "all at once"])

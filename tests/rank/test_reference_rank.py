@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.rank import naive_rank as naive
+from tests.rank import reference_rank as reference
 
-from comargin.thresholds import RankSVMCut
-
-from . import naive_rank as naive
-from . import reference_rank as reference
+from comargin.decisions import RankSVMCut
 
 KERNELS = ["linear", "rbf", "poly"]
 

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_rank as naive
-from tests import reference_rank as reference
+from tests.rank import naive_rank as naive
+from tests.rank import reference_rank as reference
 
-from comargin.problems.gram import Gram
-from comargin.problems.rank import RankProblem
-from comargin.solvers import Control, Status
-from comargin.solvers import _rank_products as products_module
-from comargin.solvers._rank_products import GramProducts, LinearProducts
-from comargin.solvers._threads import worker_threads
-from comargin.solvers.rank_cvm import CoreVectors, solve_rank_cvm
+from comargin.core.gram import Gram
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.threads import worker_threads
+from comargin.rank import _products as products_module
+from comargin.rank._products import GramProducts, LinearProducts
+from comargin.rank.cvm_solver import CoreVectors, solve_rank_cvm
+from comargin.rank.problem import RankProblem
 
 SMALL_BLOCKS = 5
 
@@ -25,7 +26,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(products_module, "BLOCK_ROWS", SMALL_BLOCKS)
 
 
-def kernel_matrix(X, kernel):
+def prior_for_loops(X, kernel):
     if kernel == "linear":
         return X @ X.T
     if kernel == "poly":
@@ -45,7 +46,7 @@ class Instance:
             self.X[3], Y[3] = self.X[2], ~Y[2]
             self.X[5], Y[5] = self.X[4], Y[4]
         self.X *= scale
-        self.K = kernel_matrix(self.X, kernel) + 1.0
+        self.K = prior_for_loops(self.X, kernel) + 1.0
         self.problem = RankProblem.of(Y, rng.uniform(0.2, 5.0, n), C)
 
     def products(self, storage="gram", megabytes=1.0):

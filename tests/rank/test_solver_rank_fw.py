@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.problems.gram import Gram
-from comargin.problems.rank import RankProblem
-from comargin.solvers import Control, Status, rank_fw
-from comargin.solvers.rank_fw import pair_groups, solve_rank_cvm_fw
+from comargin.core.gram import Gram
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.rank import fw_solver as rank_fw
+from comargin.rank.fw_solver import pair_groups, solve_rank_cvm_fw
+from comargin.rank.problem import RankProblem
 
 
 def make_problem(rng, n=30, n_labels=4, C=2.0, kernel="rbf"):

@@ -1,13 +1,15 @@
 """Newton steps: the linear system against a dense solve, quadratics in one step, descent on losses with kinks."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from comargin.problems.rank import RankProblem
-from comargin.solvers import _rank_newton as module
-from comargin.solvers._rank_newton import newton_step
-from comargin.solvers.rank_cvm import SquaredHinge
+from comargin.rank import _newton as module
+from comargin.rank._newton import newton_step
+from comargin.rank.cvm_solver import SquaredHinge
+from comargin.rank.problem import RankProblem
 
 
 class Dense:
@@ -69,7 +71,7 @@ def test_direction_solves_the_newton_system(rank, rng):
 
 
 def test_a_quadratic_needs_one_exact_step(rng, monkeypatch):
-    monkeypatch.setattr(module, "_CG_TOLERANCES", (1e-12, 0.5))
+    monkeypatch.setattr(module, "POLICY", replace(module.POLICY, cg_tolerances=(1e-12, 0.5)))
     n, n_labels = 6, 3
     K, loss = kernel(rng, n), Quadratic(rng, (n, n_labels))
     coef = step(loss, K, rng.normal(size=(n, n_labels)))

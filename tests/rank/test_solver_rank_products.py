@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.problems.gram import Gram
-from comargin.solvers import _rank_products as module
-from comargin.solvers._rank_products import GramProducts, LinearProducts
+from comargin.core.gram import Gram
+from comargin.rank import _products as module
+from comargin.rank._products import GramProducts, LinearProducts
 
 MEMORIES = ["nothing", "half in float32", "float32", "half in float64", "all"]
 

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_rank as naive
-from tests import reference_rank as reference
+from tests.rank import naive_rank as naive
+from tests.rank import reference_rank as reference
 
-from comargin.problems.gram import Gram
-from comargin.problems.rank import RankProblem
-from comargin.solvers import Control, Status
-from comargin.solvers import _rank_products as products_module
-from comargin.solvers._rank_products import GramProducts, LinearProducts
-from comargin.solvers._threads import worker_threads
-from comargin.solvers.rank_svm import ProximalPoint, RankDual, SmoothedHinge, solve_rank_svm
+from comargin.core.gram import Gram
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.threads import worker_threads
+from comargin.rank import _products as products_module
+from comargin.rank._products import GramProducts, LinearProducts
+from comargin.rank.problem import RankProblem
+from comargin.rank.svm_solver import ProximalPoint, RankDual, SmoothedHinge, solve_rank_svm
 
 SMALL_BLOCKS = 5
 
@@ -25,7 +26,7 @@ def small_blocks(monkeypatch):
     monkeypatch.setattr(products_module, "BLOCK_ROWS", SMALL_BLOCKS)
 
 
-def kernel_matrix(X, kernel):
+def prior_for_loops(X, kernel):
     if kernel == "linear":
         return X @ X.T
     if kernel == "poly":
@@ -46,7 +47,7 @@ class Instance:
         if constant_label is not None:
             Y[:, 1] = constant_label
         Y[(Y.sum(axis=1) % n_labels) == 0, 0] ^= True
-        self.K = scale * kernel_matrix(self.X, kernel)
+        self.K = scale * prior_for_loops(self.X, kernel)
         self.X *= np.sqrt(scale)
         self.problem = RankProblem.of(Y, rng.uniform(0.2, 5.0, n), C)
         self.P = reference.pairs(Y)
@@ -259,7 +260,7 @@ def test_rows_without_a_part_have_no_coefficients():
     instance = Instance("linear", 10.0, n=30, n_labels=3)
     instance.X = rng.normal(size=(30, 3))
     Y = instance.X > instance.X.mean(axis=1, keepdims=True)
-    instance.K, instance.problem = kernel_matrix(instance.X, "linear"), RankProblem.of(Y, np.ones(30), 10.0)
+    instance.K, instance.problem = prior_for_loops(instance.X, "linear"), RankProblem.of(Y, np.ones(30), 10.0)
     instance.P = reference.pairs(Y)
     instance.top = instance.problem.cost[instance.P[:, 0]]
     best = instance.best()

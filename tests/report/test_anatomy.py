@@ -14,7 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from comargin import M3LClassifier, M3LClassifierCV
-from comargin.report._anatomy import (
+from comargin.decisions import GlobalCut, ThresholdClassifierCV, TopK
+from comargin.report.anatomy import (
     certificate_text,
     cuts_of,
     linear_weights,
@@ -24,7 +25,6 @@ from comargin.report._anatomy import (
     tuned_values,
     value_text,
 )
-from comargin.thresholds import GlobalCut, ThresholdClassifierCV, TopK
 
 X = np.random.default_rng(0).normal(size=(60, 4))
 Y = (X[:, :3] + 0.3 * X[:, 1:] > 0).astype(int)

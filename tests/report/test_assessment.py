@@ -7,11 +7,11 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
 from sklearn.neighbors import KNeighborsClassifier
 
-from comargin._indicator import check_indicator
+from comargin.core.indicator import check_indicator
+from comargin.decisions import ThresholdClassifierCV, TopK
 from comargin.metrics import evaluate
-from comargin.report._anatomy import take_apart
 from comargin.report._assessment import assess, confused_pairs, cut_curve, score_histogram
-from comargin.thresholds import ThresholdClassifierCV, TopK
+from comargin.report.anatomy import take_apart
 
 NAMES = ["a", "b", "c"]
 

@@ -6,9 +6,9 @@ from tests.report.chromium import NAMES, Chromium, find_chromium
 from tests.report.test_model_report import HOSTILE, Page
 
 from comargin import M3LClassifier
+from comargin.decisions import ThresholdClassifierCV
 from comargin.report import model_report, save_figure, save_report
-from comargin.report._theme import DARK
-from comargin.thresholds import ThresholdClassifierCV
+from comargin.report.theme import DARK
 
 LABELS = (*HOSTILE, "white", "sky", "sea")
 
@@ -168,8 +168,8 @@ def test_nothing_is_wider_than_a_narrow_window(opened, written):
 
 
 def test_no_button_sends_data_away(opened, tmp_path):
+    from comargin.core.result import Checkpoint
     from comargin.report import objective_figure
-    from comargin.solvers import Checkpoint
 
     titles = "[...document.querySelectorAll('.modebar-btn')].map((b) => b.dataset.title)"
     assert not [title for title in opened.evaluate(titles) if "hare" in title or "loud" in title]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from comargin import CGMClassifier, M3LClassifier
+from comargin.core.result import Checkpoint
 from comargin.report import label_graph_figure, objective_figure, rounds_figure
-from comargin.solvers import Checkpoint
 
 FAST = [Checkpoint(1, 0.1, 5.0, 1.0), Checkpoint(3, 0.3, 4.0, 3.0), Checkpoint(9, 0.8, 3.5, 3.5)]
 SLOW = [Checkpoint(2, 0.5, 6.0, -2.0), Checkpoint(4, 1.5, 5.0, 4.0)]

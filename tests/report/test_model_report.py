@@ -17,13 +17,13 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 
 from comargin import CGMClassifier, LSG21Classifier, M3LClassifier, RankSVMClassifier
+from comargin.core.result import Checkpoint
 from comargin.data import Dataset
+from comargin.decisions import ThresholdClassifierCV
 from comargin.graphs import LabelGraph
 from comargin.metrics import evaluate, per_label
 from comargin.report import model_report, save_report
-from comargin.report._label_figures import strongest_part
-from comargin.solvers import Checkpoint
-from comargin.thresholds import ThresholdClassifierCV
+from comargin.report.label_figures import strongest_part
 
 HOSTILE = (
     "<script>window.hacked = 1</script>",

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from comargin.core.result import Checkpoint
 from comargin.graphs import LabelGraph
 from comargin.report import label_graph_figure, objective_figure, rounds_figure, save_figure
-from comargin.solvers import Checkpoint
 
 GRAPH = LabelGraph.from_edges([(0, 1)], label_names=["</script><script>alert(1)</script>", "b"])
 HISTORY = [Checkpoint(1, 0.1, 2.0, 1.0)]

@@ -14,13 +14,13 @@ from sklearn.metrics import f1_score
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests import reference_lsg21 as reference
+from tests.lsg21 import reference_lsg21 as reference
 
 from comargin import LSG21Classifier, LSG21ClassifierCV, tune
-from comargin.estimators import _path
 from comargin.graphs import cosine_affinity
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
+from comargin.search import path as _path
 
 ALPHAS = [0.3, 10.0, 1.0, 3.0]
 EXACT = {"tol": 1e-9}
@@ -287,13 +287,13 @@ def test_tune_takes_the_path_and_equals_separate_fits(data, monkeypatch, scaled)
     paths = []
     original = _path.fit_path
 
-    def spy(learner, rows, values, start):
-        assert start is None
+    def spy(learner, rows, values, state, keep):
+        assert state is None
         values = list(values)
         paths.append(values)
         return original(learner, rows, values)
 
-    monkeypatch.setattr("comargin.estimators._tuning.fit_path", spy)
+    monkeypatch.setattr("comargin.search._cells.fit_path", spy)
     found = tune(model, X, Y, {name: ALPHAS}, cv=MultilabelStratifiedKFold(3), criterion="f1_micro")
     assert paths == [[10.0, 3.0, 1.0, 0.3]] * 3  # from the largest down, once for every fold
     expected = np.empty((3, 4))

@@ -21,7 +21,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
 from comargin import M3LClassifier, M3LClassifierCV
-from comargin._validation import validate_training
+from comargin.core.validation import validate_training
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 
@@ -149,8 +149,8 @@ def test_each_fold_continues_from_the_value_before(data, monkeypatch):
     def spy(self, training):
         solve = original(self, training)
 
-        def solve_and_note(C, start):
-            result = solve(C, start)
+        def solve_and_note(C, start, control):
+            result = solve(C, start, control)
             starts.append((C, None if start is None else start.max(), result[0].dual_coef.max()))
             return result
 
@@ -174,8 +174,8 @@ def test_a_path_is_what_starts_from_copies_give(data, options, Cs):
     along, alone = model._prepare(training), model._prepare(training)
     start = copied = None
     for C in Cs:
-        result, _ = along(C, start)
-        expected, _ = alone(C, copied)
+        result, _ = along(C, start, model._control())
+        expected, _ = alone(C, copied, model._control())
         assert_array_equal(result.dual_coef, expected.dual_coef)
         assert_array_equal(result.coef, expected.coef)
         start, copied = result.dual_coef, expected.dual_coef.copy()

@@ -26,9 +26,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from comargin import M3LClassifier, RankCVMClassifier, RankSVMClassifier, tune
-from comargin.estimators._path import has_path
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
+from comargin.search.path import has_path
 
 EXACT = {"tol": 1e-8, "max_iter": 200_000, "random_state": 0}
 GAMMAS = [1.0, 0.1, 0.01]
@@ -235,8 +235,8 @@ def test_rank_learners_continue_from_the_smaller_C(data, monkeypatch, model):
     def spy(self, training):
         solve = original(self, training)
 
-        def solve_and_note(C, start):
-            result, attributes = solve(C, start)
+        def solve_and_note(C, start, control):
+            result, attributes = solve(C, start, control)
             seen.append((C, start, result))
             return result, attributes
 
@@ -294,8 +294,8 @@ def test_each_fold_continues_from_the_smaller_C(data, monkeypatch):
     def spy(self, training):
         solve = original(self, training)
 
-        def solve_and_note(C, start):
-            result = solve(C, start)
+        def solve_and_note(C, start, control):
+            result = solve(C, start, control)
             starts.append((C, None if start is None else start.max(), result[0].dual_coef.max()))
             return result
 
@@ -314,8 +314,8 @@ def test_learners_around_another_fit_have_no_path():
             return super().fit(np.asarray(X)[:, ::-1], y)
 
     class OtherSolve(M3LClassifier):
-        def _solve(self, data, start):
-            return super()._solve(data, None)
+        def _solve(self, data, start, control):
+            return super()._solve(data, None, control)
 
     class OtherPrepare(M3LClassifier):
         def _prepare(self, data):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
-from tests.reference_structured import (
+from tests.structured.reference_structured import (
     all_labelings,
     one_hot_states,
     structured_dual_optimum,
@@ -276,8 +276,8 @@ def test_without_intercept(data):
 
 @pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(rng, monkeypatch):
-    monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
-    monkeypatch.setattr("comargin.solvers._structured_part._CHUNK", 16)
+    monkeypatch.setattr("comargin.core.row_products._WORTH_A_THREAD", 1)
+    monkeypatch.setattr("comargin.structured._part._CHUNK", 16)
     X, Y = make(rng, n=120, n_labels=6)
     one, two = (fit(X, Y, max_cliques=4, clique_order=3, n_jobs=n) for n in (1, 2))
     assert one.cliques_ == two.cliques_

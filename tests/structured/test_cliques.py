@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
-from tests.reference_structured import all_labelings, label_products, state_signs
+from tests.structured.reference_structured import all_labelings, label_products, state_signs
 
-from comargin.problems.cliques import MAX_ORDER, CliqueSet, check_cliques, prox_squared_l21, states
+from comargin.structured.cliques import MAX_ORDER, CliqueSet, check_cliques, prox_squared_l21, states
 
 # Labels of a clique in any order, orders two to four, groups that are not contiguous.
 MIXED = CliqueSet(5, ((0, 1), (3, 1, 2), (4, 0), (0, 1, 2, 4), (2, 3)), (1, 0, 1, 2, 0))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.kernels._structured import Known, couple_labelings
+from comargin.structured._loops import Known, couple_labelings
 
 PLAIN = getattr(couple_labelings, "py_func", couple_labelings)
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
-from tests.reference_structured import all_labelings, label_products, state_signs
-from tests.reference_structured import solve as solve_cvxpy
+from tests.structured.reference_structured import all_labelings, label_products, state_signs
+from tests.structured.reference_structured import solve as solve_cvxpy
 
-from comargin.kernels._planes import (
+from comargin.structured._loops import Known
+from comargin.structured._loops_planes import (
     Planes,
     plane_fill,
     plane_scores,
@@ -19,9 +20,8 @@ from comargin.kernels._planes import (
     projection_derivative,
     smoothed_loss,
 )
-from comargin.kernels._structured import Known
-from comargin.problems.cliques import CliqueSet
-from comargin.solvers._labelings import layout_of
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.labelings import layout_of
 
 GRAPHS = {
     "one label": CliqueSet(1),

@@ -6,10 +6,10 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.reference_structured import all_labelings, label_products, state_signs
-from tests.reference_structured import solve as solve_cvxpy
+from tests.structured.reference_structured import all_labelings, label_products, state_signs
+from tests.structured.reference_structured import solve as solve_cvxpy
 
-from comargin.kernels._structured import (
+from comargin.structured._loops import (
     Known,
     columns_of_moments,
     meet_labelings,
@@ -17,8 +17,8 @@ from comargin.kernels._structured import (
     structured_coefficients,
     weights_of_moments,
 )
-from comargin.problems.cliques import CliqueSet
-from comargin.solvers._labelings import layout_of
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.labelings import layout_of
 
 OLDEST = 3
 GRAPHS = {

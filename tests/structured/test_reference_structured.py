@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from sklearn.svm import LinearSVC
-
-from . import naive_structured as naive
-from . import reference_structured as reference
+from tests.structured import naive_structured as naive
+from tests.structured import reference_structured as reference
 
 CASES = {
     "no cliques": ([], []),

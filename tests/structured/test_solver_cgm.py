@@ -9,19 +9,19 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
-from tests.naive_structured import naive_clique_scores
-from tests.reference_structured import all_labelings, structured_dual
+from tests.structured.naive_structured import naive_clique_scores
+from tests.structured.reference_structured import all_labelings, structured_dual
 
-from comargin._validation import kernel_view
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.row_products import RowProducts
+from comargin.core.validation import loop_view
 from comargin.inference import Inference
-from comargin.problems.cliques import CliqueSet
-from comargin.problems.structured import StructuredProblem
-from comargin.solvers import Control
-from comargin.solvers import cgm as module
-from comargin.solvers._result import Status
-from comargin.solvers._row_products import RowProducts
-from comargin.solvers.cgm import Generation, candidate_cliques, score_cliques, solve_cgm
-from comargin.solvers.structured import solve_structured
+from comargin.structured import cgm_solver as module
+from comargin.structured.cgm_solver import Generation, candidate_cliques, score_cliques, solve_cgm
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.problem import StructuredProblem
+from comargin.structured.solver import solve_structured
 
 GRAPHS = {
     "none": CliqueSet(4),
@@ -49,7 +49,7 @@ def engine_of(cliques):
 
 def dual_of(problem):
     """Masses on several labelings of most rows: a few passes from the truth."""
-    return solve_structured(problem, kernel_view(problem.X), engine_of, Control(1e-9, 3), seed=0).dual_coef
+    return solve_structured(problem, loop_view(problem.X), engine_of, Control(1e-9, 3), seed=0).dual_coef
 
 
 def explicit(problem, dual):
@@ -73,7 +73,7 @@ def scores_of(problem, dual, order):
 def solve(problem, rules, tol=1e-4, max_iter=3000, callback=None, **options):
     control = Control(tol, max_iter, callback=callback)
     options = {"seed": 0} | options
-    return solve_cgm(problem, kernel_view(problem.X), engine_of, control, rules, **options)
+    return solve_cgm(problem, loop_view(problem.X), engine_of, control, rules, **options)
 
 
 def test_candidates_are_all_subsets():
@@ -217,7 +217,7 @@ def test_the_last_round_is_that_of_the_fixed_graph(rng):
     problem = problem_of(rng, CliqueSet(4))
     result, cliques, _ = solve(problem, Generation(1, 3, 3, 50, 0.0), tol=1e-6)
     fixed = replace(problem, cliques=cliques)
-    direct = solve_structured(fixed, kernel_view(problem.X), engine_of, Control(1e-6, 5000), seed=1)
+    direct = solve_structured(fixed, loop_view(problem.X), engine_of, Control(1e-6, 5000), seed=1)
     assert_allclose(result.primal, direct.primal, rtol=2e-6)
     assert len(cliques.cliques) == 3
 
@@ -267,6 +267,33 @@ def test_a_callback_stops_generation(rng):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("round_tol", [0.0, 0.5])
+def test_a_state_goes_on_to_the_same_end(round_tol, rng):
+    """States are copies: all are taken while the solver runs on, and each leads to the end of the uninterrupted run."""
+    problem = problem_of(rng, CliqueSet(4), n=40, alpha=1e-3)
+    rules, states = Generation(1, 2, 4, 50, round_tol), []
+    control = Control(1e-6, 3000, keep=lambda state: states.append(state().solution))
+    whole, cliques, rounds = solve_cgm(problem, loop_view(problem.X), engine_of, control, rules, seed=0)
+    assert [state.history[-1] for state in states] == list(whole.history)
+    within = [s for s in states if len(s.history) > 1 and s.history[-1].n_iter > s.first_pass]
+    assert within
+    for state in states:
+        assert state.shape == problem.Y.shape
+        again, same_cliques, same_rounds = solve(problem, rules, tol=1e-6, start=state)
+        assert same_cliques == cliques
+        assert [r.cliques for r in same_rounds] == [r.cliques for r in rounds]
+        assert_allclose([r.objective for r in same_rounds], [r.objective for r in rounds], rtol=1e-2)
+        assert_allclose(again.primal, whole.primal, rtol=2e-6)
+        n_before = len(state.history) - 1
+        assert again.history[:n_before] == whole.history[:n_before]
+        assert_allclose(again.history[n_before][2:], whole.history[n_before][2:], rtol=1e-9)
+        assert again.n_iter == sum(r.n_iter for r in same_rounds)
+    end, _, same_rounds = solve(problem, rules, tol=1e-6, start=states[-1])
+    assert len(end.history) == len(whole.history)
+    assert same_rounds[:-1] == rounds[:-1]
+
+
+@pytest.mark.compiled
 def test_a_start_goes_on_where_another_ended(rng):
     problem = problem_of(rng, CliqueSet(4))
     first, cliques, _ = solve(problem, Generation(1, 2, 2, 50, 0.0), tol=1e-6)
@@ -293,8 +320,8 @@ def test_a_start_with_larger_cliques_than_those_asked_for(rng):
 
 @pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(rng, monkeypatch):
-    monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
-    monkeypatch.setattr("comargin.solvers._structured_part._CHUNK", 8)
+    monkeypatch.setattr("comargin.core.row_products._WORTH_A_THREAD", 1)
+    monkeypatch.setattr("comargin.structured._part._CHUNK", 8)
     problem = problem_of(rng, CliqueSet(4), n=30)
     one, two = (solve(problem, Generation(1, 3, 3, 50, 0.0), tol=1e-3, n_threads=n) for n in (1, 2))
     assert_array_equal(one[0].coef, two[0].coef)

@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.reference_structured import all_labelings, structured_dual
+from tests.structured.reference_structured import all_labelings, structured_dual
 
-from comargin.problems.cliques import CliqueSet
-from comargin.problems.structured import StructuredProblem
-from comargin.solvers._labelings import FIRST_CAPACITY, Known, StructuredDual, flips, parts_of, with_room
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.labelings import FIRST_CAPACITY, Known, StructuredDual, flips, parts_of, with_room
+from comargin.structured.problem import StructuredProblem
 
 
 def problem_of(rng, cliques, n=12, n_features=3, mass=None, Y=None):

@@ -7,17 +7,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.reference_structured import all_labelings
-from tests.reference_structured import solve as solve_cvxpy
+from tests.structured.reference_structured import all_labelings
+from tests.structured.reference_structured import solve as solve_cvxpy
 
-from comargin.kernels._structured import Known
-from comargin.problems.cliques import CliqueSet
-from comargin.problems.structured import StructuredProblem
-from comargin.solvers import _planes
-from comargin.solvers._labelings import layout_of
-from comargin.solvers._planes import PlaneProblem, newton_planes
-from comargin.solvers._row_products import RowProducts
-from comargin.solvers._threads import worker_threads
+from comargin.core.row_products import RowProducts
+from comargin.core.threads import worker_threads
+from comargin.structured import _planes
+from comargin.structured._loops import Known
+from comargin.structured._planes import PlaneProblem, newton_planes
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.labelings import layout_of
+from comargin.structured.problem import StructuredProblem
 
 GRAPHS = {
     "none": CliqueSet(3),
@@ -230,7 +230,7 @@ def test_starting_at_the_optimum_ends_at_once(pool, seed):
 @pytest.mark.parametrize("work", [0.0, 5.0, 20.0])
 def test_work_is_respected(work, monkeypatch, pool, seed):
     """Products are counted in visits to all rows; the last Newton step may exceed the limit, by its own products."""
-    monkeypatch.setattr(_planes, "_MOST_PRODUCTS", 4)
+    monkeypatch.setattr(_planes, "POLICY", _planes.NewtonPolicy(most_products=4))
     problem, known = make(seed, "triple", alpha=1e-4, n=30)
     scale, products = problem.scale(np.ones(1)), CountingProducts(problem.X, pool)
     planes, a, W, _ = run(problem, known, scale, pool, goal=0.0, work=work, products=products)

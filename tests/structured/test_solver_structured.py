@@ -6,22 +6,23 @@ import os
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.reference_structured import (
+from tests.structured.reference_structured import (
     all_labelings,
     structured_dual,
     structured_objective,
     structured_optimum,
 )
 
-from comargin._validation import kernel_view
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
 from comargin.inference import Inference
-from comargin.problems.cliques import CliqueSet
-from comargin.problems.structured import StructuredProblem
-from comargin.solvers import Control, _labelings
-from comargin.solvers import _structured_part as module
-from comargin.solvers._labelings import StructuredDual, parts_of
-from comargin.solvers._result import Status
-from comargin.solvers.structured import solve_structured
+from comargin.structured import _part as module
+from comargin.structured import labelings as _labelings
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.labelings import StructuredDual, parts_of
+from comargin.structured.problem import StructuredProblem
+from comargin.structured.solver import solve_structured
 
 GRAPHS = {
     "none": ((), ()),
@@ -57,7 +58,7 @@ def problem_of(X, Y, graph, alpha, mass=None):
 
 def solve(problem, tol=1e-6, max_iter=5000, **options):
     return solve_structured(
-        problem, kernel_view(problem.X), engine_of, Control(tol, max_iter), seed=options.pop("seed", 0), **options
+        problem, loop_view(problem.X), engine_of, Control(tol, max_iter), seed=options.pop("seed", 0), **options
     )
 
 
@@ -106,8 +107,7 @@ def test_agrees_with_the_independent_optimum(graph, alpha, storage, seed):
 
 
 def test_newton_steps_alone_agree(monkeypatch, seed):
-    monkeypatch.setattr(module, "_PASSES_FIRST", 1)
-    monkeypatch.setattr(module, "_TOO_MANY", -1)
+    monkeypatch.setattr(module, "POLICY", module.StructuredPolicy(passes_first=1, too_many=-1, too_many_again=-1))
     X, Y = make(seed)
     for graph in ("loop", "three groups"):
         optimum, _, _ = structured_optimum(X, Y, *GRAPHS[graph], 1e-3)
@@ -117,12 +117,30 @@ def test_newton_steps_alone_agree(monkeypatch, seed):
 
 
 def test_passes_alone_agree(monkeypatch, seed):
-    monkeypatch.setattr(module, "_TOO_MANY", np.inf)
+    monkeypatch.setattr(module, "POLICY", module.StructuredPolicy(too_many=np.inf, too_many_again=np.inf))
     X, Y = make(seed)
     for graph in ("loop", "triple"):
         optimum, _, _ = structured_optimum(X, Y, *GRAPHS[graph], 0.1)
         result = solve(problem_of(X, Y, graph, 0.1), tol=1e-5)
         np.testing.assert_allclose(result.primal, optimum, rtol=3e-5)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("graph", ["none", "one alone", "tree", "three groups"])
+def test_a_state_goes_on_to_the_same_end(graph, seed, monkeypatch):
+    """States are copies: all are taken while the solver runs on, and each leads to its end, within the tolerance."""
+    monkeypatch.setitem(GRAPHS, "one alone", (((0, 1), (1, 3)), (0, 0)))
+    problem, states = problem_of(*make(seed), graph, 1e-3), []
+    control = Control(1e-6, 5000, keep=lambda state: states.append(state().solution))
+    whole = solve_structured(problem, loop_view(problem.X), engine_of, control, seed=0)
+    assert len(states) >= len(whole.history) >= 2
+    for state in states:
+        assert isinstance(state, StructuredDual)
+        again = solve(problem, start=state)
+        assert again.status is Status.CONVERGED
+        np.testing.assert_allclose(again.primal, whole.primal, rtol=2e-6)
+    shown = [solve(problem, start=state, max_iter=0).history[0] for state in states[-len(whole.history) :]]
+    np.testing.assert_allclose([p.dual for p in shown], [p.dual for p in whole.history], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.compiled
@@ -161,7 +179,7 @@ def test_costs_of_wrong_labels(seed):
 
 @pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(seed, monkeypatch):
-    monkeypatch.setattr("comargin.solvers._row_products._WORTH_A_THREAD", 1)
+    monkeypatch.setattr("comargin.core.row_products._WORTH_A_THREAD", 1)
     monkeypatch.setattr(module, "_CHUNK", 8)
     X, Y = make(seed)
     one, two = (solve(problem_of(X, Y, "loop", 0.01), tol=1e-4, n_threads=n) for n in (1, 2))
@@ -206,7 +224,7 @@ def test_the_gap_counts_the_bound_of_inference(seed):
     def loose_engine_of(cliques):
         return Loose(engine_of(cliques), 0.01)
 
-    loose = solve_structured(problem, kernel_view(problem.X), loose_engine_of, Control(1e-5, 60), seed=0)
+    loose = solve_structured(problem, loop_view(problem.X), loose_engine_of, Control(1e-5, 60), seed=0)
     assert loose.status is Status.MAX_ITER
     assert loose.gap >= 0.01
     assert loose.dual <= exact.primal

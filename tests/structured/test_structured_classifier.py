@@ -9,12 +9,17 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import LinearSVC
-from tests import reference_structured
-from tests.reference_structured import all_labelings, one_hot_states, structured_objective, structured_optimum
+from tests.structured import reference_structured
+from tests.structured.reference_structured import (
+    all_labelings,
+    one_hot_states,
+    structured_objective,
+    structured_optimum,
+)
 
 from comargin import StructuredSVMClassifier
-from comargin.estimators import structured as module
 from comargin.graphs import LabelGraph, chow_liu_tree
+from comargin.structured import classifier as module
 
 GRAPHS = {
     "none": [],

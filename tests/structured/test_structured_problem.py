@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests.reference_structured import all_labelings, structured_dual, structured_objective
+from tests.structured.reference_structured import all_labelings, structured_dual, structured_objective
 
-from comargin.problems.cliques import CliqueSet
-from comargin.problems.structured import StructuredProblem
+from comargin.structured.cliques import CliqueSet
+from comargin.structured.problem import StructuredProblem
 
 GRAPHS = {
     "none": CliqueSet(3),

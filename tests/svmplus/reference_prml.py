@@ -25,8 +25,7 @@ from typing import NamedTuple
 import cvxpy as cp
 import numpy as np
 from scipy.optimize import linprog
-
-from .reference_rank import solve
+from tests.rank.reference_rank import solve
 
 
 class PrivilegedOptimum(NamedTuple):

@@ -1,14 +1,15 @@
-"""The pass with split slacks against a literal loop over the same rows and labels in the same order."""
+"""Compiled loops of SVM+: Gram matrices and raised slacks against NumPy, a pass against a literal loop."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
 
-from comargin.kernels._prml_split import SplitActive, SplitDual, prml_split_pass
-from comargin.kernels._random import random_below, random_state_array, shuffle
-from comargin.kernels._rows import CSR
+from comargin.core.random_numbers import random_state_array, shuffle
+from comargin.core.rows import CSR
+from comargin.svmplus._loops import SplitActive, SplitDual, raise_slacks, signs_gram_sums, split_pass
+from comargin.svmplus.problem import PrivilegedSets
 
 N_ROWS, N_FEATURES, N_LABELS, N_SETS = 14, 4, 3, 5
 
@@ -45,11 +46,7 @@ def literal_pass(X, R, dual, active):
     A = dual.A.copy()
     shuffle(active.state, active.rows, N_ROWS)
     for i in active.rows:
-        order = list(active.labels[i])
-        for k in range(N_LABELS):
-            chosen = k + random_below(active.state, N_LABELS - k)
-            order[k], order[chosen] = order[chosen], order[k]
-            label = order[k]
+        for label in range(N_LABELS):
             g = dual.row_set[i]
 
             def gradient(a, i=i, label=label, g=g):
@@ -65,20 +62,21 @@ def literal_pass(X, R, dual, active):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_pass_equals_literal_loop(storage, rng):
+@pytest.mark.parametrize("coupled", [True, False])
+def test_pass_equals_literal_loop(storage, coupled, rng):
     X, dual = make(rng)
-    F = rng.normal(size=(N_LABELS, 2))
-    R = F @ F.T
-    N = X.T @ (dual.S * dual.A) @ F
+    F = rng.normal(size=(N_LABELS, 2)) if coupled else np.empty((0, 0))
+    R = F @ F.T if coupled else np.diag(0.5 + rng.random(N_LABELS))
+    N = np.ascontiguousarray(X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)))
     expected = literal_pass(X, R, dual, fresh_active())
     active = fresh_active()
-    prml_split_pass(X if storage == "dense" else csr(X), F, np.array(np.diag(R)), dual, active, N, np.inf)
+    split_pass(X if storage == "dense" else csr(X), F, np.array(np.diag(R)), dual, active, N, np.inf)
     assert np.linalg.norm(expected) > 0.1
     assert_allclose(dual.A, expected, rtol=1e-8, atol=1e-9)
     totals = np.zeros_like(dual.totals)
     np.add.at(totals, dual.row_set, dual.A)
     assert_allclose(dual.totals, totals, rtol=1e-9, atol=1e-10)
-    assert_allclose(N, X.T @ (dual.S * dual.A) @ F, rtol=1e-9, atol=1e-10)
+    assert_allclose(N, X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)), rtol=1e-9, atol=1e-10)
     assert (active.count == N_LABELS).all()
 
 
@@ -88,7 +86,42 @@ def test_variables_at_rest_are_left_out(rng):
     dual.A[:], dual.totals[:] = 0.0, 0.0
     dual.A[2, 1] = dual.totals[dual.row_set[2], 1] = 1.0
     active, N = fresh_active(), np.ascontiguousarray(X.T @ (dual.S * dual.A))
-    prml_split_pass(X, np.eye(N_LABELS), np.ones(N_LABELS), dual, active, N, 1.0)
+    split_pass(X, np.eye(N_LABELS), np.ones(N_LABELS), dual, active, N, 1.0)
     assert dual.A.sum() == 0.0
     kept = [(i, label) for i in range(N_ROWS) for label in active.labels[i, : active.count[i]]]
     assert kept == [(2, 1)]
+
+
+@pytest.mark.parametrize(("n_sets", "n_labels"), [(9, 5), (1, 1), (4, 12), (30, 2)])
+def test_signs_gram(n_sets, n_labels, rng):
+    S = np.where(rng.random((n_sets, n_labels)) < 0.3, 1, -1)
+    S[0] = -1  # a set without labels
+    weight = rng.random(n_sets)
+    weight[n_sets // 2 :: 3] = 0.0
+    on = sp.csr_array((S > 0).astype(float))
+    gram, sums = np.full((n_labels, n_labels), np.nan), np.full(n_labels, np.nan)
+    signs_gram_sums(on.indptr, on.indices, weight, gram, sums)
+    assert_allclose(gram, (S.T * weight) @ S, rtol=1e-12, atol=1e-13)
+    assert_allclose(sums, weight @ S, rtol=1e-12, atol=1e-13)
+
+
+def test_signs_gram_of_no_weight(rng):
+    on = sp.csr_array(np.eye(3))
+    gram, sums = np.full((3, 3), np.nan), np.full(3, np.nan)
+    signs_gram_sums(on.indptr, on.indices, np.zeros(3), gram, sums)
+    assert_array_equal(gram, 0.0)
+    assert_array_equal(sums, 0.0)
+
+
+def test_slacks_are_raised_where_few_rows_pay(rng):
+    """Nothing is missing after a raise; a label that is on in few rows raises the slacks of these alone."""
+    sets = PrivilegedSets.of(np.where(rng.random((40, 6)) < 0.3, 1, -1))
+    labels = np.arange(6)
+    missing = np.maximum(rng.normal(size=(len(sets.sets), 6)), 0.0)
+    price = np.ascontiguousarray((sets.on.T @ np.ones((len(sets.sets), 6))).T)
+    np.fill_diagonal(price, np.inf)
+    change = np.empty((6, 6))
+    raise_slacks(np.ascontiguousarray(missing.T), labels, sets.on.indptr, sets.on.indices, np.eye(6), price, change)
+    raised = sets.slack(change.T, labels)
+    assert (raised >= missing - 1e-12).all()
+    assert raised.sum() < len(sets.sets) * missing.max(axis=0).sum()

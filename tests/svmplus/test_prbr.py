@@ -7,10 +7,10 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
 from comargin import PrBRClassifier
-from comargin.problems.prml import nearest_labels
+from comargin.svmplus.problem import nearest_labels
 
 
 @pytest.fixture

@@ -3,18 +3,20 @@
 import math
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 from threadpoolctl import threadpool_limits
 
 from comargin import PrMLClassifier
+from comargin.core import loop as _loop
 from comargin.data import load
-from comargin.solvers import _loop, _prml_alternation
+from comargin.svmplus import _alternation as _prml_alternation
 
 
 @pytest.fixture
@@ -548,7 +550,7 @@ def test_callback_sees_every_checkpoint_and_may_stop(data, n_init):
 @pytest.mark.compiled
 def test_callback_may_stop_within_an_alternation(data, monkeypatch):
     """It is called every few seconds, whatever a step takes; here always."""
-    monkeypatch.setattr("comargin.solvers._prml_alternation._SECONDS", 0.0)
+    monkeypatch.setattr(_prml_alternation, "POLICY", replace(_prml_alternation.POLICY, seconds=0.0))
     X, Y = data
     seen = []
     PrMLClassifier(rank=2, random_state=0, callback=seen.append).fit(X, Y)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
-from comargin.problems.label_prior import PriorPart
-from comargin.problems.prml import PrivilegedSets, PrMLProblem, SlackDual, SVMPlusProblem, nearest_labels
-from comargin.solvers._prml_system import privileged_gram
+from comargin.m3l.prior import PriorPart
+from comargin.svmplus._system import privileged_gram
+from comargin.svmplus.problem import PrivilegedSets, PrMLProblem, SlackDual, SVMPlusProblem, nearest_labels
 
 
 def make_data(rng, n=20, d=4, n_labels=4, repeat=2):

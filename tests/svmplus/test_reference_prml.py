@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.svm import LinearSVC
-
-from . import naive_prml as naive
-from . import reference_prml as reference
-from .reference import m3l_optimum
+from tests.m3l.reference import m3l_optimum
+from tests.svmplus import naive_prml as naive
+from tests.svmplus import reference_prml as reference
 
 GAMMA_1, GAMMA_2 = 2.0, 0.5
 

@@ -6,25 +6,20 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
-from comargin._validation import kernel_view
-from comargin.problems.label_prior import PriorPart, identity_prior
-from comargin.problems.prml import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
-from comargin.solvers import Control, Status
-from comargin.solvers._prml_feasible import infeasible_labels
-from comargin.solvers.m3l import solve_m3l
-from comargin.solvers.prbr import held_budgets, m3l_start, n_seeds, solve_svm_plus
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
+from comargin.m3l.prior import PriorPart, identity_prior
+from comargin.m3l.solver import solve_m3l
+from comargin.svmplus import _split
+from comargin.svmplus._directions import infeasible_labels
+from comargin.svmplus._step import StepBlock
+from comargin.svmplus.prbr_solver import held_budgets, m3l_start, n_seeds, solve_svm_plus
+from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
 
 FORMS = ["factor", "dense"]
-
-
-@pytest.fixture
-def split(request, monkeypatch):
-    """Whether passes with split slacks come before Newton steps."""
-    if not request.param:
-        monkeypatch.setattr("comargin.solvers.prbr._can_split", lambda problem, ways: False)
-    return request.param
 
 
 def make_problem(rng, n=24, d=4, n_labels=3, C=1.0, gamma2=1.0, prior=None, mask=None, intercept=True, sparse=False):
@@ -40,7 +35,7 @@ def make_problem(rng, n=24, d=4, n_labels=3, C=1.0, gamma2=1.0, prior=None, mask
 
 def solve(problem, tol=1e-8, max_iter=200, **options):
     options.setdefault("seeds", range(n_seeds(problem)))
-    return solve_svm_plus(problem, kernel_view(problem.X), Control(tol, max_iter), **options)
+    return solve_svm_plus(problem, loop_view(problem.X), Control(tol, max_iter), **options)
 
 
 def assert_certified(problem, result, tol):
@@ -89,9 +84,8 @@ def test_w_step_equals_cvxpy(rng):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("split", [False, True], indirect=True)
 @pytest.mark.parametrize(("C", "sparse"), [(0.05, True), (1.0, False), (5.0, True)])
-def test_d_step_equals_cvxpy(rng, form, split, C, sparse):
+def test_d_step_equals_cvxpy(rng, form, C, sparse):
     W = rng.normal(size=(2, 3))
     problem = make_problem(rng, C=C, gamma2=0.5, prior=prior_of(W, form), sparse=sparse)
     result = solve(problem)
@@ -102,14 +96,23 @@ def test_d_step_equals_cvxpy(rng, form, split, C, sparse):
     assert_allclose(W @ result.V.T, optimum.weights, atol=1e-3)
 
 
+_newton = StepBlock.advance
+
+
+def newton_of_repairs_only(block, run=map):
+    assert block.data.needed is not None
+    _newton(block, run)
+
+
 @pytest.mark.compiled
 @pytest.mark.parametrize("form", [None, *FORMS])
 def test_passes_alone_reach_a_moderate_precision(rng, form, monkeypatch):
-    """Split slacks without a single Newton step of the whole problem."""
+    """Split slacks without a single Newton step of the whole problem; those of T alone are repairs."""
     prior = None if form is None else prior_of(rng.normal(size=(2, 3)), form)
     problem = make_problem(rng, n=60, C=0.05, prior=prior)
-    monkeypatch.setattr("comargin.solvers.prbr._MOST_PASSES", 100_000)
-    monkeypatch.setattr("comargin.solvers.prbr._MOST_IF_DIRECT", 100_000)
+    endless = replace(_split.POLICY, most_alone=100_000, most_coupled=100_000, fall=0.0)
+    monkeypatch.setattr(_split, "POLICY", endless)
+    monkeypatch.setattr(StepBlock, "advance", newton_of_repairs_only)
     result = solve(problem, tol=1e-3)
     assert_certified(problem, result, 1e-3)
     assert_allclose(result.primal, solve(problem, tol=1e-7).primal, rtol=1e-3)
@@ -132,8 +135,7 @@ def test_weights_of_rows_and_labels(rng):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("n_privileged", [0, 1, 2])
-@pytest.mark.parametrize("split", [False, True], indirect=True)
-def test_nearest_labels_only(rng, n_privileged, split):
+def test_nearest_labels_only(rng, n_privileged):
     problem = make_problem(rng, n_labels=4, C=0.2)
     mask = nearest_labels(problem.S, n_privileged)
     problem = replace(problem, privileged=PrivilegedSets.of(problem.S, mask))
@@ -168,9 +170,8 @@ def test_start_has_no_privileged_part(rng):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("split", [False, True], indirect=True)
 @pytest.mark.parametrize("coupled", [False, True])
-def test_hard_cases(rng, split, coupled):
+def test_hard_cases(rng, coupled):
     """No positives, only positives, equal labels, an empty row, a label of no weight; one label set for all rows."""
     problem = make_problem(rng, n=20, n_labels=5, C=0.5)
     S, X = problem.S.copy(), problem.X.copy()
@@ -264,8 +265,7 @@ def test_one_label_without_privileged_features_is_a_hard_margin(rng):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("coupled", [False, True])
-@pytest.mark.parametrize("split", [False, True], indirect=True)
-def test_any_number_of_threads(rng, coupled, split):
+def test_any_number_of_threads(rng, coupled):
     prior = prior_of(rng.normal(size=(4, 6)), "dense") if coupled else None
     problem = make_problem(rng, n=60, d=8, n_labels=6, C=0.1, prior=prior, sparse=True)
     one, three = (solve(problem, tol=1e-4, n_threads=count) for count in (1, 3))
@@ -308,7 +308,7 @@ def test_optimum_by_kkt_and_as_a_start(rng):
 def test_passes_that_gain_nothing_are_no_stall(rng, form, monkeypatch):
     """As from a start that is more precise than passes are: Newton steps go on from there."""
     problem = make_problem(rng, n=60, n_labels=4, C=0.05, prior=prior_of(rng.normal(size=(2, 4)), form))
-    monkeypatch.setattr("comargin.solvers._prml_split.SplitPhase.iterate", lambda phase: None)
+    monkeypatch.setattr("comargin.svmplus._split.SplitPasses.iterate", lambda phase: None)
     assert_certified(problem, solve(problem, tol=1e-7), 1e-7)
 
 

@@ -1,21 +1,22 @@
-"""Newton directions of coupled labels: through the coordinates of the rows' span, or by conjugate gradients."""
+"""Newton directions of coupled labels in the span of the rows; passes alone where that is too large."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
-from comargin._validation import kernel_view
-from comargin.problems.label_prior import PriorPart
-from comargin.problems.prml import PrivilegedSets, SVMPlusProblem
-from comargin.solvers import Control, _prml_coupled
-from comargin.solvers._prml_coupled import solves_directly
-from comargin.solvers._prml_feasible import privileged_ways
-from comargin.solvers._prml_split import SplitPhase
-from comargin.solvers._prml_step import StepBlock
-from comargin.solvers._prml_system import Features
-from comargin.solvers.prbr import _Split, solve_svm_plus
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
+from comargin.m3l.prior import PriorPart
+from comargin.svmplus import _coupled
+from comargin.svmplus._coupled import solves_directly
+from comargin.svmplus._system import Features
+from comargin.svmplus.prbr_solver import solve_svm_plus
+from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem
 
 
 def wide_problem(rng, n=30, d=2000, n_labels=4, rank=2, sparse=True, C=1.0):
@@ -29,14 +30,7 @@ def wide_problem(rng, n=30, d=2000, n_labels=4, rank=2, sparse=True, C=1.0):
 
 
 def features_of(problem):
-    return Features(problem.X, kernel_view(problem.X))
-
-
-def advanced(problem, n_updates=3):
-    block = StepBlock(problem, problem.labels, features_of(problem), 40.0, 1e-9, None, privileged_ways(problem))
-    for _ in range(n_updates):
-        block.advance()
-    return block
+    return Features(problem.X, loop_view(problem.X))
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -60,7 +54,7 @@ def test_few_rows_are_solved_directly(rng, sparse):
     """D has 4000 entries, but rows of it are in the span of 30 rows of X."""
     problem = wide_problem(rng, sparse=sparse)
     assert solves_directly(features_of(problem), problem.prior)
-    result = solve_svm_plus(problem, kernel_view(problem.X), Control(1e-7, 200), seeds=(0,))
+    result = solve_svm_plus(problem, loop_view(problem.X), Control(1e-7, 200), seeds=(0,))
     X = problem.X.toarray() if sparse else problem.X
     optimum = reference.d_step_optimum(X, problem.S, problem.prior.matrix.T, 1.0, 0.5)
     assert_allclose(result.primal, optimum.objective, rtol=1e-5)
@@ -69,26 +63,26 @@ def test_few_rows_are_solved_directly(rng, sparse):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("at_once", [1, 2000, 10**9])
-def test_both_ways_lead_to_one_point(rng, monkeypatch, at_once):
+def test_moments_are_summed_in_parts_of_any_size(rng, monkeypatch, at_once):
     problem = wide_problem(rng)
-    monkeypatch.setattr(_prml_coupled, "_MOMENTS_AT_ONCE", at_once)
-    monkeypatch.setattr(_prml_coupled, "_CG_SHARE", 1e-9)
-    direct = advanced(problem)
-    monkeypatch.setattr(_prml_coupled, "_DIRECT_SIZE", 0)
-    by_cg = advanced(problem)
-    assert_allclose(direct.best_dual, by_cg.best_dual, rtol=1e-6)
-    assert_allclose(direct.T, by_cg.T, atol=1e-5)
+    whole = solve_svm_plus(problem, loop_view(problem.X), Control(1e-6, 200), seeds=(0,))
+    monkeypatch.setattr(_coupled, "_MOMENTS_AT_ONCE", at_once)
+    parts = solve_svm_plus(problem, loop_view(problem.X), Control(1e-6, 200), seeds=(0,))
+    assert_allclose(parts.primal, whole.primal, rtol=1e-6)
 
 
 @pytest.mark.compiled
-def test_fruitless_passes_get_a_second_chance_before_conjugate_gradients(rng, monkeypatch):
-    """A good start is not reached again by the first passes; a Newton step costs more than all of them."""
-    problem = wide_problem(rng)
-    monkeypatch.setattr(SplitPhase, "iterate", lambda self: None)
-    for size, n_rounds in ((_prml_coupled._DIRECT_SIZE, 1), (0, 2)):
-        monkeypatch.setattr(_prml_coupled, "_DIRECT_SIZE", size)
-        split = _Split(advanced(problem, 1), seed=0)
-        for number in range(n_rounds):
-            assert not split.exhausted, number
-            split.advance(map, lambda: None)
-        assert split.exhausted
+@pytest.mark.parametrize("weighted", [False, True])
+def test_passes_are_enough_where_newton_steps_are_too_large(rng, monkeypatch, weighted):
+    """Also with rows and pairs of no weight, which have no constraints."""
+    problem = wide_problem(rng, C=0.3)
+    if weighted:
+        row_cost, label_cost = problem.row_cost.copy(), np.ones((2, 4))
+        row_cost[:3], label_cost[0, 1] = 0.0, 0.0
+        problem = replace(problem, row_cost=row_cost, label_cost=label_cost)
+    best = solve_svm_plus(problem, loop_view(problem.X), Control(1e-7, 200), seeds=(0,))
+    monkeypatch.setattr(_coupled, "_MOST_ENTRIES", 0)
+    passes = solve_svm_plus(problem, loop_view(problem.X), Control(1e-3, 200), seeds=(0,))
+    assert passes.status is Status.CONVERGED
+    assert problem.violation(passes.V, passes.privileged.T).max() <= 1e-9
+    assert best.dual * (1 - 1e-9) <= passes.primal <= best.primal * (1 + 1e-3)

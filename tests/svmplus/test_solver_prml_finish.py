@@ -7,15 +7,17 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
-from comargin._validation import kernel_view
-from comargin.problems.label_prior import identity_prior
-from comargin.problems.prml import PrivilegedSets, SVMPlusProblem
-from comargin.solvers import Control, Status
-from comargin.solvers import _prml_finish as finish
-from comargin.solvers._prml_finish import interior_point
-from comargin.solvers.prbr import n_seeds, solve_svm_plus
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
+from comargin.m3l.prior import identity_prior
+from comargin.svmplus import _finish as finish
+from comargin.svmplus import _split, prbr_solver
+from comargin.svmplus._finish import interior_point
+from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
+from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem
 
 SCALES = [1e4, 1e6, [1e4, 1e-3, 1.0, 1e2]]
 
@@ -29,7 +31,7 @@ def make_problem(rng, n=40, d=4, n_labels=3, C=1.0):
 
 def solve(problem, tol=1e-6, **options):
     options.setdefault("seeds", range(n_seeds(problem)))
-    return solve_svm_plus(problem, kernel_view(problem.X), Control(tol, 200), **options)
+    return solve_svm_plus(problem, loop_view(problem.X), Control(tol, 200), **options)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-5, 1e5])
@@ -121,8 +123,8 @@ def test_a_failure_changes_nothing(rng, monkeypatch, failure):
         return np.full(len(c), value), np.full(len(h), value)
 
     monkeypatch.setattr(finish, "interior_point", fails)
-    monkeypatch.setattr("comargin.solvers.prbr._FINISH_AFTER", 1)
-    monkeypatch.setattr("comargin.solvers.prbr._can_split", lambda problem, ways: False)
+    monkeypatch.setattr(prbr_solver, "POLICY", replace(prbr_solver.POLICY, finish_after=1))
+    monkeypatch.setattr(_split, "POLICY", replace(_split.POLICY, most_alone=0))
     result = solve(problem, tol=1e-8)
     assert result.status is Status.CONVERGED
     assert_allclose(result.primal, reference.prbr_optimum(problem.X, problem.S, 0.1, 1.0).objective, rtol=1e-6)

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import naive_prml as naive
-from tests import reference_prml as reference
+from tests.svmplus import naive_prml as naive
+from tests.svmplus import reference_prml as reference
 
-from comargin._validation import kernel_view
-from comargin.problems.prml import PrivilegedSets, PrMLProblem
-from comargin.solvers import Control, Status
-from comargin.solvers.prml import PrMLStart, solve_prml
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
+from comargin.svmplus.prml_solver import PrMLStart, solve_prml
+from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
 
 
 def make_problem(rng, n=40, d=6, n_labels=4, C=0.3, gamma1=1.0, gamma2=1.0, sparse=False, intercept=True):
@@ -25,7 +26,7 @@ def make_problem(rng, n=40, d=6, n_labels=4, C=0.3, gamma1=1.0, gamma2=1.0, spar
 
 
 def solve(problem, tol=1e-3, rank=3, max_iter=100, seeds=(0,), **options):
-    return solve_prml(problem, kernel_view(problem.X), Control(tol, max_iter), rank=rank, seeds=seeds, **options)
+    return solve_prml(problem, loop_view(problem.X), Control(tol, max_iter), rank=rank, seeds=seeds, **options)
 
 
 def broken(problem, result):

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
-from comargin.problems.label_prior import identity_prior
-from comargin.problems.prml import PrivilegedSets, PrMLProblem
-from comargin.solvers import Control
-from comargin.solvers._prml_feasible import privileged_ways
-from comargin.solvers._prml_start import PrMLStart, balanced, first_dictionary, kept_predictors
-from comargin.solvers.prbr import n_seeds, solve_svm_plus
+from comargin.core.loop import Control
+from comargin.m3l.prior import identity_prior
+from comargin.svmplus._directions import slack_directions
+from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
+from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
+from comargin.svmplus.start import PrMLStart, balanced, first_dictionary, kept_predictors
 
 
 def make(rng, gamma1=0.5, intercept=True):
@@ -21,7 +21,7 @@ def make(rng, gamma1=0.5, intercept=True):
     problem = PrMLProblem(X, S, np.ones(40), np.ones((2, 4)), gamma1, 0.8, sets)
     step = problem.step(X, identity_prior(4)[0])
     first = solve_svm_plus(step, X, Control(1e-3, 100), seeds=range(n_seeds(step)))
-    return problem, first, privileged_ways(step)
+    return problem, first, slack_directions(step)
 
 
 def broken(problem, D, W, T):

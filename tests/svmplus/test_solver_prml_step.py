@@ -1,25 +1,30 @@
 """The method of multipliers: penalties that grow, and that are lowered when they prove too hard."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests import reference_prml as reference
+from tests.svmplus import reference_prml as reference
 
-from comargin.problems.label_prior import identity_prior
-from comargin.problems.prml import PrivilegedSets, SVMPlusProblem
-from comargin.solvers import _prml_step
-from comargin.solvers._prml_feasible import privileged_ways
-from comargin.solvers._prml_step import StepBlock
-from comargin.solvers._prml_system import Features
+from comargin.m3l.prior import identity_prior
+from comargin.svmplus import _step as _prml_step
+from comargin.svmplus._block import BlockData
+from comargin.svmplus._directions import slack_directions
+from comargin.svmplus._step import StepBlock
+from comargin.svmplus._system import Features
+from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem
 
 
 def make_block(rng, sigma=None, tol=1e-8):
     X = rng.normal(size=(30, 4))
     S = np.where(X @ rng.normal(size=(4, 3)) + 0.7 * rng.normal(size=(30, 3)) > 0.2, 1, -1).astype(np.int8)
     problem = SVMPlusProblem(X, S, np.ones(30), np.ones((2, 3)), identity_prior(3)[0], 1.0, PrivilegedSets.of(S))
-    block = StepBlock(problem, np.array([1]), Features(X, X), 4.0, tol, None, privileged_ways(problem))
+    label = np.array([1])
+    data = BlockData(problem, label, Features(X, X), slack_directions(problem))
+    block = StepBlock(data, tol, SlackDual(np.zeros((30, 1)), data.set_cost))
     if sigma is not None:
-        block.sigma = np.array([sigma])
+        block.at.sigma = np.array([sigma])
     return problem, block
 
 
@@ -36,22 +41,22 @@ def best_of(problem):
 def test_penalty_grows_while_updates_are_solved(rng):
     problem, block = make_block(rng, sigma=0.1)
     for _ in range(30):
-        before, A = block.sigma.copy(), block.A
+        before, A = block.at.sigma.copy(), block.at.A
         block.advance()
         if block.done:
             break
-        assert_allclose(block.sigma, 2.0 * before)
-        assert block.A is not A
+        assert_allclose(block.at.sigma, 2.0 * before)
+        assert block.at.A is not A
     assert block.done
-    assert_allclose(block.best_primal, best_of(problem), rtol=1e-6)
+    assert_allclose(block.best.primal, best_of(problem), rtol=1e-6)
 
 
 @pytest.mark.compiled
 def test_penalty_has_an_upper_limit(rng):
     _, block = make_block(rng, sigma=0.2)
-    block.largest_penalty = np.array([0.3])
+    block.data.__dict__["lengths"] = (_prml_step.POLICY.largest_penalty / np.array([0.3]), np.ones(1))
     block.advance()
-    assert_array_equal(block.sigma, 0.3)
+    assert_array_equal(block.at.sigma, 0.3)
 
 
 @pytest.mark.compiled
@@ -59,30 +64,30 @@ def test_penalty_that_is_too_hard_is_lowered(rng, monkeypatch):
     """Newton steps that end before anything is gained: the multipliers stay, and the next update is easier."""
     monkeypatch.setattr(StepBlock, "_newton_step", lambda self, *rest: False)
     problem, block = make_block(rng, sigma=1e6)
-    A, B, dual, primal = block.A, block.B, block.best_dual, block.best_primal
+    A, B, dual, primal = block.at.A, block.at.B, block.best.dual, block.best.primal
     block.advance()
-    assert_array_equal(block.sigma, 1e6 / 16.0)
-    assert block.A is A
-    assert block.B is B
-    assert (block.best_dual, block.best_primal) == (dual, primal)
+    assert_array_equal(block.at.sigma, 1e6 / 16.0)
+    assert block.at.A is A
+    assert block.at.B is B
+    assert (block.best.dual, block.best.primal) == (dual, primal)
     monkeypatch.undo()
     for _ in range(40):
         block.advance()
         if block.done:
             break
-    assert_allclose(block.best_primal, best_of(problem), rtol=1e-6)
+    assert_allclose(block.best.primal, best_of(problem), rtol=1e-6)
 
 
 @pytest.mark.compiled
 def test_unsolved_update_that_gains_is_kept(rng, monkeypatch):
     """One Newton step is too few to solve it, but the dual has risen."""
     _, block = make_block(rng, sigma=0.05)
-    monkeypatch.setattr(_prml_step, "_MOST_NEWTON", 1)
-    dual, A = block.best_dual, block.A
+    monkeypatch.setattr(_prml_step, "POLICY", replace(_prml_step.POLICY, most_newton=1))
+    dual, A = block.best.dual, block.at.A
     block.advance()
-    assert block.best_dual > dual
-    assert block.A is not A
-    assert_allclose(block.sigma, 0.1)
+    assert block.best.dual > dual
+    assert block.at.A is not A
+    assert_allclose(block.at.sigma, 0.1)
 
 
 @pytest.mark.compiled
@@ -92,8 +97,8 @@ def test_any_penalty_leads_to_the_optimum(rng, sigma):
     duals = []
     for _ in range(100):
         block.advance()
-        duals.append(block.best_dual)
+        duals.append(block.best.dual)
         if block.done:
             break
     assert duals == sorted(duals)
-    assert_allclose(block.best_primal, best_of(problem), rtol=1e-6)
+    assert_allclose(block.best.primal, best_of(problem), rtol=1e-6)

@@ -1,25 +1,28 @@
 """What is seen of PrML within its steps, and what remains when it is ended there."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.solvers.test_prml_solver import broken, make_problem
+from tests.svmplus.test_solver_prml_solver import broken, make_problem
 
-from comargin._validation import kernel_view
-from comargin.solvers import Control, Status, _prml_alternation
-from comargin.solvers.prml import solve_prml
+from comargin.core.loop import Control
+from comargin.core.result import Status
+from comargin.core.validation import loop_view
+from comargin.svmplus import _alternation
+from comargin.svmplus.prml_solver import solve_prml
 
 
 @pytest.fixture(autouse=True)
 def always_looking(monkeypatch):
-    monkeypatch.setattr(_prml_alternation, "_SECONDS", 0.0)
+    monkeypatch.setattr(_alternation, "POLICY", replace(_alternation.POLICY, seconds=0.0))
 
 
 def solve(problem, callback=None, rank=2, seeds=(0,), tol=1e-3, **options):
     control = Control(tol, 100, callback=callback)
-    return solve_prml(problem, kernel_view(problem.X), control, rank=rank, seeds=seeds, **options)
+    return solve_prml(problem, loop_view(problem.X), control, rank=rank, seeds=seeds, **options)
 
 
 def stop_at(number):
@@ -32,7 +35,7 @@ def stop_at(number):
 def test_looking_changes_nothing(rng, sparse, monkeypatch):
     problem, seen = make_problem(rng, C=1.0, sparse=sparse), []
     looked_at = solve(problem, seen.append)
-    monkeypatch.setattr(_prml_alternation, "_SECONDS", np.inf)
+    monkeypatch.setattr(_alternation, "POLICY", replace(_alternation.POLICY, seconds=np.inf))
     alone = solve(problem)
     assert_array_equal(looked_at.coef, alone.coef)
     assert [point.primal for point in looked_at.history] == [point.primal for point in alone.history]
@@ -105,3 +108,19 @@ def test_verbose_shows_the_steps(rng, capfd):
     result = solve_prml(problem, problem.X, Control(1e-4, 100, verbose=1), rank=2, seeds=(0,))
     assert capfd.readouterr().err.count("iteration 1 ") > 2
     assert result.status is Status.CONVERGED
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seeds", [(0,), (0, 1)])
+def test_kept_states_lead_to_the_same_end(rng, seeds):
+    """Every alternation, and every look within a step, offers a state; a fit goes on from it as if uninterrupted."""
+    problem, states = make_problem(rng, C=1.0), []
+    control = Control(1e-5, 100, keep=lambda state: states.append(state().solution))
+    whole = solve_prml(problem, loop_view(problem.X), control, rank=2, seeds=seeds)
+    assert len(states) > whole.n_iter  # some were kept within a step
+    assert len({state.stopped.history for state in states}) >= whole.n_iter > 2
+    for state in (states[0], states[len(states) // 2], states[-1]):
+        again = solve(problem, tol=1e-5, seeds=seeds, start=state)
+        assert again.primal == whole.primal
+        assert_array_equal(again.coef, whole.coef)
+        assert [point.primal for point in again.history] == [point.primal for point in whole.history]

@@ -1,12 +1,10 @@
-"""Folders that survive any end of the process, and fits in slices that end where one fit does."""
+"""Folders that survive any end of the process, and fits that go on from their states to where one fit ends."""
 
-import json
 import math
 import os
 import subprocess
 import sys
 import time
-import warnings
 
 import numpy as np
 import pytest
@@ -16,13 +14,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import comargin
+from comargin.core.memory import Memory, fit_and_keep
+from comargin.core.result import FitState
 from comargin.data import make_cgm_toy
-from comargin.persistence import ModelFileError
-from comargin.solvers import Checkpoint
-from comargin.thresholds import GlobalCut
-from comargin.training import _kept_fits
-from comargin.training._checkpoint import CheckpointFolder, KeptFit, clear_checkpoint
-from comargin.training._kept_fits import fit_with_checkpoints
+from comargin.decisions import GlobalCut
+from comargin.persistence import ModelFileError, save
+from comargin.training import _folder, clear_checkpoint
+from comargin.training._folder import FolderMemory
 
 rng = np.random.default_rng(5)
 X = rng.normal(size=(160, 6))
@@ -58,95 +56,102 @@ def data_of(name):
 
 @pytest.fixture
 def folder(tmp_path):
-    return CheckpointFolder(tmp_path / "run", "a1b2")
+    return FolderMemory(tmp_path / "run", "a1b2")
 
 
 @pytest.fixture
-def short_slices(monkeypatch):
-    """At first slices end with the first certificate after which something was done."""
-    monkeypatch.setattr(_kept_fits, "_WORTHWHILE", 0.0)
-    return 1e-4
+def every_state(monkeypatch):
+    """States are kept at every certificate."""
+    monkeypatch.setattr(_folder, "EVERY", 0.0)
+    monkeypatch.setattr(_folder, "_WORTHWHILE", 0.0)
 
 
-class Saves:
-    """Counts what a folder is given."""
+class AllStates(Memory):
+    """Keeps all states of a fit, in memory; a fit begins with the one it is given."""
 
-    def __init__(self, monkeypatch):
-        self.learners = []
-        original = KeptFit.learner
+    def __init__(self, first=None):
+        self.states, self.first = [], first
 
-        def counted(kept, model):
-            self.learners.append((getattr(model, "n_iter_", 0), list(getattr(model, "cliques_", ()))))
-            original.fset(kept, model)
+    def recall_state(self, key, learner, shape):
+        return self.first
 
-        monkeypatch.setattr(KeptFit, "learner", property(original.fget, counted))
+    def keep_state(self, key, state, *, clock=None):
+        self.states.append(state())
+        return True
 
 
-def test_what_was_found_comes_back(tmp_path):
-    values = {"C": np.float64(0.1), "rank": np.int64(3), "n": (1, 2), "on": np.True_, "none": None, "word": "é"}
-    folder = CheckpointFolder(tmp_path / "a" / "b", "a1b2")
-    for name, value in values.items():
-        folder.add_found(name, value)
-    folder.add_found("measures", {"f1": 1 / 3, "nothing": math.nan, "list": [1, (2,)]})
-    again = CheckpointFolder(tmp_path / "a" / "b", "a1b2")
-    measures = again.found.pop("measures")
-    assert {name: again.found[name] for name in values} == values
-    assert type(again.found["C"]) is float
+def test_what_was_kept_comes_back(tmp_path):
+    values = {
+        "best/C": 3,
+        "search/C/0/1": (0.25, True),
+        "cuts/0": np.arange(6.0).reshape(2, 3),
+        "rule": (GlobalCut().fit(rng.normal(size=Y.shape), Y), {"f1": 1 / 3, "nothing": None, "nan": math.nan}),
+    }
+    folder = FolderMemory(tmp_path / "a" / "b", "a1b2")
+    assert folder.recall("best/C") is None
+    for key, value in values.items():
+        folder.keep(key, value)
+    again = FolderMemory(tmp_path / "a" / "b", "a1b2")
+    assert again.recall("best/C") == 3
+    assert again.recall("search/C/0/1") == (0.25, True)
+    assert np.array_equal(again.recall("cuts/0"), values["cuts/0"])
+    rule, measures = again.recall("rule")
+    assert rule.cut_ == values["rule"][0].cut_
     assert measures["f1"] == 1 / 3
-    assert math.isnan(measures["nothing"])
-    assert measures["list"] == [1, (2,)]
-    again.found["C"] = 3.0  # a copy
-    assert again.found["C"] == 0.1
+    assert math.isnan(measures["nan"])
 
 
-@pytest.mark.parametrize("value", [np.eye(2), LogisticRegression(), {1: 2}, {"__tuple__": 1}, print])
+def test_what_is_forgotten(folder):
+    for key in ("search/C/0/1", "search/C/1", "search/C2/0", "best/C"):
+        folder.keep(key, 1.0)
+    folder.forget("search/C")
+    names = {file.name for file in folder.path.glob("*.cmg")}
+    assert names == {"search-C2-0.cmg", "best-C.cmg"}
+
+
+@pytest.mark.parametrize("value", [LogisticRegression, print, object()])
 def test_what_cannot_be_kept(folder, value):
-    folder.add_found("C", 1.0)
-    with pytest.raises(TypeError, match=r"label_correlation: a value of type .* cannot be kept in a checkpoint"):
-        folder.add_found("label_correlation", value)
-    assert folder.found == {"C": 1.0}
+    folder.keep("best/C", 1)
+    with pytest.raises(TypeError, match="cannot be saved"):
+        folder.keep("best/gamma", value)
+    assert folder.recall("best/C") == 1
+    assert folder.recall("best/gamma") is None
 
 
-def test_rules_and_learners(folder):
-    assert folder.rule is None
-    assert folder.last_fit.learner is None
-    rule = GlobalCut().fit(rng.normal(size=Y.shape), Y)
-    folder.rule, folder.last_fit.learner = rule, comargin.M3LClassifier().fit(X, Y)
-    again = CheckpointFolder(folder.path, "a1b2")
-    assert again.rule.cut_ == rule.cut_
-    assert np.array_equal(again.last_fit.learner.coef_, folder.last_fit.learner.coef_)
-    again.rule = None
-    assert CheckpointFolder(folder.path, "a1b2").rule is None
-    (folder.path / "learner.cmg").write_bytes(b"PK")
-    with pytest.raises(ModelFileError, match=r"learner\.cmg"):
-        _ = folder.last_fit.learner
+def test_broken_and_foreign_files(folder):
+    (folder.path / "rule.cmg").write_bytes(b"PK")
+    with pytest.raises(ModelFileError, match=r"rule\.cmg"):
+        folder.recall("rule")
+    save(comargin.M3LClassifier(), folder.path / "rule.cmg")
+    with pytest.raises(ValueError, match=r"rule\.cmg holds no result; delete the folder"):
+        folder.recall("rule")
 
 
 def test_another_run_is_refused(folder):
-    folder.add_found("C", 1.0)
+    folder.keep("best/C", 1)
     with pytest.raises(
         ValueError, match=r"run is of another training run \(other data, settings or version\); name another"
     ):
-        CheckpointFolder(folder.path, "ffff")
-    assert CheckpointFolder(folder.path, "a1b2").found == {"C": 1.0}
+        FolderMemory(folder.path, "ffff")
+    assert FolderMemory(folder.path, "a1b2").recall("best/C") == 1
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": 2}', '{"format": 2, "identity": "a1b2", "found": 3}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", "3", '{"format": 2}', '{"identity": "a1b2"}'])
 def test_a_file_that_is_no_checkpoint(tmp_path, text):
     (tmp_path / "checkpoint.json").write_text(text)
     with pytest.raises(ValueError, match=r"checkpoint\.json is no checkpoint of a training; name another folder"):
-        CheckpointFolder(tmp_path, "a1b2")
+        FolderMemory(tmp_path, "a1b2")
     assert (tmp_path / "checkpoint.json").read_text() == text
 
 
 def test_folders_that_are_none(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(NotADirectoryError, match="is a file, not a folder"):
-        CheckpointFolder(tmp_path / "file", "a1b2")
-    (tmp_path / "learner.cmg").write_text("mine")
-    with pytest.raises(ValueError, match=r"has a learner\.cmg but no checkpoint\.json"):
-        CheckpointFolder(tmp_path, "a1b2")
-    assert (tmp_path / "learner.cmg").read_text() == "mine"
+        FolderMemory(tmp_path / "file", "a1b2")
+    (tmp_path / "rule.cmg").write_text("mine")
+    with pytest.raises(ValueError, match=r"has a rule\.cmg but no checkpoint\.json"):
+        FolderMemory(tmp_path, "a1b2")
+    assert (tmp_path / "rule.cmg").read_text() == "mine"
 
 
 def test_only_its_own_files_are_removed(folder):
@@ -155,33 +160,51 @@ def test_only_its_own_files_are_removed(folder):
         (folder.path / name).write_text("mine")
     left = folder.path / ".0123456789abcdef.part"
     left.write_text("half a file")
-    folder.rule, folder.last_fit.learner = GlobalCut(), comargin.M3LClassifier()
-    with CheckpointFolder(folder.path, "a1b2").in_use():
+    folder.keep("rule", 1)
+    folder.keep("search/C/0/1", 2)
+    with FolderMemory(folder.path, "a1b2").in_use():
         assert not left.exists()
     clear_checkpoint(folder.path)
     assert {file.name for file in folder.path.iterdir()} == others
-    assert CheckpointFolder(folder.path, "another").found == {}
+    assert FolderMemory(folder.path, "another").recall("rule") is None
+
+
+def test_one_training_at_a_time(tmp_path):
+    folder = FolderMemory(tmp_path, "a1b2")
+    with (
+        folder.in_use(),
+        pytest.raises(ValueError, match="is in use by another training"),
+        FolderMemory(tmp_path, "a1b2").in_use(),
+    ):
+        pass
+    with FolderMemory(tmp_path, "a1b2").in_use():
+        pass
+
+
+def test_no_room(folder, monkeypatch):
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(_folder, "save", full)
+    with pytest.raises(OSError, match=r"cuts-0\.cmg cannot be written: No space left on device; make room"):
+        folder.keep("cuts/0", np.ones((2, 2)))
+    assert [file.name for file in folder.path.iterdir()] == ["checkpoint.json"]
 
 
 WRITER = """
 import sys
 import numpy as np
-import comargin
-from comargin.thresholds import GlobalCut
-from comargin.training._checkpoint import CheckpointFolder, clear_checkpoint
-X, Y = np.random.default_rng(0).normal(size=(300, 200)), np.eye(3, dtype=int)[np.arange(300) % 3]
-learner = comargin.M3LClassifier(max_iter=1, tol=1.0, warm_start=True).fit(X, Y)
-rule = GlobalCut().fit(X[:, :3], Y)
-folder = CheckpointFolder(sys.argv[1], "a1b2")
+from comargin.core.result import FitState
+from comargin.training._folder import FolderMemory, clear_checkpoint
+folder = FolderMemory(sys.argv[1], "a1b2")
 sys.stdout.write("begun\\n")
 sys.stdout.flush()
 for k in range(10**9):
-    folder.add_found("C", k)
-    folder.rule = rule
-    folder.last_fit.learner = learner
+    folder.keep("best/C", k)
+    folder.keep("cuts/0", np.ones((300, 200)))
     if k % 7 == 6:
         clear_checkpoint(folder.path)
-        folder = CheckpointFolder(sys.argv[1], "a1b2")
+        folder = FolderMemory(sys.argv[1], "a1b2")
 """
 
 
@@ -194,92 +217,77 @@ def test_killed_at_any_moment(tmp_path):
         finally:
             process.kill()
             process.communicate()
-        folder = CheckpointFolder(tmp_path, "a1b2")
+        folder = FolderMemory(tmp_path, "a1b2")
         with folder.in_use():
             pass
-        assert folder.last_fit.learner is None or folder.last_fit.learner.coef_.shape == (3, 200)
-        assert folder.rule is None or folder.rule.n_labels_ == 3
-        assert set(folder.found) <= {"C"}
-        assert {file.name for file in tmp_path.iterdir()} <= {"checkpoint.json", "learner.cmg", "rule.cmg"}
+        scores = folder.recall("cuts/0")
+        assert scores is None or scores.shape == (300, 200)
+        assert {file.name for file in tmp_path.iterdir()} <= {"checkpoint.json", "best-C.cmg", "cuts-0.cmg"}
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_slices_end_where_one_fit_does(name, folder, short_slices, monkeypatch):
-    data = data_of(name)
-    saves, seen = Saves(monkeypatch), []
+def test_states_change_nothing_and_every_one_leads_to_the_end(name):
+    X, Y = data_of(name)
+    one, seen = clone(LEARNERS[name]).fit(X, Y), []
+    memory = AllStates()
     learner = clone(LEARNERS[name]).set_params(callback=seen.append)
-    one = clone(LEARNERS[name]).fit(*data)
-    assert fit_with_checkpoints(learner, *data, kept=folder.last_fit, every=short_slices) is learner
-    assert learner.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
-    assert learner.duality_gap_ <= 1.01 * learner.tol * learner.objective_
-    assert len(saves.learners) > 1 or len(one.history_) <= 2
-    assert learner.get_params() == {**clone(LEARNERS[name]).get_params(), "callback": learner.callback}
-    assert not hasattr(learner, "_dual_start")
+    assert fit_and_keep(learner, X, Y, memory, "fit") is learner
+    assert learner.objective_ == one.objective_
+    assert np.array_equal(learner.decision_function(X), one.decision_function(X))
     assert vars(learner).keys() == vars(one).keys()
-    # One history: of the last moment, and what the caller's callback was told.
-    assert learner.n_iter_ == learner.history_[-1].n_iter
-    assert (learner.history_[-1].primal, learner.history_[-1].dual) == (learner.objective_, learner.dual_objective_)
-    numbers, seconds = ([point[k] for point in learner.history_] for k in (0, 1))
-    assert numbers == sorted(numbers)
-    assert seconds == sorted(seconds)
+    assert learner.get_params() == {**one.get_params(), "callback": learner.callback}
     assert set(learner.history_) <= set(seen)
-    if name.startswith("cgm"):
-        assert learner.cliques_ == one.cliques_
-        assert [each.n_cliques for each in learner.rounds_] == [each.n_cliques for each in one.rounds_]
-        assert all(a[1] == b[1][: len(a[1])] for a, b in zip(saves.learners, saves.learners[1:], strict=False)) or (
-            learner.round_tol > 0.0
-        )
-    if name.startswith("prml") or learner._shows_states:
-        assert learner.objective_ == one.objective_
-        assert np.array_equal(learner.decision_function(data[0]), one.decision_function(data[0]))
+    assert len(memory.states) >= min(2, len(one.history_))
+    # The first state is that before the first step; one in the middle, and the last.
+    for state in {id(state): state for state in (memory.states[len(memory.states) // 2], memory.states[-1])}.values():
+        assert state.solution.shape == Y.shape
+        again = fit_and_keep(clone(LEARNERS[name]), X, Y, AllStates(state), "fit")
+        assert again.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
+        assert again.duality_gap_ <= 1.01 * again.tol * again.objective_
+        assert vars(again).keys() == vars(one).keys()
+        # One history, from the first moment of the first fit to the last of this one.
+        assert again.n_iter_ == again.history_[-1].n_iter
+        assert again.history_[0].n_iter == one.history_[0].n_iter
+        for k in (0, 1):
+            numbers = [point[k] for point in again.history_]
+            assert numbers == sorted(numbers)
+        if name.startswith("cgm"):
+            assert again.cliques_ == one.cliques_
+            assert [each.n_cliques for each in again.rounds_] == [each.n_cliques for each in one.rounds_]
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_a_fit_goes_on_in_another_process(name, folder, short_slices, monkeypatch):
+@pytest.mark.parametrize("name", ["m3l", "cgm", "prml", "prbr", "lsg21", "rank-cvm", "rank-svm", "structured"])
+def test_a_fit_goes_on_in_another_process(name, folder, every_state):
     """Another learner, that knows only the folder."""
-    data = data_of(name)
-    saves = Saves(monkeypatch)
-
-    n_saves = 2 if LEARNERS[name]._shows_states else 1  # the first state shown is that before the first step
+    X, Y = data_of(name)
 
     def fail(point):
-        if len(saves.learners) == n_saves:
+        if (folder.path / "fit-state.cmg").exists() and point.n_iter > 0:
             raise KeyboardInterrupt
 
-    begun = clone(LEARNERS[name]).set_params(callback=fail)
     with pytest.raises(KeyboardInterrupt):
-        fit_with_checkpoints(begun, *data, kept=folder.last_fit, every=short_slices)
-    n_iter, cliques = saves.learners[-1]
-    assert begun.callback is fail
-    assert not begun.warm_start
-    assert not hasattr(begun, "_dual_start")
+        fit_and_keep(clone(LEARNERS[name]).set_params(callback=fail), X, Y, folder, "fit")
     first = []
     learner = clone(LEARNERS[name]).set_params(callback=lambda point: first.append(point))
-    fit_with_checkpoints(learner, *data, kept=CheckpointFolder(folder.path, "a1b2").last_fit)
-    one = clone(LEARNERS[name]).fit(*data)
+    fit_and_keep(learner, X, Y, FolderMemory(folder.path, "a1b2"), "fit")
+    one = clone(LEARNERS[name]).fit(X, Y)
     assert learner.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
-    if learner._shows_states:
-        assert first[0].gap < one.history_[0].gap
-    elif name != "prml, many starts":  # of these the best is told, which need not be the last
-        assert first[0].n_iter >= n_iter
-    if name == "cgm":
-        assert learner.cliques_[: len(cliques)] == cliques
+    assert first[0].gap < one.history_[0].gap or first[0].n_iter > 0
 
 
 KILLED = """
 import os, sys
 sys.path[:0] = sys.argv[2:]
-from test_checkpoint import LEARNERS, clone, data_of, CheckpointFolder, _kept_fits, fit_with_checkpoints
-_kept_fits._WORTHWHILE = 0.0
+from test_checkpoint import LEARNERS, clone, data_of, FolderMemory, _folder, fit_and_keep
+_folder.EVERY = _folder._WORTHWHILE = 0.0
 for name, moment in (("m3l", 9), ("cgm", 25)):
-    folder = CheckpointFolder(os.path.join(sys.argv[1], name), "a1b2")
-    begun = folder.last_fit.learner
+    folder = FolderMemory(os.path.join(sys.argv[1], name), "a1b2")
+    begun = (folder.path / "fit-state.cmg").exists()
     def callback(point, begun=begun, moment=moment):
-        if begun is None and point.n_iter > moment:
+        if not begun and point.n_iter > moment:
             os.kill(os.getpid(), 9)
     learner = clone(LEARNERS[name]).set_params(callback=callback)
-    fit_with_checkpoints(learner, *data_of(name), kept=folder.last_fit, every=1e-9)
-    assert begun is None or name != "cgm" or learner.n_iter_ >= begun.n_iter_ > 0
+    fit_and_keep(learner, *data_of(name), folder, "fit")
     sys.stdout.write(f"{name} {learner.objective_!r}\\n")
 """
 
@@ -301,128 +309,72 @@ def test_killed_and_started_again(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["m3l", "structured", "m3l smo"])
-def test_max_iter_counts_all_slices(name, folder, short_slices, monkeypatch):
-    saves = Saves(monkeypatch)
+def test_max_iter_counts_all_parts(name):
     learner = clone(LEARNERS[name]).set_params(tol=0.0, max_iter=17)
     with pytest.warns(ConvergenceWarning) as one:
         clone(learner).fit(X, Y)
+    memory = AllStates()
     with pytest.warns(ConvergenceWarning) as caught:
-        fit_with_checkpoints(learner, X, Y, kept=folder.last_fit, every=short_slices)
+        fit_and_keep(clone(learner), X, Y, memory, "fit")
+    with pytest.warns(ConvergenceWarning) as again:
+        fit_and_keep(learner, X, Y, AllStates(memory.states[-2]), "fit")
     assert learner.n_iter_ == 17
-    assert learner.max_iter == 17
-    assert len(saves.learners) > 1
-    assert len(caught) == len(one) == 1
-    assert "stopped after 17 iterations (max_iter=17)" in str(caught[0].message)
+    assert len(caught) == len(one) == len(again) == 1
+    assert "stopped after 17 iterations (max_iter=17)" in str(again[0].message)
     assert caught[0].filename == one[0].filename == __file__
-    if learner._shows_states:
-        return
-    # Nothing is left to do, and the same is said.
-    again = clone(learner)
-    with pytest.warns(ConvergenceWarning, match="stopped after 17 iterations"):
-        fit_with_checkpoints(again, X, Y, kept=CheckpointFolder(folder.path, "a1b2").last_fit)
-    assert again.objective_ == learner.objective_
 
 
-def test_max_iter_of_every_round(folder, short_slices):
-    learner = clone(LEARNERS["cgm"]).set_params(tol=1e-9, max_iter=12, max_cliques=2)
-    with pytest.warns(ConvergenceWarning, match=r"\(max_iter=12 in each round\)") as caught:
-        fit_with_checkpoints(learner, TOY.X, TOY.Y, kept=folder.last_fit, every=short_slices)
-    assert len(caught) == 1
-    assert len(learner.cliques_) == 2
-    with pytest.warns(ConvergenceWarning):
-        one = clone(learner).fit(TOY.X, TOY.Y)
-    assert learner.n_iter_ <= 1.5 * one.n_iter_
-
-
-def test_other_warnings_are_told_once(folder, short_slices, monkeypatch):
-    saves, noise = Saves(monkeypatch), np.random.default_rng(0).integers(0, 2, Y.shape)
+def test_other_warnings_are_given_once(folder, every_state):
+    noise = np.random.default_rng(0).integers(0, 2, Y.shape)
     learner = comargin.PrMLClassifier(C=0.1, rank=2, n_init=3, random_state=0)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        fit_with_checkpoints(learner, X, noise, kept=folder.last_fit, every=short_slices)
-    assert len(saves.learners) > 1
+    with pytest.warns(UserWarning, match="all predictors are zero") as caught:
+        fit_and_keep(learner, X, noise, folder, "fit")
     assert sum("all predictors are zero" in str(each.message) for each in caught) == 1
 
 
 @pytest.mark.parametrize("name", ["m3l", "cgm", "prml", "lsg21 irls"])
-def test_stopped_by_request_and_gone_on(name, folder, short_slices):
+def test_stopped_by_request_and_gone_on(name, folder, every_state):
     data = data_of(name)
     asked = []
     learner = clone(LEARNERS[name])
-    fit_with_checkpoints(learner, *data, kept=folder.last_fit, should_stop=lambda: asked.append(1) or len(asked) == 2)
+    fit_and_keep(learner, *data, folder, "fit", should_stop=lambda: asked.append(1) or len(asked) == 2)
     assert len(asked) == 2
     assert len(learner.history_) == 2
     assert learner.predict(data[0]).shape == data[1].shape
-    assert not learner.warm_start
-    fit_with_checkpoints(learner, *data, kept=CheckpointFolder(folder.path, "a1b2").last_fit)
+    again = fit_and_keep(clone(LEARNERS[name]), *data, FolderMemory(folder.path, "a1b2"), "fit")
     one = clone(LEARNERS[name]).fit(*data)
-    assert learner.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
-    assert learner.history_[0].n_iter == one.history_[0].n_iter
+    assert again.objective_ == pytest.approx(one.objective_, rel=1.5 * one.tol, abs=0.0)
+    assert again.history_[0].n_iter == one.history_[0].n_iter
 
 
-def test_the_callers_callback_stops(folder, short_slices):
+def test_the_callers_callback_stops():
     whole = comargin.StructuredSVMClassifier(alpha=1e-4, tol=1e-4, random_state=0).fit(X, Y)
     learner = clone(whole).set_params(callback=lambda point: point.n_iter >= 10)
-    fit_with_checkpoints(learner, X, Y, kept=folder.last_fit, every=short_slices)
+    fit_and_keep(learner, X, Y, AllStates(), "fit")
     assert 10 <= learner.n_iter_ < whole.n_iter_
-
-
-def test_a_warm_start_of_the_caller_stays_one(folder):
-    learner = clone(LEARNERS["m3l"]).set_params(warm_start=True, C=0.99).fit(X, Y)
-    learner.set_params(C=1.0)
-    fit_with_checkpoints(learner, X, Y, kept=folder.last_fit)
-    assert learner.warm_start
-    assert learner.history_[0].gap < clone(LEARNERS["m3l"]).fit(X, Y).history_[0].gap
-    assert learner.fit(X, Y).n_iter_ == 0
-
-
-def test_slow_slices_become_longer(folder, monkeypatch):
-    """With slices that end after one step, this fit would take more steps than one fit may."""
-    monkeypatch.setattr(_kept_fits, "_WORTHWHILE", 0.0)
-    saves = Saves(monkeypatch)
-    learner = comargin.StructuredSVMClassifier(alpha=1e-4, tol=1e-4, random_state=0)
-    fit_with_checkpoints(learner, X, Y, kept=folder.last_fit, every=1e-5)
-    one = clone(learner).fit(X, Y)
-    assert learner.objective_ == pytest.approx(one.objective_, rel=1.5e-4)
-    assert 1 < len(saves.learners) < 60
 
 
 @pytest.mark.parametrize(
     "model",
     [OneVsRestClassifier(LogisticRegression()), comargin.M3LClassifierCV(Cs=[0.1, 1.0], cv=2, random_state=0)],
 )
-def test_others_are_fitted_in_one(model, folder):
-    fitted = fit_with_checkpoints(clone(model), X, Y, kept=folder.last_fit, every=1e-9)
+def test_others_are_fitted_in_one(model, folder, every_state):
+    fitted = fit_and_keep(clone(model), X, Y, folder, "fit")
     assert np.array_equal(fitted.predict(X), clone(model).fit(X, Y).predict(X))
-    assert json.loads((folder.path / "checkpoint.json").read_text())["found"] == {}
-    assert folder.last_fit.learner is None
+    assert [file.name for file in folder.path.iterdir()] == ["checkpoint.json"]
 
 
-# Fitted in the test, not when the file is read: by every worker, that would be.
 @pytest.mark.parametrize(
-    "other",
+    "state",
     [
-        lambda: comargin.LSG21Classifier(warm_start=True).fit(X, Y),
-        lambda: comargin.M3LClassifier(warm_start=True).fit(X[:80], Y[:80]),
-        lambda: comargin.M3LClassifier(warm_start=True).fit(X, Y[:, :2]),
+        lambda: FitState(comargin.LSG21Classifier(warm_start=True).fit(X, Y)._dual_start),
+        lambda: FitState(np.zeros((80, 4))),
+        lambda: FitState(np.zeros((160, 2))),
         lambda: comargin.M3LClassifier().fit(X, Y),
-        comargin.M3LClassifier,
     ],
-    ids=["another learner", "fewer rows", "fewer labels", "no warm start", "not fitted"],
+    ids=["another learner", "fewer rows", "fewer labels", "a learner"],
 )
-def test_the_state_of_another_fit(other, folder):
-    folder.last_fit.learner = other()
-    with pytest.raises(ValueError, match=r"learner\.cmg holds no state of this fit; delete the folder"):
-        fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit)
-
-
-@pytest.mark.parametrize("every", [0, -1.0, True, "60", math.nan])
-def test_every_must_be_positive(folder, every):
-    with pytest.raises(ValueError, match="every must be a positive number of seconds"):
-        fit_with_checkpoints(comargin.M3LClassifier(), X, Y, kept=folder.last_fit, every=every)
-
-
-def test_a_slice_ends_where_an_iteration_does():
-    """PrML is seen within its iterations too: stopped there it would not go on as if nothing had been."""
-    part = _kept_fits._Slice(0.0, [], None, lambda: False)
-    assert [part(Checkpoint(n_iter, 0.0, 1.0, 0.0)) for n_iter in (0, 0, 1, 1, 2)] == [False, False, True, False, True]
+def test_the_state_of_another_fit(state, folder):
+    save(state(), folder.path / "fit-state.cmg")
+    with pytest.raises(ValueError, match=r"fit-state\.cmg holds no state of this fit; delete the folder"):
+        fit_and_keep(comargin.M3LClassifier(), X, Y, folder, "fit")

@@ -1,5 +1,6 @@
 """Trainings that are interrupted in their search, or while cuts are learned, go on from what the folder has."""
 
+import dataclasses
 import json
 import signal
 import subprocess
@@ -7,15 +8,14 @@ import sys
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import comargin
+from comargin.core.memory import Kept
 from comargin.data import make_correlated
-from comargin.estimators import _tuning
-from comargin.estimators._search_memory import Cell
-from comargin.thresholds import _classifier
-from comargin.training import _folder_memory, clear_checkpoint, get_model, train
-from comargin.training._checkpoint import CheckpointFolder
+from comargin.decisions import _cross_fit
+from comargin.search import _cells
+from comargin.training import _folder, clear_checkpoint, train
+from comargin.training._folder import FolderMemory
 
 DATA = make_correlated(150, n_features=6, n_labels=4, seed=3)
 
@@ -37,17 +37,28 @@ class KilledError(Exception):
 
 
 def interrupt_after(monkeypatch, n_cells):
-    """End the search after so many cells."""
-    original, cells = _folder_memory.FolderMemory.note, []
+    """End the search after so many cells; the list has the keys of those that were fitted."""
+    original, cells = FolderMemory.keep, []
 
-    def note(memory, cell, measured, converged):
-        original(memory, cell, measured, converged)
-        cells.append(cell)
-        if len(cells) == n_cells:
-            raise KilledError
+    def keep(memory, key, value):
+        original(memory, key, value)
+        if key.startswith("search/"):
+            cells.append(key)
+            if len(cells) == n_cells:
+                raise KilledError
 
-    monkeypatch.setattr(_folder_memory.FolderMemory, "note", note)
+    monkeypatch.setattr(FolderMemory, "keep", keep)
     return cells
+
+
+def name_of(cell):
+    return cell.split("/")[1]
+
+
+@pytest.fixture
+def every_state(monkeypatch):
+    monkeypatch.setattr(_folder, "EVERY", 0.0)
+    monkeypatch.setattr(_folder, "_WORTHWHILE", 0.0)
 
 
 @pytest.mark.parametrize("model", GRIDS)
@@ -59,14 +70,14 @@ def test_cells_that_were_measured_are_not_fitted_again(model, tmp_path, monkeypa
         first = interrupt_after(patched, n_cells - 2)
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
-    known = json.loads((tmp_path / "checkpoint.json").read_text())
-    assert len(known["measured"]) == len([cell for cell in first if cell.name == first[-1].name])
+    known = list(tmp_path.glob(f"search-{name_of(first[-1])}-*.cmg"))
+    assert len(known) == len([cell for cell in first if name_of(cell) == name_of(first[-1])])
     with monkeypatch.context() as patched:
         second = interrupt_after(patched, 10**6)
         resumed = train(DATA, **arguments, checkpoint=tmp_path)
-    in_the_last_fold = [cell for cell in first if (cell.name, cell.fold) == (first[-1].name, first[-1].fold)]
+    in_the_last_fold = [cell for cell in first if cell.split("/")[:3] == first[-1].split("/")[:3]]
     if model in ("m3l", "lsg21", "rank-cvm"):  # a path begins again where its last solution is kept: here nowhere
-        is_whole = len(in_the_last_fold) == len(GRIDS[model][first[-1].name.rpartition("__")[2]])
+        is_whole = len(in_the_last_fold) == len(GRIDS[model][name_of(first[-1])])
         assert set(first) & set(second) == (set() if is_whole else set(in_the_last_fold))
     else:
         assert not set(first) & set(second)
@@ -79,63 +90,56 @@ def test_cells_that_were_measured_are_not_fitted_again(model, tmp_path, monkeypa
     assert not tmp_path.exists()
 
 
-@pytest.mark.parametrize(("model", "file"), [("m3l", "search-C-1.cmg"), ("lsg21", "search-alpha-1.cmg")])
-def test_a_path_goes_on_from_the_solution_that_was_kept(model, file, tmp_path, monkeypatch):
+@pytest.mark.parametrize("model", ["m3l", "lsg21"])
+def test_a_path_goes_on_from_the_solution_that_was_kept(model, tmp_path, monkeypatch, every_state):
     arguments = {"model": model, "grid": GRIDS[model], "folds": 2}
     whole = train(DATA, **arguments)
-    monkeypatch.setattr(_folder_memory, "EVERY", 1e-9)
-    monkeypatch.setattr("comargin.training._kept_fits._WORTHWHILE", 0.0)
     with monkeypatch.context() as patched:
         interrupt_after(patched, 5)  # the second value of the second fold
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
-    assert (tmp_path / file).exists()
-    starts, original = [], _tuning.fit_path
+    assert len(list(tmp_path.glob("search-*-1-*-solution-state.cmg"))) == 1
+    starts, original = [], _cells.fit_path
 
-    def spy(learner, data, values, start):
-        starts.append(start)
-        return original(learner, data, values, start)
+    def spy(learner, data, values, state, keep):
+        starts.append(state)
+        return original(learner, data, values, state, keep)
 
-    monkeypatch.setattr(_tuning, "fit_path", spy)
+    monkeypatch.setattr(_cells, "fit_path", spy)
     resumed = train(DATA, **arguments, checkpoint=tmp_path)
-    assert [start is None for start in starts] == [False]
+    assert [state is None for state in starts] == [False]
     assert not list(tmp_path.glob("search-*"))
     assert resumed.facts["searched"] == whole.facts["searched"]
     assert resumed.facts["objective"] == whole.facts["objective"]
 
 
 @pytest.mark.parametrize("model", ["prbr", "prml", "cgm"])
-def test_a_fit_of_the_search_goes_on(model, tmp_path, monkeypatch):
+def test_a_fit_of_the_search_goes_on(model, tmp_path, monkeypatch, every_state):
     """Its state is there after an end in the middle of it, and gone when it is measured."""
     tol = 1e-3 if model == "prml" else 1e-6
     arguments = {"model": model, "grid": GRIDS[model], "folds": 2, "params": {"tol": tol}}
-    monkeypatch.setattr(_folder_memory, "EVERY", 1e-9)
-    monkeypatch.setattr("comargin.training._kept_fits._WORTHWHILE", 0.0)
     name = next(iter(GRIDS[model]))
-    file = tmp_path / f"search-{name}-0-0.cmg"
+    file = tmp_path / f"search-{name}-0-0-state.cmg"
 
     def fail_when_kept(point):
         if file.exists():
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(_tuning, "_silent", lambda model, stop: set_callback(model, fail_when_kept))
+        patched.setattr(_cells, "_silent", lambda model, stop: set_callback(model, fail_when_kept))
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
     assert file.exists()
-    fits = []
-    original = _folder_memory.fit_with_checkpoints
+    begun, original = [], FolderMemory.recall_state
 
-    def spy(learner, *rest, kept, **options):
-        begun = kept.learner is not None
-        fitted = original(learner, *rest, kept=kept, **options)
-        fits.append((kept.path.name, begun))
-        return fitted
+    def spy(memory, key, learner, shape):
+        state = original(memory, key, learner, shape)
+        begun.extend([key] if state is not None else [])
+        return state
 
-    monkeypatch.setattr(_folder_memory, "fit_with_checkpoints", spy)
+    monkeypatch.setattr(FolderMemory, "recall_state", spy)
     resumed = train(DATA, **arguments, checkpoint=tmp_path)
-    assert (file.name, True) in fits
-    assert sum(begun for _, begun in fits) == 1
+    assert begun == [f"search/{name}/0/0"]
     assert not list(tmp_path.glob("search-*"))
     whole = train(DATA, **arguments)
     assert resumed.facts["searched"] == whole.facts["searched"]
@@ -151,7 +155,7 @@ def set_callback(model, callback):
 def test_folds_that_were_scored_are_not_fitted_again(tmp_path, monkeypatch):
     arguments = {"params": {"C": 1.0}, "folds": 3}
     whole = train(DATA, **arguments)
-    original, folds = _classifier.fit_and_score, []
+    original, folds = _cross_fit.fit_and_keep, []
 
     def fail_at_the_third(*rest, **options):
         folds.append(1)
@@ -159,10 +163,10 @@ def test_folds_that_were_scored_are_not_fitted_again(tmp_path, monkeypatch):
             raise KilledError
         return original(*rest, **options)
 
-    monkeypatch.setattr(_classifier, "fit_and_score", fail_at_the_third)
+    monkeypatch.setattr(_cross_fit, "fit_and_keep", fail_at_the_third)
     with pytest.raises(KilledError):
         train(DATA, **arguments, checkpoint=tmp_path)
-    assert sorted(file.name for file in tmp_path.glob("cuts-*")) == ["cuts-0.npy", "cuts-1.npy"]
+    assert sorted(file.name for file in tmp_path.glob("cuts-*")) == ["cuts-0.cmg", "cuts-1.cmg"]
     resumed = train(DATA, **arguments, checkpoint=tmp_path)
     assert len(folds) == 4
     assert resumed.facts["fold_measures"] == whole.facts["fold_measures"]
@@ -170,57 +174,34 @@ def test_folds_that_were_scored_are_not_fitted_again(tmp_path, monkeypatch):
     assert not list(tmp_path.glob("cuts-*"))
 
 
-def test_scores_that_are_none(tmp_path):
-    folder = CheckpointFolder(tmp_path, "a1b2")
-    assert folder.scores(0, (2, 3)) is None
-    folder.keep_scores(0, np.ones((2, 3)))
-    assert np.array_equal(folder.scores(0, (2, 3)), np.ones((2, 3)))
-    path = tmp_path / "cuts-0.npy"
-    huge = path.read_bytes().replace(b"(2, 3)", b"(99999999999, 3)")
-    for data in (b"", b"\x93NUMPY", huge):
-        path.write_bytes(data)
-        with pytest.raises(ValueError, match=r"cuts-0\.npy does not hold scores; delete the folder"):
-            folder.scores(0, (2, 3))
-    objects = np.array([[{}]], dtype=object)
-    for wrong in (np.ones((3, 3)), np.ones(6), np.ones((2, 3), dtype=np.float32), np.array([["a"] * 3] * 2), objects):
-        np.save(path, wrong, allow_pickle=True)
-        with pytest.raises(ValueError, match=r"cuts-0\.npy does not hold (the )?scores"):
-            folder.scores(0, (2, 3))
-
-
-def test_what_was_measured_is_kept_until_the_best_is_found(tmp_path):
-    folder = CheckpointFolder(tmp_path, "a1b2")
-    folder.add_measured(Cell("C", 0, 1), 0.25, True)
-    folder.add_measured(Cell("gamma", 1, 0), float("nan"), False)
-    folder.fit_of_search("C", 0).learner = comargin.M3LClassifier()
-    folder.fit_of_search("C2", 0).learner = comargin.M3LClassifier()
-    again = CheckpointFolder(tmp_path, "a1b2")
-    assert again.measured[Cell("C", 0, 1)] == (0.25, True)
-    assert np.isnan(again.measured[Cell("gamma", 1, 0)][0])
-    again.add_found("C", 3.0)
-    assert CheckpointFolder(tmp_path, "a1b2").measured.keys() == {Cell("gamma", 1, 0)}
-    assert [file.name for file in tmp_path.glob("search-*")] == ["search-C2-0.cmg"]
-
-
-def test_weights_are_refused():
-    memory = _folder_memory.FolderMemory.__new__(_folder_memory.FolderMemory)
-    with pytest.raises(ValueError, match="has no weights, got sample_weight"):
-        memory.fit(Cell("C", 0, 0), clone(get_model("m3l").estimator), [[0.0]], [[1]], {"sample_weight": [1.0]})
+@pytest.mark.parametrize("wrong", [np.ones((3, 4)), np.ones((75, 4), dtype=np.float32), [1.0], {"a": 1}])
+def test_scores_that_are_none(wrong, tmp_path, monkeypatch):
+    arguments = {"params": {"C": 1.0}, "folds": 2}
+    with monkeypatch.context() as patched:
+        patched.setattr(_cross_fit, "score_matrix", lambda *_: (_ for _ in ()).throw(KilledError))
+        with pytest.raises(KilledError):
+            train(DATA, **arguments, checkpoint=tmp_path)
+    folder = FolderMemory(tmp_path, json.loads((tmp_path / "checkpoint.json").read_text())["identity"])
+    folder.keep("cuts/0", wrong)
+    with pytest.raises(ValueError, match="cuts/0 holds no scores of 75 rows and 4 labels"):
+        train(DATA, **arguments, checkpoint=tmp_path)
 
 
 KILLED = """
 import os, sys, signal
 from comargin.data import make_correlated
-from comargin.training import _folder_memory, _kept_fits, train
-_folder_memory.EVERY, _kept_fits._WORTHWHILE = 1e-9, 0.0
-original, cells = _folder_memory._KeptPath.solved, []
-def solved(path, cell, solution):
-    original(path, cell, solution)
-    print("cell", *cell, flush=True)
-    cells.append(cell)
-    if len(cells) == 4:
-        os.kill(os.getpid(), signal.SIGKILL)
-_folder_memory._KeptPath.solved = solved
+from comargin.training import _folder, train
+_folder.EVERY = _folder._WORTHWHILE = 0.0
+original, cells = _folder.FolderMemory.keep_state, []
+def keep_state(memory, key, state, *, clock=None):
+    kept = original(memory, key, state, clock=clock)
+    if key.endswith("solution"):
+        print("cell", key, flush=True)
+        cells.append(key)
+        if len(cells) == 4:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return kept
+_folder.FolderMemory.keep_state = keep_state
 data = make_correlated(150, n_features=6, n_labels=4, seed=3)
 tagger = train(data, grid={"C": [0.1, 1.0, 10.0]}, folds=3, checkpoint=sys.argv[1])
 print("C", tagger.facts["searched"]["C"], tagger.facts["objective"])
@@ -252,7 +233,7 @@ def test_killed_between_the_last_cell_and_the_choice(tmp_path, monkeypatch):
         interrupt_after(patched, 4)
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
-    assert len(json.loads((tmp_path / "checkpoint.json").read_text())["measured"]) == 4
+    assert len(list(tmp_path.glob("search-C-*.cmg"))) == 4
     for n_jobs in (1, 2):
         resumed = train(DATA, **arguments, checkpoint=tmp_path, n_jobs=n_jobs)
         assert resumed.facts["searched"] == train(DATA, **arguments).facts["searched"]
@@ -277,20 +258,12 @@ def test_near_values_are_chosen_as_without_an_end(tmp_path, monkeypatch):
 def measures_of(arguments, folder, monkeypatch):
     """What a whole search has measured, in a folder of its own."""
     with monkeypatch.context() as patched:
-        patched.setattr(CheckpointFolder, "add_found", lambda *_: (_ for _ in ()).throw(KilledError))
+        patched.setattr(FolderMemory, "forget", lambda *_: (_ for _ in ()).throw(KilledError))
+        patched.setattr(FolderMemory, "keep", lambda memory, key, value: memory._write(key, Kept(value)))
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=folder)
-    return sorted(json.loads((folder / "checkpoint.json").read_text())["measured"])
-
-
-def test_a_fit_that_has_ended_is_not_fitted_again(tmp_path, monkeypatch):
-    arguments = {"model": "cgm", "params": {"alpha": 0.3}, "tune": False}
-    first = train(DATA, **arguments, checkpoint=tmp_path)
-    monkeypatch.setattr(comargin.CGMClassifier, "fit", lambda *_, **__: pytest.fail("it has ended"))
-    again = train(DATA, **arguments, checkpoint=tmp_path)
-    assert again.facts["objective"] == first.facts["objective"]
-    assert np.array_equal(again.scores(DATA.X), first.scores(DATA.X))
-    assert vars(again.model[-1]).keys() == vars(first.model[-1]).keys()
+    (folder / "best-C.cmg").unlink()
+    return {file.name: comargin.load(file).value for file in folder.glob("search-*.cmg")}
 
 
 def test_any_value_can_be_chosen(tmp_path):
@@ -299,74 +272,46 @@ def test_any_value_can_be_chosen(tmp_path):
     assert train(DATA, params={"C": 1.0}, grid=grid, checkpoint=tmp_path).facts["searched"] == one.facts["searched"]
 
 
-@pytest.mark.parametrize("change", ["place", "rule", "measures"])
-def test_a_folder_that_was_changed(change, tmp_path):
+@pytest.mark.parametrize(
+    ("key", "value"), [("best/C", 7), ("best/C", 0.0), ("rule", (1, {})), ("rule", 5), ("search/C/0/1", (1, 2))]
+)
+def test_a_folder_that_was_changed(key, value, tmp_path):
     arguments = {"grid": {"C": [0.1, 1.0]}}
     train(DATA, **arguments, checkpoint=tmp_path)
-    facts = tmp_path / "checkpoint.json"
-    known = json.loads(facts.read_text())
-    if change == "place":
-        known["found"]["C"] = 7
-    elif change == "measures":
-        known["found"]["measures on held-out folds"] = 5
-    else:
-        comargin.save(comargin.M3LClassifier(), tmp_path / "rule.cmg")
-    facts.write_text(json.dumps(known))
+    folder = FolderMemory(tmp_path, json.loads((tmp_path / "checkpoint.json").read_text())["identity"])
+    if key.startswith("search"):
+        folder.forget("best")
+    folder.keep(key, value)
     with pytest.raises(ValueError, match="delete"):
         train(DATA, **arguments, checkpoint=tmp_path)
 
 
 @pytest.mark.parametrize("model", ["m3l", "rank-cvm", "lsg21"])
-def test_a_path_refuses_states_of_other_rows(model, tmp_path, monkeypatch):
-    arguments = {"model": model, "grid": GRIDS[model], "folds": 2}
-    monkeypatch.setattr(_folder_memory, "EVERY", 1e-9)
-    monkeypatch.setattr("comargin.training._kept_fits._WORTHWHILE", 0.0)
+def test_a_path_refuses_states_of_other_rows(model, tmp_path, monkeypatch, every_state):
+    arguments = {"model": model, "grid": {"C": [0.1, 1.0, 10.0]} if model == "rank-cvm" else GRIDS[model], "folds": 2}
     with monkeypatch.context() as patched:
         interrupt_after(patched, 2)
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
-    name = next(iter(GRIDS[model]))
-    file = tmp_path / (f"search-{name}-0-1.cmg" if model == "rank-cvm" else f"search-{name}-0.cmg")
-    assert file.exists() == (model != "rank-cvm")  # whose gamma is no path: its next fit is not begun
-    learner = clone(get_model(model).estimator).set_params(warm_start=True)
-    comargin.save(learner.fit(np.vstack([DATA.X] * 2), np.vstack([DATA.Y] * 2)), file)
+    (file,) = tmp_path.glob("search-*-0-*-solution-state.cmg")
+    state = comargin.load(file)
+    shape = {"shape": (300, 4)}
+    doubled = {
+        "m3l": lambda: np.vstack([state.solution] * 2),
+        "rank-cvm": lambda: dataclasses.replace(state.solution, **shape),
+        "lsg21": lambda: state.solution._replace(**shape),
+    }[model]()
+    comargin.save(state._replace(solution=doubled), file)
     with pytest.raises(ValueError, match=r"search-.*\.cmg holds no state of this fit; delete the folder"):
         train(DATA, **arguments, checkpoint=tmp_path)
 
 
-def test_a_solution_without_its_measure(tmp_path, monkeypatch):
+def test_a_solution_without_its_measure(tmp_path, monkeypatch, every_state):
     arguments = {"grid": GRIDS["m3l"], "folds": 2}
-    monkeypatch.setattr(_folder_memory, "EVERY", 1e-9)
-    monkeypatch.setattr("comargin.training._kept_fits._WORTHWHILE", 0.0)
     with monkeypatch.context() as patched:
         interrupt_after(patched, 2)
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
-    facts = tmp_path / "checkpoint.json"
-    facts.write_text(json.dumps({**json.loads(facts.read_text()), "measured": []}))
-    with pytest.raises(ValueError, match="has a solution of a value that was not measured; delete the folder"):
+    (tmp_path / "search-C-0-0.cmg").unlink()  # of the smallest value, the first of the path
+    with pytest.raises(ValueError, match="has a solution of a value that was not measured; delete it"):
         train(DATA, **arguments, checkpoint=tmp_path)
-
-
-def test_one_training_at_a_time(tmp_path):
-    folder = CheckpointFolder(tmp_path, "a1b2")
-    with (
-        folder.in_use(),
-        pytest.raises(ValueError, match="is in use by another training"),
-        CheckpointFolder(tmp_path, "a1b2").in_use(),
-    ):
-        pass
-    with CheckpointFolder(tmp_path, "a1b2").in_use():
-        pass
-
-
-def test_no_room(tmp_path, monkeypatch):
-    folder = CheckpointFolder(tmp_path, "a1b2")
-
-    def full(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(np, "save", full)
-    with pytest.raises(OSError, match=r"cuts-0\.npy cannot be written: No space left on device; make room"):
-        folder.keep_scores(0, np.ones((2, 2)))
-    assert [file.name for file in tmp_path.iterdir()] == ["checkpoint.json"]

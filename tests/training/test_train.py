@@ -12,11 +12,11 @@ from sklearn.tree import DecisionTreeClassifier
 import comargin
 from comargin import M3LClassifier, tune
 from comargin.data import Dataset, make_correlated
+from comargin.decisions import ThresholdClassifierCV
 from comargin.metrics import evaluate
 from comargin.persistence import ModelFileError
-from comargin.thresholds import ThresholdClassifierCV
 from comargin.training import ModelRecipe, Tagger, clear_checkpoint, get_model, model_names, train
-from comargin.training._building import preparation
+from comargin.training.building import preparation
 
 DATA = make_correlated(150, n_features=6, n_labels=4, seed=0)
 WORDS = ("red wine", "white wine", "rye bread", "white bread", "green tea", "black tea")
@@ -80,7 +80,7 @@ def test_texts_become_one_model_with_names(tmp_path):
     np.testing.assert_array_equal(loaded.scores(rows), tagger.scores(rows))
 
 
-@pytest.mark.parametrize("name", [name for name in model_names() if name not in ("chain", "forest", "knn", "ovr-rbf")])
+@pytest.mark.parametrize("name", model_names())
 def test_every_model_that_can_be_saved_is_trained_and_comes_back(name, tmp_path):
     tagger = train(DATA, name, tune=False)
     loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))
@@ -216,7 +216,7 @@ def test_a_training_goes_on_from_its_folder(tmp_path, monkeypatch):
     stopped = train(DATA, **arguments, checkpoint=folder, should_stop=lambda: True)
     assert stopped.facts["duality_gap"] > 1e-6 * stopped.facts["objective"]
     monkeypatch.setattr(
-        "comargin.training._building.tune_with_memory", lambda *_, **__: pytest.fail("parameters are known")
+        "comargin.training.building.tune_with_memory", lambda *_, **__: pytest.fail("parameters are known")
     )
     monkeypatch.setattr(ThresholdClassifierCV, "_learn_rule", lambda *_, **__: pytest.fail("cuts are known"))
     resumed = train(DATA, **arguments, checkpoint=folder)

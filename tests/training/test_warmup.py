@@ -8,13 +8,17 @@ from types import SimpleNamespace
 
 import pytest
 
-from comargin.estimators._warmup import _n_compiled
+from comargin.training._warmup import _n_compiled
 
 CODE = """
 import numpy as np, scipy.sparse as sp
 import comargin
-from comargin.kernels import _edges, _elimination, _m3l, _m3l_pairs, _moments, _planes, _prml, _prml_split
-from comargin.kernels import _rank, _rank_fw, _rank_svm, _structured
+from comargin.inference import _loops_elimination as _elimination
+from comargin.lsg21 import _loops_edges as _edges
+from comargin.m3l import _loops as _m3l, _loops_pairs as _m3l_pairs
+from comargin.rank import _loops as _rank, _loops_fw as _rank_fw, _loops_svm as _rank_svm
+from comargin.structured import _loops as _structured, _loops_moments as _moments, _loops_planes as _planes
+from comargin.svmplus import _loops as _prml
 
 steps = []
 comargin.warmup(callback=lambda *step: steps.append(step))
@@ -22,7 +26,7 @@ assert [done for _, done, _ in steps] == list(range(len(steps))), steps
 assert {total for *_, total in steps} == {len(steps)}, steps
 assert len({what for what, *_ in steps}) == len(steps), steps
 assert comargin.warmup() == 0, "compiled again"
-epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_factor_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
+epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
 epochs.append(_m3l_pairs.m3l_pair_visits)
 before = [len(kernel.signatures) for kernel in epochs]
 X, Y = np.eye(6), np.eye(6, dtype=int)
@@ -64,7 +68,7 @@ for features in (X, sp.csr_array(X)):
     comargin.LSG21Classifier(alpha=0.1, tol=0.1, solver="irls").fit(features, Y)
     comargin.LSG21ClassifierCV(alphas=3, cv=2).fit(np.vstack([X, X]), np.vstack([Y, Y]))
 assert {f: len(f.signatures) for f in edges} == compiled, compiled
-privileged = {f for m in (_prml, _prml_split) for f in vars(m).values() if hasattr(f, "signatures")}
+privileged = {f for m in (_prml,) for f in vars(m).values() if hasattr(f, "signatures")}
 compiled = {f: len(f.signatures) for f in privileged}
 for features in (X, sp.csr_array(X)):
     for options in ({}, {"n_privileged": 2, "tol": 1e-7}, {"fit_intercept": False, "n_jobs": 2}):
@@ -89,5 +93,5 @@ def test_loops_that_were_compiled_are_counted(monkeypatch):
 
     before, one = _n_compiled(), Kernel()
     module = SimpleNamespace(one=one, the_same=one, plain=len)
-    monkeypatch.setitem(sys.modules, "comargin.kernels._of_a_test", module)
+    monkeypatch.setitem(sys.modules, "comargin.of_a_test", module)
     assert _n_compiled() == before + 2
