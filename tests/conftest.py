@@ -6,13 +6,12 @@ import signal
 import tempfile
 from pathlib import Path
 
-# Numba does not notice an edited helper in another file: key the cache on all files with compiled loops, before numba
-# loads. test_architecture.py checks that there are no others.
+# Numba does not notice an edited helper in another file: key the cache on all files with compiled code, wherever they
+# lie, before numba loads.
 _SOURCES = Path(__file__).resolve().parents[1] / "src" / "comargin"
-_LOOPS = [
-    path for path in sorted(_SOURCES.rglob("*.py")) if path.name.startswith("_loops") or path.parent.name == "core"
-]
-_digest = hashlib.sha256(b"".join(path.read_bytes() for path in _LOOPS)).hexdigest()[:12]
+_TEXTS = [path.read_bytes() for path in sorted(_SOURCES.rglob("*.py"))]
+_LOOPS = [text for text in _TEXTS if b"@compiled" in text or b"@overload" in text or b"def compiled" in text]
+_digest = hashlib.sha256(b"".join(_LOOPS)).hexdigest()[:12]
 _flavour = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}"))
 

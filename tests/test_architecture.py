@@ -217,16 +217,19 @@ def documented_parameters(docstring):
     return names
 
 
-def signature_names(node):
+def signature_names(node, *, is_method):
+    """Names of the arguments, without the ``self`` or ``cls`` of a method."""
     args = node.args
     every = [*args.posonlyargs, *args.args, *args.kwonlyargs]
     every += [extra for extra in (args.vararg, args.kwarg) if extra is not None]
-    return [arg.arg for arg in every if arg.arg not in {"self", "cls"}]
+    bound = is_method and not any("staticmethod" in ast.unparse(d) for d in node.decorator_list)
+    return [arg.arg for arg in every][bound:]
 
 
 def documented_functions():
     """(id, names in the signature, docstring) of every function and class with a Parameters section."""
     for path, tree in TREES.items():
+        methods = {m for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for m in node.body}
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef):
                 docstring, signature = ast.get_docstring(node), node
@@ -240,7 +243,8 @@ def documented_functions():
             else:
                 continue
             if docstring and signature is not None and documented_parameters(docstring) is not None:
-                names = signature if isinstance(signature, list) else signature_names(signature)
+                is_list = isinstance(signature, list)
+                names = signature if is_list else signature_names(signature, is_method=signature in methods)
                 yield pytest.param(names, docstring, id=f"{name_of(path)}::{node.name}")
 
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.util
 import io
 import re
+import runpy
 import subprocess
 import sys
 import types
@@ -102,7 +103,12 @@ def prepare_compare(names, folder, monkeypatch):
     names["make_correlated"] = named
 
 
-PREPARE = {"formats": prepare_formats, "compare": prepare_compare}
+def prepare_own_learner(names, folder, monkeypatch):
+    """The learner that the example builds."""
+    names["RidgeLabels"] = runpy.run_path(str(ROOT / "examples" / "own_learner.py"))["RidgeLabels"]
+
+
+PREPARE = {"formats": prepare_formats, "compare": prepare_compare, "own_learner": prepare_own_learner}
 
 
 def programs():

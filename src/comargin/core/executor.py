@@ -37,6 +37,9 @@ class Lost(NamedTuple):
     reason: str
 
 
+_SKIPPED = object()  # in place of the result of a task that did not begin
+
+
 class Executor(Protocol):
     """Runs tasks; one object is used for one list of tasks."""
 
@@ -91,6 +94,8 @@ class Threads:
         config = get_config()  # scikit-learn's settings belong to a thread
 
         def work(task: Task) -> Any:
+            if self._stop.is_set():  # the error of another task is on its way to the caller
+                return _SKIPPED
             try:
                 with config_context(**config):
                     return task()
@@ -111,7 +116,9 @@ class Threads:
                     # A wait without end misses a Ctrl-C that comes just before it.
                     finished, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
                     for future in sorted(finished, key=number.__getitem__):
-                        yield number[future], future.result()
+                        result = future.result()
+                        if result is not _SKIPPED:
+                            yield number[future], result
             finally:
                 self._stop.set()
 

@@ -154,5 +154,5 @@ def fit_and_keep(
         X, y, state, keep=lambda shown: memory.keep_state(key, shown), should_stop=should_stop
     )
     for doubt in doubts:
-        warnings.warn(doubt, stacklevel=3)
+        warnings.warn(doubt, stacklevel=2)
     return estimator
