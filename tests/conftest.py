@@ -10,7 +10,7 @@ from pathlib import Path
 # lie, before numba loads.
 _SOURCES = Path(__file__).resolve().parents[1] / "src" / "comargin"
 _TEXTS = [path.read_bytes() for path in sorted(_SOURCES.rglob("*.py"))]
-_LOOPS = [text for text in _TEXTS if b"@compiled" in text or b"@overload" in text or b"def compiled" in text]
+_LOOPS = [text for text in _TEXTS if b"numba" in text or b"@compiled" in text]
 _digest = hashlib.sha256(b"".join(_LOOPS)).hexdigest()[:12]
 _flavour = "bounds" if os.environ.get("NUMBA_BOUNDSCHECK") == "1" else "plain"
 os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(tempfile.gettempdir()) / f"comargin-numba-{_digest}-{_flavour}"))
