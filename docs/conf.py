@@ -40,6 +40,7 @@ NAVIGATION = {
         "Model files <model_files>",
     ],
     "Going further": [
+        "How the code is laid out <architecture>",
         "A learner of your own <own_learner>",
         "Speed <speed>",
         "Reference <reference/index>",

@@ -82,6 +82,11 @@ class Picture:
             f'stroke-width="{width:.2g}" stroke-linecap="round"{dashed}/>'
         )
 
+    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
+        self.parts.append(
+            f'<rect x="{x:.4g}" y="{y:.4g}" width="{width:.4g}" height="{height:.4g}" rx="4" fill="{fill}"/>'
+        )
+
     def circle(self, x: float, y: float, radius: float, fill: str, stroke: str = INK) -> None:
         self.parts.append(f'<circle cx="{x:.4g}" cy="{y:.4g}" r="{radius:.3g}" fill="{fill}" stroke="{stroke}"/>')
 
@@ -325,7 +330,30 @@ def thresholds() -> Picture:
     return picture
 
 
-PICTURES = (m3l, structured, rank, lsg21, prml, zero_shot, thresholds)
+def architecture() -> Picture:
+    """The packages, floor by floor; each imports from those below."""
+    floors = (
+        (("cli",), "commands"),
+        (("data", "persistence", "training", "comparison", "report"), "the workbench"),
+        (("decisions", "search", "models"), "from scores to tags; parameters; the table of models"),
+        (("m3l", "structured", "rank", "lsg21", "svmplus", "baselines"), "one folder a paper"),
+        (("graphs", "inference", "metrics", "model_selection"), "what several papers use"),
+        (("core",), "rows, loops, certificates, tasks, the estimator base"),
+    )
+    picture = Picture(640, 60 * len(floors) + 20, "The packages of comargin, floor by floor")
+    for floor, (packages, what) in enumerate(floors):
+        y = 16 + 60 * floor
+        colour = tint(BLUE, 0.5 if floor == 3 else 0.15)
+        width = 616 / len(packages)
+        for k, package in enumerate(packages):
+            x = 12 + k * width
+            picture.box(x + 2, y, width - 4, 34, colour)
+            picture.text(x + width / 2, y + 22, package, anchor="middle", bold=True)
+        picture.text(320, y + 49, what, anchor="middle", size=11, fill=PALE)
+    return picture
+
+
+PICTURES = (architecture, m3l, structured, rank, lsg21, prml, zero_shot, thresholds)
 
 if __name__ == "__main__":
     for draw in PICTURES:

@@ -144,6 +144,15 @@ def signs_gram_sums(indptr, indices, weight, gram, sums):
 
 
 @compiled
+def signed_gram(gram, rows, signs, ridge, out):
+    """Write the lower triangle of (s s^T) o K + ridge I of the given rows of K, ``gram``, into ``out``."""
+    for a in range(rows.shape[0]):
+        for b in range(a):
+            out[a, b] = signs[a] * signs[b] * gram[rows[a], rows[b]]
+        out[a, a] = signs[a] * signs[a] * gram[rows[a], rows[a]] + ridge
+
+
+@compiled
 def raise_slacks(missing, labels, indptr, indices, lift, price, change):
     """Changes of T that raise the slack of every set by what it lacks, mostly through labels that are on in few rows.
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import squared_lengths
 from ..core.rows import CSR
-from ._loops import signs_gram_sums
+from ._loops import signed_gram, signs_gram_sums
 from .problem import PrivilegedSets
 
 # Directions of X shorter than this, relative to the longest, are rounding.
@@ -25,6 +25,7 @@ class Features:
     def __init__(self, X: np.ndarray | sp.csr_array, view: np.ndarray | CSR) -> None:
         self.X, self.view = X, view
         self.n_samples, self.n_features = X.shape
+        self._transposed = X.T if isinstance(X, np.ndarray) else sp.csr_array(X.T)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """X Z."""
@@ -32,7 +33,7 @@ class Features:
 
     def average(self, signed: np.ndarray) -> np.ndarray:
         """X^T ``signed``."""
-        return np.asarray(self.X.T @ signed)
+        return np.asarray(self._transposed @ signed)
 
     def moments(self, rows: np.ndarray) -> np.ndarray:
         """X_r^T X_r of the given rows."""
@@ -51,12 +52,16 @@ class Features:
             return None
         return _dense(self.X @ self.X.T)
 
-    def gram(self, rows: np.ndarray) -> np.ndarray:
-        """Products between the given rows, in an array of its own."""
+    def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
+        """The lower triangle of (s s^T) o K + ridge I, K the products between the given rows."""
         if self.whole_gram is not None:
-            return self.whole_gram[np.ix_(rows, rows)]
-        chosen = self.X[rows]
-        return _dense(chosen @ chosen.T)
+            gram = np.empty((rows.size, rows.size))
+            signed_gram(self.whole_gram, rows, signs, ridge, gram)
+            return gram
+        chosen = self.X[rows] * signs[:, None]
+        gram = _dense(chosen @ chosen.T)
+        gram.flat[:: rows.size + 1] += ridge
+        return gram
 
     @property
     def n_compact(self) -> int:
@@ -125,11 +130,7 @@ class LabelSystem:
         """Prepare ``solve``."""
         rows, signs, r = self.rows, self.signs, self.r
         if r > 0.0 and rows.size <= features.n_features:
-            gram = features.gram(rows)
-            gram *= (r * signs)[:, None]
-            gram *= signs
-            gram.flat[:: rows.size + 1] += 1.0 / self.sigma
-            self.inner = cholesky(gram)
+            self.inner = cholesky(features.gram(rows, np.sqrt(r) * signs, 1.0 / self.sigma))
             self.half = solve_lower(self.inner, self.U)
             self.schur = cholesky(self.H + self.half.T @ self.half)
             return
