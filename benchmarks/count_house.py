@@ -58,11 +58,11 @@ def attributes(node: ast.ClassDef) -> int:
             continue
         parameters = {arg.arg for arg in (*method.args.args, *method.args.kwonlyargs)}
         for inner in ast.walk(method):
-            if isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store):
-                if isinstance(inner.value, ast.Name) and inner.value.id == "self":
-                    found.add(inner.attr)
-                    if method.name == "__init__" and inner.attr in parameters:
-                        stored.add(inner.attr)
+            is_set = isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store)
+            if is_set and ast.unparse(inner.value) == "self":
+                found.add(inner.attr)
+                if method.name == "__init__" and inner.attr in parameters:
+                    stored.add(inner.attr)
     is_estimator = any("Classifier" in ast.unparse(base) for base in node.bases)
     return len(found - stored) if is_estimator else len(found)
 

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 
 from comargin.core.random_numbers import random_state_array, shuffle
 from comargin.core.rows import CSR
-from comargin.svmplus._loops import SplitActive, SplitDual, raise_slacks, signs_gram_sums, split_pass
+from comargin.svmplus._loops import SplitActive, SplitDual, raise_slacks, signed_gram, signs_gram_sums, split_pass
 from comargin.svmplus.problem import PrivilegedSets
 
 N_ROWS, N_FEATURES, N_LABELS, N_SETS = 14, 4, 3, 5
@@ -62,12 +62,11 @@ def literal_pass(X, R, dual, active):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-@pytest.mark.parametrize("coupled", [True, False])
-def test_pass_equals_literal_loop(storage, coupled, rng):
+def test_pass_equals_literal_loop(storage, rng):
     X, dual = make(rng)
-    F = rng.normal(size=(N_LABELS, 2)) if coupled else np.empty((0, 0))
-    R = F @ F.T if coupled else np.diag(0.5 + rng.random(N_LABELS))
-    N = np.ascontiguousarray(X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)))
+    F = rng.normal(size=(N_LABELS, 2))
+    R = F @ F.T
+    N = np.ascontiguousarray(X.T @ (dual.S * dual.A) @ F)
     expected = literal_pass(X, R, dual, fresh_active())
     active = fresh_active()
     split_pass(X if storage == "dense" else csr(X), F, np.array(np.diag(R)), dual, active, N, np.inf)
@@ -76,7 +75,7 @@ def test_pass_equals_literal_loop(storage, coupled, rng):
     totals = np.zeros_like(dual.totals)
     np.add.at(totals, dual.row_set, dual.A)
     assert_allclose(dual.totals, totals, rtol=1e-9, atol=1e-10)
-    assert_allclose(N, X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)), rtol=1e-9, atol=1e-10)
+    assert_allclose(N, X.T @ (dual.S * dual.A) @ F, rtol=1e-9, atol=1e-10)
     assert (active.count == N_LABELS).all()
 
 
@@ -103,6 +102,16 @@ def test_signs_gram(n_sets, n_labels, rng):
     signs_gram_sums(on.indptr, on.indices, weight, gram, sums)
     assert_allclose(gram, (S.T * weight) @ S, rtol=1e-12, atol=1e-13)
     assert_allclose(sums, weight @ S, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 5])
+def test_signed_gram(n_rows, rng):
+    M = rng.normal(size=(8, 3))
+    K, rows, signs = M @ M.T, rng.permutation(8)[:n_rows], rng.normal(size=n_rows)
+    found = np.zeros((n_rows, n_rows))
+    signed_gram(K, rows, signs, 0.3, found)
+    expected = np.outer(signs, signs) * K[np.ix_(rows, rows)] + 0.3 * np.eye(n_rows)
+    assert_allclose(found, np.tril(expected), rtol=1e-12, atol=1e-13)
 
 
 def test_signs_gram_of_no_weight(rng):

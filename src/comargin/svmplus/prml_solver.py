@@ -83,34 +83,19 @@ def solve_prml(
 ) -> PrMLResult:
     """Alternate until neither the objective nor the privileged weights change any more.
 
-    Parameters
-    ----------
-    problem : PrMLProblem
-        All labels.
-    view : ndarray or CSR
-        ``problem.X`` as compiled loops take it.
-    control : Control
-        Tolerance, most alternations, progress and callback, which see every alternation, and every few seconds the
-        step under way. ``keep`` is offered the state of the last alternation at the same moments, a `PrMLStart`.
-    rank : int
-        Rows of D and W.
-    seeds : iterable of int
-        One seed per start; the start with the best objective is returned.
-    n_threads : int, default=1
-        Threads; the result is the same for any number.
-    start : PrMLStart or None
-        Where the first start begins; from its D alone, if the rest is not feasible for this problem. If None, it has
-        the singular vectors of PrBR's predictors. All others have random mixtures of them. A state of a fit of the
-        same problem goes on as if it had not been interrupted; one that a callback stopped within an alternation, from
-        the point it had.
+    ``view`` is ``problem.X`` as compiled loops take it, ``rank`` the rows of D and W. There is one seed per start, and
+    the start with the best objective is returned; the result is the same for any number of threads. The callback sees
+    every alternation and, every few seconds, the step under way; ``control.keep`` is offered the state of the last
+    alternation at the same moments.
 
-    Returns
-    -------
-    PrMLResult
-        ``coef`` is (D^T W)^T. Converged: both steps are certified to ``tol`` of the objective at the point returned,
-        the last alternation lowered it by no more, and moved the privileged weights by at most ``tol`` of their length
-        (or by less than the gap of the step can tell apart). Stopped within an alternation: the last checkpoint of
-        ``history`` is that of the step under way.
+    The first start begins at ``start``, or only at its D if the rest is not feasible for this problem; without it, at
+    the singular vectors of PrBR's predictors. All others begin at random mixtures of them. A state of a fit of the same
+    problem goes on as if it had not been interrupted; one that a callback stopped within an alternation goes on from
+    the point it had.
+
+    Converged: both steps are certified to ``tol`` of the objective at the point returned, the last alternation lowered
+    it by no more, and moved the privileged weights by at most ``tol`` of their length (or by less than the gap of the
+    step can tell apart). Stopped within an alternation: the last checkpoint is that of the step under way.
     """
     seeds = list(seeds)
     if not seeds:
