@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -151,11 +150,9 @@ class PredictionWriter:
 
         return append_csv
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: Any) -> None:
         self._append = None
-        self._stack.__exit__(kind, error, trace)
+        self._stack.__exit__(*details)
 
     def write(self, chunk: Chunk, Y_pred: Any, scores: Any = None) -> None:
         """Write the predictions of a chunk.

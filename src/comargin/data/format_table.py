@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -158,11 +159,12 @@ def checked_format(format: str) -> Format:
 
 
 def chosen_options(
-    format: str, takes: frozenset[str], options: dict[str, Any], defaults: dict[str, Any]
+    function: Callable[..., Any], format: str, takes: frozenset[str], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Options that the format takes; ValueError when another one has been given."""
-    for key in defaults.keys() - takes:
-        if options[key] != defaults[key]:
+    """Options that the format takes; ValueError when another one differs from its default in the function."""
+    parameters = signature(function).parameters
+    for key, value in options.items():
+        if key not in takes and value != parameters[key].default:
             known = ", ".join(sorted(takes)) or "none of the kind"
             raise ValueError(f"{key}= means nothing to format {format!r}; it takes {known}")
     return {key: options[key] for key in takes}

@@ -1,4 +1,4 @@
-"""Reading, writing and converting multi-label data files of all formats."""
+"""Reading, writing, converting and recognising multi-label data files of all formats."""
 
 from __future__ import annotations
 
@@ -9,31 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.files import AtomicFiles, plain_stem
+from ..core.files import AtomicFiles, plain_stem, plain_suffix
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
 from ._dataset import DataFormatError, Dataset
-from ._detect import detect, detect_format
+from ._source import check_is_file, first_line
 from ._table import delimiter_of
 from .format_table import FORMATS, TABLE, checked_format, chosen_options, format_of_suffix
 
-__all__ = ["FORMATS", "convert", "detect_format", "read", "write"]
-
-_DEFAULTS: dict[str, Any] = {
-    "labels": None,
-    "nominal": "auto",
-    "missing": "error",
-    "drop": (),
-    "n_features": None,
-    "n_labels": None,
-    "index_base": 1,
-    "label_base": 0,
-    "text": None,
-    "sep": ";",
-    "delimiter": None,
-    "encoding": "utf-8",
-}
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
+_LONGEST_MAGIC = max(len(entry.magic) for entry in TABLE.values())
 
 
 def read(
@@ -125,18 +110,17 @@ def read(
     >>> data.X.tolist(), data.Y.tolist(), data.label_names
     ([[1.8], [1.5]], [[1, 0], [0, 1]], ('tall', 'blue'))
     """
+    options = {key: value for key, value in locals().items() if key not in ("path", "format", "name")}
     path = Path(path)
-    if labels is not None and (isinstance(labels, bool) or not isinstance(labels, (str, Path, int, np.integer))):
-        labels = checked_names("labels", labels)
-    drop = checked_names("drop", drop)
-    options = {key: value for key, value in locals().items() if key in _DEFAULTS}
+    options["labels"] = labels = checked_labels(labels)
+    options["drop"] = checked_names("drop", drop)
     check_options(options)
     if format is None:
-        # Naming the text column says what kind of table it is.
         format = detect(path, delimiter)
+        # text= asks for texts, whatever the header looks like.
         format = TABLE[format].text_twin if text is not None and TABLE[format].text_twin else format
     entry = checked_format(format)
-    chosen = chosen_options(format, entry.read_options, options, _DEFAULTS)
+    chosen = chosen_options(read, format, entry.read_options, options)
     if entry.lists_labels and isinstance(labels, tuple) and len(labels) == 1 and entry.numbers:
         chosen["labels"] = labels = labels[0]
     if (entry.lists_labels or text is not None) and not isinstance(labels, (str, type(None))):
@@ -163,18 +147,23 @@ def checked_names(argument: str, names: Any) -> tuple[str, ...]:
     return found
 
 
+def checked_labels(labels: Any) -> Any:
+    """None, a name or a file, a number of columns, or a tuple of names; ValueError for anything else."""
+    if labels is None or isinstance(labels, (str, Path)):
+        return labels
+    if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
+        return int(labels)
+    return checked_names("labels", labels)
+
+
 def check_options(options: dict[str, Any]) -> None:
     """Refuse values that no format takes."""
-    for key, allowed in (
-        ("nominal", NOMINAL),
-        ("missing", MISSING),
-        ("index_base", (0, 1)),
-        ("label_base", (0, 1)),
-    ):
+    base = (0, 1)
+    for key, allowed in (("nominal", NOMINAL), ("missing", MISSING), ("index_base", base), ("label_base", base)):
         if options[key] not in allowed:
             raise ValueError(f"{key}={options[key]!r}, allowed are {', '.join(map(repr, allowed))}")
     for key in ("n_features", "n_labels"):
-        value = options[key]
+        value = options.get(key)
         if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
             raise ValueError(f"{key}={value!r} must be None or an integer >= 0")
     for key in ("text", "delimiter"):
@@ -182,27 +171,81 @@ def check_options(options: dict[str, Any]) -> None:
             raise ValueError(f"{key}={options[key]!r} must be None or a string")
     labels = options["labels"]
     named = {labels} if isinstance(labels, str) else set(labels) if isinstance(labels, tuple) else set()
-    twice = named & set(options["drop"])
+    twice = named.intersection(options.get("drop", ()))
     if twice:
-        raise ValueError(f"labels= and drop= both name {sorted(twice)[0]!r}")
+        raise ValueError(f"labels= and drop= both name {min(twice)!r}")
     check_sep("sep", options["sep"])
-    _check_encoding(options["encoding"])
+    # Readers look for line ends, separators and digits as the bytes they are in ASCII.
+    encoding = options["encoding"]
+    try:
+        has_ascii = isinstance(encoding, str) and _ASCII.encode(encoding).endswith(_ASCII.encode("ascii"))
+    except (LookupError, UnicodeError) as error:
+        raise ValueError(f"encoding={encoding!r} is unknown") from error
+    if not has_ascii:
+        raise ValueError(f"encoding={encoding!r} must name an encoding that contains ASCII, such as utf-8 or latin-1")
 
 
 def check_sep(argument: str, sep: Any) -> None:
-    """Refuse what cannot stand between labels."""
+    """Refuse a separator of labels that is not a string or is empty."""
     if not isinstance(sep, str) or not sep:
         raise ValueError(f"{argument}={sep!r} must be a string that is not empty")
 
 
-def _check_encoding(encoding: Any) -> None:
-    """Readers look for line ends, separators and digits as the bytes they are in ASCII."""
-    try:
-        kept = isinstance(encoding, str) and _ASCII.encode(encoding).endswith(_ASCII.encode("ascii"))
-    except (LookupError, UnicodeError) as error:
-        raise ValueError(f"encoding={encoding!r} is unknown") from error
-    if not kept:
-        raise ValueError(f"encoding={encoding!r} must name an encoding that contains ASCII, such as utf-8 or latin-1")
+def detect_format(path: str | Path) -> str:
+    r"""Find out the format of a data file by its name, and by its first lines where the name leaves it open.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Notes
+    -----
+    ``.arff`` is "meka" when the relation name has ``-C n``, else "mulan". ``.csv`` and ``.tsv`` are
+    "text-csv" when the header has the columns ``text`` and ``labels``, else "csv". ``.jsonl`` and ``.ndjson`` are
+    "jsonl". Other names are looked into: ``n d L`` in the first line is "xmc", lines of ``labels index:value``
+    without such a header are "libsvm", a first line that opens an object or a list of JSON is "jsonl".
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from comargin.data import detect_format
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "tiny.txt")
+    ...     _ = path.write_text("0,2 1:0.5 3:1\n1 2:2\n")
+    ...     detect_format(path)
+    'libsvm'
+    """
+    return detect(Path(path), None)
+
+
+def detect(path: Path, delimiter: str | None) -> str:
+    """Find out the format; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
+    check_is_file(path)
+    suffix = plain_suffix(path)
+    with path.open("rb") as file:
+        start = file.read(_LONGEST_MAGIC)
+    by_magic = [name for name, entry in TABLE.items() if entry.magic and start.startswith(entry.magic)]
+    by_suffix = [name for name, entry in TABLE.items() if entry.suffix_decides and suffix in entry.suffixes]
+    found = next(iter(by_magic + by_suffix), None) or _by_first_line(first_line(path))
+    if found is None:
+        raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
+    kind_of = TABLE[found].kind_of
+    return found if kind_of is None else kind_of(path, delimiter)
+
+
+def detect_by_line(line: bytes) -> str:
+    """Format of what starts with this line (after blank lines and comments), as `detect_format` says it.
+
+    Whatever is nothing else is taken for the header of a CSV file; one format stands for both kinds of ARFF
+    files, and for both kinds of tables.
+    """
+    by_magic = [name for name, entry in TABLE.items() if entry.magic and line.startswith(entry.magic)]
+    return next(iter(by_magic), None) or _by_first_line(line.decode("latin-1")) or "csv"
+
+
+def _by_first_line(line: str) -> str | None:
+    return next((name for name, entry in TABLE.items() if entry.is_first_line and entry.is_first_line(line)), None)
 
 
 def write(
@@ -260,21 +303,19 @@ def write(
     is_text = isinstance(dataset.X, list)
     if path.is_dir():
         raise ValueError(f"path: {path} is a folder")
-    by_suffix = format is None
-    format = _target_format(path, format)
-    if by_suffix and is_text:
-        format = TABLE[format].text_twin or format
-    entry = TABLE[format]
+    target = _target_format(path, format)
+    if format is None and is_text:
+        target = TABLE[target].text_twin or target
+    entry = TABLE[target]
     if not (entry.texts if is_text else entry.numbers):
         *names, last = (repr(name) for name, other in TABLE.items() if other.texts)
         into = f"texts go into {', '.join(names)} or {last}"
-        raise ValueError(f"format={format!r}: {into if is_text else f'{format!r} takes texts, X holds numbers'}")
-    options = {"sep": sep, "delimiter": delimiter}
-    chosen: dict[str, Any] = {key: options[key] for key in entry.write_options}
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, delimiter)
+        raise ValueError(f"format={target!r}: {into if is_text else f'{target!r} takes texts, X holds numbers'}")
+    options: dict[str, Any] = {"sep": sep}
+    if "delimiter" in entry.write_options:
+        options["delimiter"] = delimiter_of(path, delimiter)
     with AtomicFiles() as files:
-        entry.write(dataset, path, files, **chosen)
+        entry.write(dataset, path, files, **{key: options[key] for key in entry.write_options})
     return files.paths
 
 
