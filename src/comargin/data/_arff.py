@@ -14,12 +14,10 @@ from ..core.wording import counted
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import DROPPED, Plan, label_positions, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, fill_missing
 from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
-from ._missing import fill_missing
 from ._numbers import format_number
 from ._source import TextSource
-from ._table import as_dense
 from .chunks import Chunk, Wanted, match_names, stacked, tags_of
 
 Labels = str | Path | int | Sequence[str] | None

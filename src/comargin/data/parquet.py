@@ -13,11 +13,10 @@ import numpy as np
 
 from ..core.files import AtomicFiles
 from ..core.wording import nearest
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, not_a_number_advice
-from ._missing import fill_missing
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, fill_missing, not_a_number_advice
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
-from ._table import Columns, as_dense, check_table_names, columns_to_learn, columns_to_predict, table_chunk
+from ._table import Columns, check_table_names, columns_to_learn, columns_to_predict, table_chunk
 from .chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
 from .text_table import LABELS_COLUMN, TEXT_COLUMN, tagged_dataset
 
