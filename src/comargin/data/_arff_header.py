@@ -170,7 +170,7 @@ def read_header(source: TextSource) -> Header:
                 raise source.fail("@data before any @attribute", source.line)
             return Header(relation or "", tuple(attributes.values()))
         else:
-            found = f"@{keyword} {rest}" if keyword else rest
+            found = f"@{keyword} {rest}".strip() if keyword else rest
             raise source.fail(f"expected @relation, @attribute or @data, found {found[:40]!r}", source.line)
     raise source.fail("the file ends before @data", source.line or None)
 

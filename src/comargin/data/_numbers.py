@@ -12,9 +12,8 @@ than parsing them one by one:
   of the division gives the missing bits (`_divide`);
 * other numbers (exponents, a leading plus, longer digits) are read by `parse_number`, one at a time.
 
-`scan` only says what it saw; whether the separators come in a legal order is for the format to check
-(`follows`). Anything it does not understand makes it return None, and the format's careful line parser
-decides.
+`scan` only says what it saw; whether the separators come in a legal order is for the format to check (`follows`).
+Anything it does not understand makes it return None, and the format's careful line parser decides.
 """
 
 from __future__ import annotations

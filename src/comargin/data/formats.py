@@ -49,11 +49,10 @@ def read(
         "mulan" (ARFF and XML), "meka" (ARFF with ``-C n``), "libsvm", "xmc", "csv", "text-csv", "jsonl" or
         "parquet"; None: found out by `detect_format`.
     labels : str, Path, int, sequence of str or None
-        Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing
-        (< 0) columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file
-        (same stem, else without ``-train`` or ``-test``, else the only one of the folder), for "meka" the
-        relation name, for tables the prefix ``label:``. For texts and "jsonl" the name of the column of label
-        lists; None: ``labels``.
+        Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing (< 0)
+        columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file (same stem, else
+        without ``-train`` or ``-test``, else the only one of the folder), for "meka" the relation name, for tables
+        the prefix ``label:``. For texts and "jsonl" the name of the column of label lists; None: ``labels``.
     nominal : {"auto", "onehot"}
         Nominal ARFF attributes. "auto": values that are all numbers stay numbers; two values become 0/1, by
         meaning (no/yes, false/true, off/on, ...) or else the second declared one is 1; more become columns
