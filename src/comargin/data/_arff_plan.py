@@ -44,7 +44,7 @@ def feature_codes(values: Sequence[str], nominal: str = "auto") -> dict[str, flo
 
 @dataclass
 class Column:
-    """How one attribute is read.
+    """Role and coding of one attribute.
 
     ``codes`` maps the text of a nominal value to its number, in the order of declaration (None: the attribute is
     numeric or dropped). With ``onehot`` the number is the position of the value, and X has a column per value.
@@ -74,7 +74,7 @@ class Column:
         return [f"{name}={value}" for value in self.attribute.values] if self.onehot else [name]
 
     def number(self, text: str, quoted: bool) -> float | str:
-        """Number of one value as written in a row (NaN: missing), or what is wrong with it."""
+        """Number of one value as written in a row (NaN: missing), or the reason why it is refused."""
         if self.role == DROPPED:
             return 0.0
         if text == "?" and not quoted:
@@ -174,18 +174,14 @@ def make_plan(
     for j, attribute in enumerate(header.attributes):
         role = DROPPED if j in drop else LABEL if j in is_label else FEATURE
         column = Column(attribute, role, missing_allowed=missing in (("zero",) if role == LABEL else MISSING[1:]))
-        if role != DROPPED:
-            if attribute.kind in ("string", "date"):
-                reason = f"attribute {attribute.name!r} is a {attribute.kind}: no number; leave it out with drop="
-                raise DataFormatError(path, reason, attribute.line)
-            if attribute.kind == "nominal":
-                _code_nominal(column, nominal, path)
+        if role != DROPPED and attribute.kind in ("string", "date"):
+            reason = f"attribute {attribute.name!r} is a {attribute.kind}: no number; leave it out with drop="
+            raise DataFormatError(path, reason, attribute.line)
+        if role != DROPPED and attribute.kind == "nominal":
+            _code_nominal(column, nominal, path)
         columns.append(column)
-    plan = Plan(
-        columns,
-        np.array(label_order, dtype=np.intp),
-        np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp),
-    )
+    feature_order = [j for j, column in enumerate(columns) if column.role == FEATURE]
+    plan = Plan(columns, np.array(label_order, dtype=np.intp), np.array(feature_order, dtype=np.intp))
     _check_onehot_names(path, plan)
     _prepare_fast_path(plan)
     return plan
@@ -220,9 +216,8 @@ def _prepare_fast_path(plan: Plan) -> None:
     plan.numeric = True
     for j, column in enumerate(plan.columns):
         if column.role == DROPPED:
-            plan.numeric &= (
-                column.attribute.kind in ("numeric", "nominal") and _numbers(column.attribute.values) is not None
-            )
+            _, kind, values, _ = column.attribute
+            plan.numeric &= kind in ("numeric", "nominal") and _numbers(values) is not None
         elif column.codes is None:
             if column.role == LABEL:
                 groups.setdefault(frozenset({0.0, 1.0}), []).append(j)

@@ -59,7 +59,7 @@ def _tidy(block: bytes) -> bytes:
 
 
 def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
-    """Parse a block of plain numbers; None when the careful parser has to look."""
+    """Parse a block of plain numbers; None when it needs the careful parser."""
     found = scan(block, _DENSE_BYTES) or scan(_tidy(block), _DENSE_BYTES)
     width = plan.n_attributes
     if found is None or not is_rectangle(found, width):
@@ -72,14 +72,13 @@ def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
 
 
 def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
-    """Parse a block of sparse rows of plain numbers; None when the careful parser has to look."""
+    """Parse a block of sparse rows of plain numbers; None when it needs the careful parser."""
     found = scan(block, _SPARSE_BYTES)
+    if found is not None and not is_legal(found, _SPARSE_ORDER):
+        found = scan(_tidy(block), _SPARSE_BYTES)
+        found = found if found is not None and is_legal(found, _SPARSE_ORDER) else None
     if found is None:
         return None
-    if not is_legal(found, _SPARSE_ORDER):
-        found = scan(_tidy(block), _SPARSE_BYTES)
-        if found is None or not is_legal(found, _SPARSE_ORDER):
-            return None
     at = np.flatnonzero(found.kind == SPACE)  # an index; its value is the next number
     if not found.plain[at].all():
         return None
@@ -95,12 +94,9 @@ def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
     if not increasing.all():
         return None
     for members, numbers in plan.allowed:
-        mine = values
-        if members.size < plan.n_attributes:
-            chosen = np.zeros(plan.n_attributes, dtype=bool)
-            chosen[members] = True
-            mine = values[chosen[attributes]]
-        if not _all_in(mine, numbers):
+        chosen = np.zeros(plan.n_attributes, dtype=bool)
+        chosen[members] = True
+        if not _all_in(values if chosen.all() else values[chosen[attributes]], numbers):
             return None
     return SparseRows(counts, attributes, values)
 

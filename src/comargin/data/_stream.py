@@ -48,8 +48,8 @@ def stream(
     chunk_rows : int
         Rows of a chunk; the last one has fewer, and so have chunks that would take more than about 64 MiB.
     format : str or None
-        As in `read`; None: as `detect_format` finds it. A stream without a name is looked at: JSON Lines, ARFF,
-        "xmc", "libsvm", or else CSV.
+        As in `read`; None: as `detect_format` finds it. The first line of a stream without a name decides: JSON
+        Lines, ARFF, "xmc", "libsvm", or else CSV.
     text : str or None
         Text column, when texts are wanted. None: ``text``, if there is such a column and neither
         ``feature_names`` nor ``n_features`` asks for numbers.
@@ -81,7 +81,7 @@ def stream(
     Raises
     ------
     DataFormatError
-        When the file cannot be read; names file, line and reason. Chunks before the fault have been given out.
+        When the file cannot be read; names file, line and reason. Chunks before the fault are yielded.
 
     Examples
     --------

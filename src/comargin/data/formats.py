@@ -47,7 +47,7 @@ def read(
         The file; text formats may be gzipped (``.gz``).
     format : str or None
         "mulan" (ARFF and XML), "meka" (ARFF with ``-C n``), "libsvm", "xmc", "csv", "text-csv", "jsonl" or
-        "parquet"; None: found out by `detect_format`.
+        "parquet"; None: as `detect_format` finds it.
     labels : str, Path, int, sequence of str or None
         Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing (< 0)
         columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file (same stem, else
@@ -191,7 +191,7 @@ def check_sep(argument: str, sep: Any) -> None:
 
 
 def detect_format(path: str | Path) -> str:
-    r"""Find out the format of a data file by its name, and by its first lines where the name leaves it open.
+    r"""Tell the format of a data file by its name, and by its first lines where the name leaves it open.
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ def detect_format(path: str | Path) -> str:
     -----
     ``.arff`` is "meka" when the relation name has ``-C n``, else "mulan". ``.csv`` and ``.tsv`` are
     "text-csv" when the header has the columns ``text`` and ``labels``, else "csv". ``.jsonl`` and ``.ndjson`` are
-    "jsonl". Other names are looked into: ``n d L`` in the first line is "xmc", lines of ``labels index:value``
-    without such a header are "libsvm", a first line that opens an object or a list of JSON is "jsonl".
+    "jsonl". For other names the first line decides: ``n d L`` is "xmc", ``labels index:value`` is "libsvm", the start
+    of an object or a list of JSON is "jsonl".
 
     Examples
     --------
@@ -219,14 +219,13 @@ def detect_format(path: str | Path) -> str:
 
 
 def detect(path: Path, delimiter: str | None) -> str:
-    """Find out the format; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
+    """Format of a file; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
     check_is_file(path)
     suffix = plain_suffix(path)
     with path.open("rb") as file:
         start = file.read(_LONGEST_MAGIC)
-    by_magic = [name for name, entry in TABLE.items() if entry.magic and start.startswith(entry.magic)]
-    by_suffix = [name for name, entry in TABLE.items() if entry.suffix_decides and suffix in entry.suffixes]
-    found = next(iter(by_magic + by_suffix), None) or _by_first_line(first_line(path))
+    by_suffix = (name for name, entry in TABLE.items() if entry.suffix_decides and suffix in entry.suffixes)
+    found = _by_magic(start) or next(by_suffix, None) or _by_first_line(first_line(path))
     if found is None:
         raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
     kind_of = TABLE[found].kind_of
@@ -234,13 +233,15 @@ def detect(path: Path, delimiter: str | None) -> str:
 
 
 def detect_by_line(line: bytes) -> str:
-    """Format of what starts with this line (after blank lines and comments), as `detect_format` says it.
+    """Format of a stream whose first line, after blank lines and comments, is this one.
 
-    Whatever is nothing else is taken for the header of a CSV file; one format stands for both kinds of ARFF
-    files, and for both kinds of tables.
+    The default is CSV; one format stands for both kinds of ARFF files, and for both kinds of tables.
     """
-    by_magic = [name for name, entry in TABLE.items() if entry.magic and line.startswith(entry.magic)]
-    return next(iter(by_magic), None) or _by_first_line(line.decode("latin-1")) or "csv"
+    return _by_magic(line) or _by_first_line(line.decode("latin-1")) or "csv"
+
+
+def _by_magic(start: bytes) -> str | None:
+    return next((name for name, entry in TABLE.items() if entry.magic and start.startswith(entry.magic)), None)
 
 
 def _by_first_line(line: str) -> str | None:
@@ -274,15 +275,15 @@ def write(
     Returns
     -------
     list of Path
-        Files written ("mulan" writes two). Each appears whole or not at all; what can be known to fail (a target
-        that is a folder, a full disk, data the format cannot hold) fails before the first of them is replaced.
+        Files written ("mulan" writes two). Each appears whole or not at all; foreseeable failures (a target that is
+        a folder, a full disk, data the format cannot hold) happen before the first of them is replaced.
 
     Notes
     -----
     "libsvm" and "xmc" hold no names, and no NaN; ARFF holds NaN as ``?`` and tables as empty cells or
     nulls, which need ``missing="nan"`` in `read`. Tables, "jsonl" and sparse formats do not keep whether X was
-    sparse. What a format cannot hold without loss (infinite values, a label with the separator in its name,
-    a feature and a label of one name in ARFF, ...) is a ValueError.
+    sparse. Data that a format cannot hold without loss (infinite values, a label with the separator in its name, a
+    feature and a label of one name in ARFF, ...) are a ValueError.
 
     Examples
     --------

@@ -38,7 +38,7 @@ def make_cgm_toy(
     .. math:: y(x) = \arg\max_{y \in \{0, 1\}^L} \sum_k y_k \, u_k^\top x
               + \sum_{(j, k) \in E} v_{jk, y_j y_k}^\top x ,
 
-    found by looking at all of them. There is no noise: the model with the true edges fits perfectly.
+    found among all of them. There is no noise: the model with the true edges fits perfectly.
 
     Parameters
     ----------

@@ -68,8 +68,7 @@ def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: st
         _check_text_columns(path, schema, text, labels)
         match_names(path, schema.names, id_names)
         used = [text] if labels is None else [text, labels]
-        leaves = _leaves(footer, used)
-        dictionaries = _leaf_paths(leaves)
+        leaves, dictionaries = _leaves(footer, used)
         # Four times what a row takes on average; a repeated text costs only its references.
         row_bytes = 4 * (sum(chunk.total_uncompressed_size for chunk in leaves) // n_rows + _OBJECT_BYTES)
 
@@ -171,11 +170,6 @@ def _check_size(path: Path, needed: int, what: str) -> None:
         raise DataFormatError(path, reason)
 
 
-def _is_number(kind: Any) -> bool:
-    pa, _ = pyarrow_modules()
-    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
-
-
 def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np.ndarray:
     pa, _ = pyarrow_modules()
     try:
@@ -194,12 +188,12 @@ def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np
 
 def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Dataset:
     _check_text_columns(path, schema, text, labels)
-    leaves = _leaves(footer, (text, labels))
+    leaves, dictionaries = _leaves(footer, (text, labels))
     counts = sum(chunk.num_values for chunk in leaves)
     characters = sum(chunk.total_uncompressed_size for chunk in leaves)
     _check_size(path, _OBJECT_BYTES * counts + 4 * characters, f"{counts} texts and labels")
     # As dictionaries: a repeated text becomes one Python string.
-    with _parquet_file(path, read_dictionary=_leaf_paths(leaves)) as file:
+    with _parquet_file(path, read_dictionary=dictionaries) as file:
         table = file.read(columns=[text, labels])
     rows, tags = _text_column(path, table, text, 0), _tags_column(path, table, labels, 0)
     names = _label_names(path, schema.metadata or {})
@@ -235,27 +229,32 @@ def _text_column(path: Path, table: Any, name: str, first: int) -> list[str]:
 
 
 def _tags_column(path: Path, table: Any, name: str, first: int) -> list[list[str]]:
+    written: list[list[Any]] = []
     with _readable(path):
-        written = [tags for chunk in table.column(name).chunks for tags in _tag_lists(chunk)]
+        for lists in table.column(name).chunks:
+            flat = iter(_values(lists.flatten()))  # null lists have no values
+            written += [list(islice(flat, n or 0)) for n in lists.value_lengths().to_pylist()]
     for i, row in enumerate(written, first):
         if None in row:
             raise DataFormatError(path, f"column {name!r} holds a null label in row {i} (from 0)")
     return [list(dict.fromkeys(str(tag) for tag in row)) for row in written]
 
 
+def _is_number(kind: Any) -> bool:
+    types = pyarrow_modules()[0].types
+    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
 def _is_text(kind: Any) -> bool:
-    pa, _ = pyarrow_modules()
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    types = pyarrow_modules()[0].types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _leaf_paths(leaves: Sequence[Any]) -> list[str]:
-    return list({chunk.path_in_schema for chunk in leaves})
-
-
-def _leaves(footer: Any, names: Sequence[str]) -> list[Any]:
-    """Stored chunks of some columns; those of a list stand below its name."""
+def _leaves(footer: Any, names: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """Stored chunks of some columns and their paths in the file; those of a list stand below its name."""
     chunks = [footer.row_group(i).column(j) for i in range(footer.num_row_groups) for j in range(footer.num_columns)]
-    return [c for c in chunks if any(c.path_in_schema == n or c.path_in_schema.startswith(f"{n}.") for n in names)]
+    chunks = [c for c in chunks if any(c.path_in_schema == n or c.path_in_schema.startswith(f"{n}.") for n in names)]
+    return chunks, list({chunk.path_in_schema for chunk in chunks})
 
 
 def _values(array: Any) -> list[Any]:
@@ -265,11 +264,6 @@ def _values(array: Any) -> list[Any]:
         return list(array.to_pylist())
     words = array.dictionary.to_pylist()
     return [None if k is None else words[k] for k in array.indices.to_pylist()]
-
-
-def _tag_lists(lists: Any) -> list[list[Any]]:
-    tags = iter(_values(lists.flatten()))  # without those of null lists
-    return [list(islice(tags, n or 0)) for n in lists.value_lengths().to_pylist()]
 
 
 def _label_names(path: Path, metadata: dict[bytes, bytes]) -> list[str] | None:

@@ -71,6 +71,9 @@ def sparse_kind(path: Path, delimiter: str | None) -> str:
     return "xmc" if is_xmc_header(first_line(path)) else "libsvm"
 
 
+_Row = tuple[list[int], list[tuple[int, float]]]  # columns of the labels; columns and values of the features
+
+
 class _Block(NamedTuple):
     """Some rows: labels and features per row, of shape (2, n_rows), and their columns and values row by row."""
 
@@ -128,7 +131,7 @@ class _Rows:
         if self.declared_rows is not None:
             n_blank = min(self.n_blank, max(self.declared_rows - self.n_rows, 0))
             if n_blank:
-                yield _block([(0, 0)] * n_blank, [], [], [])
+                yield _block([([], [])] * n_blank)
             self.n_rows += n_blank
             if self.n_rows != self.declared_rows:
                 reason = f"the header says {self.declared_rows} rows, the file has {self.n_rows}"
@@ -153,7 +156,7 @@ class _Rows:
         self.n_blank += count
 
     def _parse_fast(self, text: bytes) -> _Block | None:
-        """Parse rows of plain numbers; None when the careful parser has to look."""
+        """Parse rows of plain numbers; None when they need the careful parser."""
         found = scan(text, _BYTES)
         if found is None or self.n_blank or not is_legal(found, _ORDER):
             return None
@@ -181,10 +184,7 @@ class _Rows:
         return _Block(np.stack(counts), columns[0], columns[1], found.value[is_value])
 
     def _parse_carefully(self, first: int, block: bytes) -> _Block:
-        counts: list[tuple[int, int]] = []
-        labels: list[int] = []
-        indices: list[int] = []
-        values: list[float] = []
+        rows: list[_Row] = []
         for line, data in enumerate(block.split(b"\n")[:-1], start=first):
             text = self.source.decode(data, line)
             if not self.xmc and "#" in text:
@@ -198,16 +198,12 @@ class _Rows:
                 if not self.xmc:
                     reason = "a blank line between rows (a row without labels and features is one blank)"
                     raise self.source.fail(reason, self.first_blank)
-                counts += [(0, 0)] * self.n_blank
+                rows += [([], [])] * self.n_blank
                 self.n_blank = 0
-            row_labels, row = self._parse(text, line)
-            counts.append((len(row_labels), len(row)))
-            labels += row_labels
-            indices += [j for j, _ in row]
-            values += [value for _, value in row]
-        return _block(counts, labels, indices, values)
+            rows.append(self._parse(text, line))
+        return _block(rows)
 
-    def _parse(self, text: str, line: int) -> tuple[list[int], list[tuple[int, float]]]:
+    def _parse(self, text: str, line: int) -> _Row:
         tokens = text.split()
         labels: set[int] = set()
         if tokens and ":" not in tokens[0] and not text[0].isspace():
@@ -268,9 +264,14 @@ class _Rows:
             raise self.source.fail(reason)
 
 
-def _block(counts: list[tuple[int, int]], labels: list[int], indices: list[int], values: list[float]) -> _Block:
-    columns = (np.array(labels, dtype=np.int64), np.array(indices, dtype=np.int64))
-    return _Block(np.array(counts, dtype=np.int64).reshape(-1, 2).T, *columns, np.array(values, dtype=np.float64))
+def _block(rows: list[_Row]) -> _Block:
+    entries = [entry for _, row in rows for entry in row]
+    return _Block(
+        np.array([(len(labels), len(row)) for labels, row in rows], dtype=np.int64).reshape(-1, 2).T,
+        np.array([label for labels, _ in rows for label in labels], dtype=np.int64),
+        np.array([j for j, _ in entries], dtype=np.int64),
+        np.array([value for _, value in entries], dtype=np.float64),
+    )
 
 
 def read_sparse_text(
