@@ -265,7 +265,7 @@ class _SparseSplitter:
         value = np.where(known, 1.0, value)
         missing = np.flatnonzero(hot & is_missing)
         widths = self.widths[attribute[missing]]
-        # The first column is there already; the k-th of w repetitions of an entry stands for column k.
+        # Repeat an entry once per column of its attribute; its first column is there already.
         start = np.repeat(np.cumsum(widths) - widths, widths)
         shift = np.arange(widths.sum()) - start
         more, shift = np.repeat(missing, widths)[shift > 0], shift[shift > 0]

@@ -17,8 +17,8 @@ MISSING = ("error", "nan", "zero", "mean")
 POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
 FEATURE, LABEL, DROPPED = range(3)
-_MAX_GROUPS = 64
-_MAX_NAME_CHARACTERS = 1 << 26
+_MAX_GROUPS = 64  # of attributes with the same allowed numbers; the fast path checks each
+_MAX_NAME_CHARACTERS = 1 << 26  # of all columns attribute=value together
 
 
 def _numbers(values: Sequence[str]) -> list[float] | None:
@@ -144,7 +144,7 @@ class Plan:
 
 
 def label_positions(path: Path, attributes: Sequence[Attribute], labels: Sequence[str] | int, origin: str) -> list[int]:
-    """Attributes that are labels, in the order asked for; ``origin`` says in messages who named them."""
+    """Attributes that are labels, in the order asked for; messages name the ``origin`` of the list."""
     if isinstance(labels, int):
         n = len(attributes)
         if not 1 <= abs(labels) <= n:

@@ -2,7 +2,7 @@ r"""The rows of an ARFF file, dense (``1,2,?``) or sparse (``{0 1, 7 2.5}``).
 
 Each kind has two parsers. The careful one goes line by line, knows quotes, comments, nominal values and missing
 values, and names the line of every fault: it is the specification. The fast one (`comargin.data._numbers.scan`)
-handles blocks of plain numbers; whenever it sees anything else it declines and the careful one reads the block.
+handles blocks of plain numbers; the careful one reads all other blocks.
 """
 
 from __future__ import annotations

@@ -14,10 +14,10 @@ from ._dataset import DataFormatError
 
 BLOCK_BYTES = 1 << 18  # parsed at once: the working arrays of a block stay in the processor's cache
 MAX_LINE_BYTES = 1 << 26
-# A gzip stream can grow a thousandfold; published multi-label files grow by less than fifty.
+# A gzip stream can grow a thousandfold; published multi-label files grow less than fiftyfold.
 MAX_EXPANSION = 200
 EXPANSION_FLOOR = 1 << 26
-# Arrays may be larger than the text: nominal values become columns, what sparse rows leave out may be non-zero.
+# Arrays may be larger than the text: nominal values become columns, values omitted in sparse rows may be non-zero.
 ARRAY_EXPANSION = 200
 ARRAY_FLOOR = 1 << 28
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -158,7 +158,7 @@ def _label_columns(path: Path, names: Sequence[str], labels: Any, delimiter: str
 
 
 def delimiter_of(path: Path, delimiter: str | None) -> str:
-    """Delimiter of a CSV file: the one asked for, checked, or by the suffix."""
+    """Delimiter of a CSV file: the given one, checked, or that of the suffix."""
     if delimiter is None:
         return "\t" if plain_suffix(path) == ".tsv" else ","
     is_char = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
@@ -301,7 +301,7 @@ def _csv_rows(
                 yield values, None
                 continue
         lines: Iterable[str] = [source.decode(line, i) + "\n" for i, line in enumerate(block.split(b"\n")[:-1], first)]
-        if quoted:  # a cell may go on into the next block: the rest is read as one stream
+        if quoted:  # a cell may continue in the next block: read the rest line by line
             lines = chain(lines, source.lines())
         yield from cells.rows(csv_records(source, lines, first, delimiter))
 

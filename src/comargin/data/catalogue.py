@@ -24,7 +24,7 @@ _NOT_DATA = re.compile(r"\.|readme|licen[cs]e|citation", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What the catalogue knows about a data set.
+    """Entry of the catalogue of data sets.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class Wanted:
             raise ValueError(f"labels={self.labels!r}: it must name the one column of label lists")
 
     def check_count(self, path: Any, n_columns: int, line: int | None = None) -> None:
-        """Refuse a file without names that has other than the number of features asked for."""
+        """Refuse a file without names whose number of features is not the wanted one."""
         if self.n_features is not None and n_columns != self.n_features:
             reason = f"has {counted(n_columns, 'feature')}, expected {self.n_features}"
             raise DataFormatError(path, reason, line)

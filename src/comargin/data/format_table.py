@@ -1,4 +1,4 @@
-"""The table of file formats: all that `read`, `write`, `stream` and `detect_format` know about each.
+"""The table of file formats that `read`, `write`, `stream` and `detect_format` use.
 
 To add a format, write its three functions in a file of its own and add one entry to `TABLE`.
 """
@@ -47,10 +47,10 @@ class Format:
     read_options: frozenset[str]
     write_options: frozenset[str] = frozenset()
     stream_options: frozenset[str] = frozenset()
-    suffixes: tuple[str, ...] = ()  # of files that are written, and read as such where suffix_decides
+    suffixes: tuple[str, ...] = ()  # of files in this format; they decide on reading where suffix_decides
     suffix_decides: bool = True
     is_first_line: Callable[[str], bool] | None = None  # may a file start with this line, after blanks and comments?
-    magic: bytes = b""  # what every file starts with; empty for text formats
+    magic: bytes = b""  # first bytes of every file; empty for text formats
     kind_of: Callable[[Path, str | None], str] | None = None  # (path, delimiter): which of its relatives a file is in
     numbers: bool = True  # X may be numbers
     texts: bool = False  # X may be texts
@@ -171,7 +171,7 @@ def chosen_options(
 
 
 def format_of_suffix(path: Path) -> str | None:
-    """Format in which a file of this name is written, if the suffix says one."""
+    """Format of a file to write, by its suffix; None: no format has it."""
     suffix = plain_suffix(path)
     return next((name for name, entry in TABLE.items() if suffix in entry.suffixes), None)
 

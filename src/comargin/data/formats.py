@@ -135,7 +135,7 @@ def read(
 
 
 def checked_names(argument: str, names: Any) -> tuple[str, ...]:
-    """Names given in any sequence; ValueError for anything else, one string included."""
+    """Names as a tuple; ValueError for anything but a sequence of strings, also for one string."""
     try:
         found = (names,) if isinstance(names, str) else tuple(names)
     except TypeError:
@@ -320,7 +320,7 @@ def write(
 
 
 def _target_format(path: Path, format: str | None) -> str:
-    """Return the format asked for, checked, or that of the suffix ("csv" for both kinds of tables)."""
+    """Return the given format, checked, or that of the suffix ("csv" for both kinds of tables)."""
     found = format_of_suffix(path) if format is None else format
     if found is None:
         raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")

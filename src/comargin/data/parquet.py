@@ -27,7 +27,7 @@ TOP_SCORES_COLUMN = "top_scores"
 # Parquet packs runs of equal values: published sets, dense with rare labels, grow by less than 120.
 PARQUET_EXPANSION = 500
 _BATCH_ROWS = 1 << 13
-_OBJECT_BYTES = 50  # what a Python list spends on a text or a label it holds
+_OBJECT_BYTES = 50  # of a Python string and its place in a list, beside the characters
 
 
 def pyarrow_modules() -> tuple[Any, Any]:
@@ -69,7 +69,7 @@ def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: st
         match_names(path, schema.names, id_names)
         used = [text] if labels is None else [text, labels]
         leaves, dictionaries = _leaves(footer, used)
-        # Four times what a row takes on average; a repeated text costs only its references.
+        # Four times the average size of a row; a repeated text costs only its references.
         row_bytes = 4 * (sum(chunk.total_uncompressed_size for chunk in leaves) // n_rows + _OBJECT_BYTES)
 
         def chunk_of(table: Any, first: int, ids: list[str] | None) -> Chunk:
