@@ -164,18 +164,15 @@ def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray
     columns = [plan.columns[j] for j in plan.feature_order]
     X = values[:, as_slice(plan.feature_order)]
     if any(column.onehot for column in columns):
-        X, codes = np.zeros((len(values), sum(column.width for column in columns))), X
-        start = 0
-        for j, column in enumerate(columns):
-            if column.onehot:
-                absent = np.isnan(codes[:, j])
-                X[absent, start : start + column.width] = np.nan
-                present = np.flatnonzero(~absent)
-                X[present, start + codes[present, j].astype(np.intp)] = 1.0
-            else:
-                X[:, start] = codes[:, j]
-            start += column.width
+        X = np.hstack(
+            [_onehot(X[:, [j]], column.width) if column.onehot else X[:, [j]] for j, column in enumerate(columns)]
+        )
     return np.ascontiguousarray(X), Y
+
+
+def _onehot(codes: np.ndarray, width: int) -> np.ndarray:
+    """One column per code, of a column of codes; a missing code is NaN in all of them."""
+    return np.where(np.isnan(codes), np.nan, codes == np.arange(width))
 
 
 _ENTRY_BYTES = 12  # of a CSR array

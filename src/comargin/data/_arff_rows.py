@@ -191,15 +191,13 @@ class CarefulParser:
 
     def sparse(self, first: int, block: bytes) -> SparseRows:
         """Rows of a sparse block, entries sorted."""
-        counts: list[int] = []
-        attributes: list[int] = []
-        values: list[float] = []
-        for line, text in self.lines(first, block):
-            entries = self._sparse_row(line, text)
-            counts.append(len(entries))
-            attributes.extend(j for j, _ in entries)
-            values.extend(value for _, value in entries)
-        return SparseRows(np.array(counts, dtype=np.intp), np.array(attributes, np.int32), np.array(values, np.float64))
+        rows = [self._sparse_row(line, text) for line, text in self.lines(first, block)]
+        entries = [entry for row in rows for entry in row]
+        return SparseRows(
+            np.array([len(row) for row in rows], dtype=np.intp),
+            np.array([j for j, _ in entries], dtype=np.int32),
+            np.array([value for _, value in entries], dtype=np.float64),
+        )
 
     def _sparse_row(self, line: int, text: str) -> list[tuple[int, float]]:
         if not text.startswith("{"):

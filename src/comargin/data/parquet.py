@@ -205,19 +205,21 @@ def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Data
 def _check_text_columns(path: Path, schema: Any, text: str, labels: str | None) -> None:
     """Refuse a file without the one column of texts, and of label lists unless ``labels`` is None."""
     pa, _ = pyarrow_modules()
-    for name, argument in ((text, "text"), (labels, "labels")):
-        if name is not None and schema.names.count(name) != 1:
+    columns = [(text, "text")] if labels is None else [(text, "text"), (labels, "labels")]
+    for name, argument in columns:
+        if schema.names.count(name) != 1:
             near = nearest(name, schema.names) if name not in schema.names else ""
             raise DataFormatError(path, f"no single column called {name!r}; say {argument}={near}")
-    if not _is_text(schema.field(text).type):
-        raise DataFormatError(path, f"column {text!r} is of type {schema.field(text).type}, not text")
-    if labels is None:
-        return
-    lists = schema.field(labels).type
-    if not (pa.types.is_list(lists) or pa.types.is_large_list(lists)):
-        raise DataFormatError(path, f"column {labels!r} is of type {lists}, not a list of labels")
-    if not (_is_text(lists.value_type) or pa.types.is_integer(lists.value_type)):
-        raise DataFormatError(path, f"column {labels!r} holds lists of {lists.value_type}, not of texts")
+        kind = schema.field(name).type
+        if argument == "text":
+            fault = "" if _is_text(kind) else f"is of type {kind}, not text"
+        elif not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            fault = f"is of type {kind}, not a list of labels"
+        else:
+            is_tag = _is_text(kind.value_type) or pa.types.is_integer(kind.value_type)
+            fault = "" if is_tag else f"holds lists of {kind.value_type}, not of texts"
+        if fault:
+            raise DataFormatError(path, f"column {name!r} {fault}")
 
 
 def _text_column(path: Path, table: Any, name: str, first: int) -> list[str]:
