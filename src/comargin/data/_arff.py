@@ -13,13 +13,11 @@ from ..core.files import AtomicFiles, is_gzip
 from ..core.wording import counted
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import DROPPED, Plan, label_positions, make_plan
-from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse, first_row_is_sparse
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
+from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, fill_missing
 from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
-from ._missing import fill_missing
 from ._numbers import format_number
 from ._source import TextSource
-from ._table import as_dense
 from .chunks import Chunk, Wanted, match_names, stacked, tags_of
 
 Labels = str | Path | int | Sequence[str] | None
@@ -39,12 +37,11 @@ def read_arff(
     """Read a Mulan or MEKA data set; the arguments are those of `comargin.data.read`."""
     with TextSource(path, encoding) as source:
         header = read_header(source)
-        names = [attribute.name for attribute in header.attributes]
-        unknown = set(drop) - set(names)
+        where = {attribute.name: j for j, attribute in enumerate(header.attributes)}
+        unknown = set(drop) - set(where)
         if unknown:
             raise ValueError(f"drop= names {sorted(unknown)}, not attributes of {path}")
-        left_out = set(drop)
-        dropped = {j for j, name in enumerate(names) if name in left_out}
+        dropped = {where[name] for name in drop}
         which = _choose_labels(path, header, labels, meka)
         if dropped.issuperset(which):
             raise ValueError(f"drop= leaves no label of {path}")
@@ -74,7 +71,7 @@ def stream_arff(source: TextSource, wanted: Wanted, is_text: bool | None, *, nom
 
 
 def _plan_to_predict(source: TextSource, header: Header, wanted: Wanted, nominal: str) -> Plan:
-    """All attributes that are asked for, under their names or as ``attribute=value``, or all but the labels."""
+    """Plan of the attributes wanted, by name or as ``attribute=value``; without names of all but the labels."""
     path, is_meka = source.path, meka_labels(header.relation) is not None
     labels: list[int] = []
     if wanted.labels is True and source.is_stream and not is_meka:
@@ -99,28 +96,27 @@ def _plan_to_predict(source: TextSource, header: Header, wanted: Wanted, nominal
 
 def _choose_labels(path: Path, header: Header, labels: Labels, meka: bool) -> list[int]:
     """Attributes that are labels, in the order asked for."""
-    return label_positions(path, header.attributes, *_label_list(path, header, labels, meka))
-
-
-def _label_list(path: Path, header: Header, labels: Labels, meka: bool) -> tuple[Sequence[str] | int, str]:
-    """Names or number of the labels, and where that is said."""
+    named: Sequence[str] | int
+    origin = "labels="
     if isinstance(labels, (int, np.integer)):
-        return int(labels), "labels="
-    if labels is None and meka:
+        named = int(labels)
+    elif labels is None and meka:
         count = meka_labels(header.relation)
         if count is None:
             raise DataFormatError(path, "the relation name does not count the labels (-C n); say labels=")
-        return count, "-C in the relation name"
-    if labels is None or isinstance(labels, (str, Path)):
+        named, origin = count, "-C in the relation name"
+    elif labels is None or isinstance(labels, (str, Path)):
         xml = find_labels_xml(path) if labels is None else Path(labels)
-        return read_labels_xml(xml), f"listed in {xml.name}"
-    return tuple(labels), "labels="
+        named, origin = read_labels_xml(xml), f"listed in {xml.name}"
+    else:
+        named = tuple(labels)
+    return label_positions(path, header.attributes, named, origin)
 
 
 def _row_parts(
     source: TextSource, plan: Plan, fast: bool, whole: bool
 ) -> Iterator[tuple[np.ndarray, np.ndarray] | tuple[sp.csr_array, sp.csr_array]]:
-    """Yield X and Y of some rows at a time; the size of all is limited when the ``whole`` is kept, else of each."""
+    """Yield X and Y of some rows at a time; the limit of their size is for all rows together if ``whole``."""
     careful = CarefulParser(source, plan)
     splitter = _SparseSplitter(source, plan)
     n_rows = 0
@@ -130,12 +126,15 @@ def _row_parts(
         if not block.strip():
             continue
         if is_sparse is None:
-            is_sparse = first_row_is_sparse(source, first, block)
+            row = next(careful.lines(first, block), None)
+            if row is None:
+                continue
+            is_sparse = row[1].startswith("{")
         if is_sparse:
             rows = fast_sparse(block, plan) if fast else None
             splitter.n_added = splitter.n_added if whole else 0
             yield from splitter.split(careful.sparse(first, block) if rows is None else rows)
-        elif is_sparse is not None:
+        else:
             values = fast_dense(block, plan) if fast else None
             values = careful.dense(first, block) if values is None else values
             n_rows = len(values) + (n_rows if whole else 0)
@@ -146,7 +145,7 @@ def _row_parts(
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:
-    """Refuse too large arrays before they are made: a cell of a few bytes may stand for thousands of columns."""
+    """Refuse too large arrays before allocating them: a cell of a few bytes may mean thousands of columns."""
     columns = [plan.columns[j] for j in plan.feature_order]
     widest = max(columns, key=lambda column: column.width, default=None)
     if widest is not None and widest.onehot:
@@ -165,18 +164,15 @@ def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray
     columns = [plan.columns[j] for j in plan.feature_order]
     X = values[:, as_slice(plan.feature_order)]
     if any(column.onehot for column in columns):
-        X, codes = np.zeros((len(values), sum(column.width for column in columns))), X
-        start = 0
-        for j, column in enumerate(columns):
-            if column.onehot:
-                absent = np.isnan(codes[:, j])
-                X[absent, start : start + column.width] = np.nan
-                present = np.flatnonzero(~absent)
-                X[present, start + codes[present, j].astype(np.intp)] = 1.0
-            else:
-                X[:, start] = codes[:, j]
-            start += column.width
+        X = np.hstack(
+            [_onehot(X[:, [j]], column.width) if column.onehot else X[:, [j]] for j, column in enumerate(columns)]
+        )
     return np.ascontiguousarray(X), Y
+
+
+def _onehot(codes: np.ndarray, width: int) -> np.ndarray:
+    """One column per code, of a column of codes; a missing code is NaN in all of them."""
+    return np.where(np.isnan(codes), np.nan, codes == np.arange(width))
 
 
 _ENTRY_BYTES = 12  # of a CSR array
@@ -188,40 +184,37 @@ class _SparseSplitter:
 
     def __init__(self, source: TextSource, plan: Plan) -> None:
         self.source, self.plan = source, plan
-        columns = plan.columns
-        self.n_labels = plan.label_order.size
-        self.label_column = np.full(plan.n_attributes, -1, dtype=np.int32)
-        self.label_column[plan.label_order] = np.arange(self.n_labels)
         self.n_added = 0  # entries that no row of the file writes
-        self.widths = np.array([column.width for column in columns], dtype=np.int64)
-        widths = self.widths[plan.feature_order].astype(np.int32)
-        self.n_features = int(widths.sum())
-        self.feature_column = np.full(plan.n_attributes, -1, dtype=np.int32)
-        self.feature_column[plan.feature_order] = np.cumsum(widths) - widths
-        self.onehot = np.array([column.onehot for column in columns])
-        self.omitted = np.array([column.omitted for column in columns])
-        # Those that mean something when left out; a one-hot one is then its value 0: its first column is 1.
+        self.widths = np.array([column.width for column in plan.columns], dtype=np.int64)
+        self.onehot = np.array([column.onehot for column in plan.columns])
+        self.omitted = np.array([column.omitted for column in plan.columns])
+        # Attributes that have a meaning when left out: a one-hot one then has 1 in its first column.
         self.special = np.flatnonzero((self.omitted != 0) | self.onehot)
+        # First column in X and in Y of every attribute, -1 for none.
+        self.feature_column = np.full(plan.n_attributes, -1, dtype=np.int32)
+        widths = self.widths[plan.feature_order]
+        self.feature_column[plan.feature_order] = np.cumsum(widths) - widths
+        self.n_features = int(widths.sum())
+        self.label_column = np.full(plan.n_attributes, -1, dtype=np.int32)
+        self.label_column[plan.label_order] = np.arange(plan.label_order.size)
 
-    def split(self, rows: SparseRows) -> list[tuple[sp.csr_array, sp.csr_array]]:
-        """X and Y of a block, in parts of so many rows that what is added to them stays small."""
-        if not self.special.size:
-            return [self._split(rows)]
-        self._check_size(rows)
-        step = max(1, _ADDED_AT_ONCE // self.special.size)
+    def split(self, rows: SparseRows) -> Iterator[tuple[sp.csr_array, sp.csr_array]]:
+        """Yield X and Y of a block, so many rows at a time that the entries added to them stay few."""
+        step = max(1, rows.counts.size)
+        if self.special.size:
+            self._check_size(rows)
+            step = max(1, _ADDED_AT_ONCE // self.special.size)
         ends = np.concatenate([[0], np.cumsum(rows.counts)])
-        parts = []
         for start in range(0, rows.counts.size, step):
             counts = rows.counts[start : start + step]
             entries = slice(ends[start], ends[start + counts.size])
-            parts.append(self._split(SparseRows(counts, rows.attributes[entries], rows.values[entries])))
-        return parts
+            yield self._split(SparseRows(counts, rows.attributes[entries], rows.values[entries]))
 
     def _check_size(self, rows: SparseRows) -> None:
-        """Refuse too large arrays before they are made: a row of two bytes may stand for thousands of values."""
+        """Refuse too large arrays before allocating them: a row of two bytes may mean thousands of values."""
         missing = rows.attributes[self.onehot[rows.attributes] & np.isnan(rows.values)]
         self.n_added += rows.counts.size * self.special.size + int(self.widths[missing].sum())
-        # The most that one attribute adds: the entry left out, or a missing value in all its columns.
+        # The example in the message is the attribute that adds most.
         first = missing[np.argmax(self.widths[missing])] if missing.size else self.special[0]
         name = self.plan.columns[first].attribute.name[:80]
         self.source.check_array_size(
@@ -235,53 +228,46 @@ class _SparseSplitter:
         row = np.repeat(np.arange(n_rows, dtype=np.int32), rows.counts)
         attribute, value = rows.attributes, rows.values
         if self.special.size:
-            row, attribute, value = self._with_omitted(n_rows, row, attribute, value)
+            absent_row, absent = self._left_out(n_rows, row, attribute)
+            row, attribute = np.concatenate([row, absent_row]), np.concatenate([attribute, absent])
+            value = np.concatenate([value, self.omitted[absent]])
         label = self.label_column[attribute]
         chosen = np.flatnonzero(label >= 0)
         marks = np.nan_to_num(value[chosen], nan=0.0).astype(LABEL_DTYPE)
-        Y = _csr(marks, row[chosen], label[chosen], (n_rows, self.n_labels))
+        Y = _csr(marks, row[chosen], label[chosen], (n_rows, self.plan.label_order.size))
         column = self.feature_column[attribute]
         chosen = np.flatnonzero(column >= 0)
         row, attribute, column, value = row[chosen], attribute[chosen], column[chosen], value[chosen]
-        hot = self.onehot[attribute] if self.special.size else np.zeros(0, dtype=bool)
-        if hot.any():
-            row, column, value = _expand_onehot(row, attribute, column, value, hot, self.plan)
+        if self.special.size:
+            row, column, value = self._expand_onehot(row, attribute, column, value)
         return _csr(value, row, column, (n_rows, self.n_features)), Y
 
-    def _with_omitted(
-        self, n_rows: int, row: np.ndarray, attribute: np.ndarray, value: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _left_out(self, n_rows: int, row: np.ndarray, attribute: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Row and attribute of the special entries that the file leaves out."""
         position = np.full(self.plan.n_attributes, -1)
         position[self.special] = np.arange(self.special.size)
         at = position[attribute]
         left_out = np.ones((n_rows, self.special.size), dtype=bool)
         left_out[row[at >= 0], at[at >= 0]] = False
         absent_row, absent = np.nonzero(left_out)
-        absent = self.special[absent]
-        return (
-            np.concatenate([row, absent_row]),
-            np.concatenate([attribute, absent]),
-            np.concatenate([value, self.omitted[absent]]),
-        )
+        return absent_row, self.special[absent]
 
-
-def _expand_onehot(
-    row: np.ndarray, attribute: np.ndarray, column: np.ndarray, value: np.ndarray, hot: np.ndarray, plan: Plan
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """One entry 1 in the column of the value; a missing value is NaN in all columns of its attribute."""
-    known = hot & ~np.isnan(value)
-    column = column + np.where(known, value, 0.0).astype(column.dtype)
-    value = np.where(known, 1.0, value)
-    more = [
-        (np.full(width - 1, row[i]), column[i] + np.arange(1, width))
-        for i in np.flatnonzero(hot & ~known)
-        if (width := plan.columns[attribute[i]].width) > 1
-    ]
-    if more:
-        row = np.concatenate([row, *(rows for rows, _ in more)])
-        column = np.concatenate([column, *(columns for _, columns in more)])
-        value = np.concatenate([value, np.full(row.size - value.size, np.nan)])
-    return row, column, value
+    def _expand_onehot(
+        self, row: np.ndarray, attribute: np.ndarray, column: np.ndarray, value: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """One entry 1 in the column of the value; a missing value is NaN in all columns of its attribute."""
+        hot, is_missing = self.onehot[attribute], np.isnan(value)
+        known = hot & ~is_missing
+        column = column + np.where(known, value, 0.0).astype(column.dtype)
+        value = np.where(known, 1.0, value)
+        missing = np.flatnonzero(hot & is_missing)
+        widths = self.widths[attribute[missing]]
+        # Repeat an entry once per column of its attribute; its first column is there already.
+        start = np.repeat(np.cumsum(widths) - widths, widths)
+        shift = np.arange(widths.sum()) - start
+        more, shift = np.repeat(missing, widths)[shift > 0], shift[shift > 0]
+        row, column = np.concatenate([row, row[more]]), np.concatenate([column, column[more] + shift])
+        return row, column, np.concatenate([value, value[more]])
 
 
 def _csr(data: np.ndarray, row: np.ndarray, column: np.ndarray, shape: tuple[int, int]) -> sp.csr_array:
@@ -303,42 +289,32 @@ def write_arff(dataset: Dataset, path: Path, files: AtomicFiles, *, meka: bool) 
         raise ValueError(f"dataset: {sorted(clash)[0]!r} names a feature and a label, which ARFF cannot hold")
     features = [(name, "numeric") for name in dataset.feature_names]
     labels = [(name, "{0,1}") for name in dataset.label_names]
-    # A name that looks like MEKA's count of labels would be taken for one.
+    # A reader would take "-C n" in a name for MEKA's count of labels.
     name = without_label_count(dataset.name or path.stem)
     file = files.open(path)
-    if not meka:
-        write_labels_xml(dataset.label_names, files.open(labels_xml_beside(path)))
     if meka:
         write_header(file, f"{name}: -C {len(labels)}", labels + features)
     else:
+        write_labels_xml(dataset.label_names, files.open(labels_xml_beside(path)))
         write_header(file, name, features + labels)
     if sp.issparse(dataset.X):
         _write_sparse(file, dataset, meka)
-    else:
-        _write_dense(file, dataset, meka)
+        return
+    for x, y in zip(*as_dense(dataset), strict=True):
+        numbers, marks = [_text(v) for v in x.tolist()], [str(v) for v in y.tolist()]
+        file.write(",".join(marks + numbers if meka else numbers + marks) + "\n")
 
 
 def _text(value: float) -> str:
     return format_number(value) if value == value else "?"
 
 
-def _write_dense(file: IO[str], dataset: Dataset, meka: bool) -> None:
-    X, Y = as_dense(dataset)
-    for x, y in zip(X, Y, strict=True):
-        features, labels = [_text(v) for v in x.tolist()], [str(v) for v in y.tolist()]
-        file.write(",".join(labels + features if meka else features + labels) + "\n")
-
-
 def _write_sparse(file: IO[str], dataset: Dataset, meka: bool) -> None:
     X, Y = sp.csr_array(dataset.X), sp.csr_array(dataset.Y)
     shift_x, shift_y = (Y.shape[1], 0) if meka else (0, X.shape[1])
     for i in range(X.shape[0]):
-        at, to = X.indptr[i], X.indptr[i + 1]
-        entries = [
-            (int(j) + shift_x, _text(v))
-            for j, v in zip(X.indices[at:to], X.data[at:to].tolist(), strict=True)
-            if v != 0
-        ]
-        at, to = Y.indptr[i], Y.indptr[i + 1]
-        entries += [(int(j) + shift_y, "1") for j in Y.indices[at:to]]
+        row, marks = slice(X.indptr[i], X.indptr[i + 1]), slice(Y.indptr[i], Y.indptr[i + 1])
+        columns, values = X.indices[row].tolist(), X.data[row].tolist()
+        entries = [(j + shift_x, _text(v)) for j, v in zip(columns, values, strict=True) if v != 0]
+        entries += [(j + shift_y, "1") for j in Y.indices[marks].tolist()]
         file.write("{" + ",".join(f"{j} {v}" for j, v in sorted(entries)) + "}\n")

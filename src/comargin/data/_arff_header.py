@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from ._source import TextSource
 
@@ -23,8 +22,7 @@ _NUMERIC = {"numeric", "real", "integer"}
 _REFUSED = {"string", "date"}
 
 
-@dataclass(frozen=True)
-class Attribute:
+class Attribute(NamedTuple):
     """One ``@attribute``; ``kind`` is "numeric", "nominal" (then with ``values``), "string" or "date"."""
 
     name: str
@@ -33,8 +31,7 @@ class Attribute:
     line: int
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """Relation name and attributes."""
 
     relation: str
@@ -62,24 +59,27 @@ def is_arff_line(line: str) -> bool:
 def arff_kind(path: Path, delimiter: str | None) -> str:
     """Tell MEKA's files, which count the labels in the relation name, from Mulan's."""
     with TextSource(path, "latin-1") as source:
-        return "mulan" if meka_labels(read_relation(source)) is None else "meka"
+        keyword, rest = _statement(source) or ("", "")
+    return "meka" if keyword == "relation" and meka_labels(_relation_name(rest)) is not None else "mulan"
 
 
-def read_relation(source: TextSource) -> str:
-    """Read up to the relation and return its name; empty when the header starts otherwise."""
+def _statement(source: TextSource) -> tuple[str, str] | None:
+    """Keyword and rest of the next line that is neither blank nor a comment; None at the end of the file.
+
+    The keyword is empty, and the rest the whole line, where none of the form ``@word`` starts the line.
+    """
     while (text := source.readline()) is not None:
         text = text.strip()
         if text and not text.startswith("%"):
             match = _KEYWORD.match(text)
-            return _relation_name(text[match.end() :]) if match and match.group(1).lower() == "relation" else ""
-    return ""
+            return (match.group(1).lower(), text[match.end() :].strip()) if match else ("", text)
+    return None
 
 
 def _relation_name(text: str) -> str:
     """Return the name, which may hold blanks without being quoted."""
-    text = text.strip()
     name = _NAME.match(text) if text[:1] in ("'", '"') else None
-    return _token(name) if name else text
+    return token(name)[0] if name else text
 
 
 def unquote(body: str, quoted: bool) -> str:
@@ -98,100 +98,80 @@ def quote(name: str) -> str:
     return "'" + "".join(_UNESCAPES.get(c, c) for c in name) + "'"
 
 
-def _token(match: re.Match[str]) -> str:
+def token(match: re.Match[str]) -> tuple[str, bool]:
+    """Text of a match with the groups single-quoted, double-quoted and bare, and whether it is quoted."""
     single, double, bare = match.group(1, 2, 3)
     if bare is not None:
-        return unquote(bare.strip(), quoted=False)
-    return unquote(single if single is not None else double, quoted=True)
+        return unquote(bare.strip(), quoted=False), False
+    return unquote(single if single is not None else double, quoted=True), True
 
 
-def _parse_values(text: str) -> tuple[tuple[str, ...] | None, str]:
+def _parse_values(text: str) -> tuple[tuple[str, ...], str] | None:
     """Values of ``{a, 'b c', ...}`` and what follows the brace; None when it is malformed."""
     values: list[str] = []
     at = 1
-    while True:
-        match = _VALUE.match(text, at)
-        if match is None:
-            return None, text
-        values.append(_token(match))
+    while match := _VALUE.match(text, at):
+        values.append(token(match)[0])
         at = match.end()
         if match.group(4) == "}":
             return tuple(values), text[at:]
+    return None
 
 
-class _AttributeReader:
-    """Parses attribute lines; remembers nominal declarations, most of which repeat."""
-
-    def __init__(self, source: TextSource) -> None:
-        self._source = source
-        self._known: dict[str, tuple[str, ...]] = {}
-
-    def read(self, text: str, line: int) -> Attribute:
-        match = _NAME.match(text)
-        if match is None:
-            raise self._source.fail("an @attribute without a (properly quoted) name", line)
-        name = _token(match)
-        declared = text[match.end() :].strip()
-        if declared.startswith("{"):
-            return Attribute(name, "nominal", self._values(name, declared, line), line)
-        kind, _, rest = declared.partition(" ") if "\t" not in declared else declared.partition("\t")
-        kind = kind.lower()
-        if kind in _NUMERIC:
-            self._check_rest(name, rest, line)
-            return Attribute(name, "numeric", (), line)
-        if kind in _REFUSED:
-            return Attribute(name, kind, (), line)
-        what = f"unknown type {kind!r}" if kind else "no type"
-        raise self._source.fail(f"attribute {name!r} has {what}", line)
-
-    def _values(self, name: str, declared: str, line: int) -> tuple[str, ...]:
-        known = self._known.get(declared)
-        if known is None:
-            known, rest = _parse_values(declared)
-            if known is None:
-                raise self._source.fail(f"the values of nominal attribute {name!r} are malformed or not closed", line)
-            self._check_rest(name, rest, line)
-            if len(set(known)) < len(known):
-                raise self._source.fail(f"nominal attribute {name!r} declares a value twice", line)
-            self._known[declared] = known
-        return known
-
-    def _check_rest(self, name: str, rest: str, line: int) -> None:
-        rest = rest.strip()
-        if rest and not rest.startswith("%"):
-            raise self._source.fail(f"unexpected {rest[:40]!r} after the type of attribute {name!r}", line)
+def _read_attribute(source: TextSource, text: str, known: dict[str, tuple[str, ...]]) -> Attribute:
+    """Parse an attribute line; ``known`` caches the values of nominal declarations, most of which repeat."""
+    line = source.line
+    match = _NAME.match(text)
+    if match is None:
+        raise source.fail("an @attribute without a (properly quoted) name", line)
+    name, _ = token(match)
+    declared = text[match.end() :].strip()
+    if declared in known:
+        return Attribute(name, "nominal", known[declared], line)
+    kind, rest = (*declared.split(None, 1), "", "")[:2]
+    kind = kind.lower()
+    values: tuple[str, ...] = ()
+    if declared.startswith("{"):
+        parsed = _parse_values(declared)
+        if parsed is None:
+            raise source.fail(f"the values of nominal attribute {name!r} are malformed or not closed", line)
+        values, rest = parsed
+        if len(set(values)) < len(values):
+            raise source.fail(f"nominal attribute {name!r} declares a value twice", line)
+    elif kind in _REFUSED:
+        return Attribute(name, kind, (), line)
+    elif kind not in _NUMERIC:
+        raise source.fail(f"attribute {name!r} has {f'unknown type {kind!r}' if kind else 'no type'}", line)
+    rest = rest.strip()
+    if rest and not rest.startswith("%"):
+        raise source.fail(f"unexpected {rest[:40]!r} after the type of attribute {name!r}", line)
+    if values:
+        known[declared] = values
+    return Attribute(name, "nominal" if values else "numeric", values, line)
 
 
 def read_header(source: TextSource) -> Header:
     """Read up to and including the ``@data`` line."""
     relation: str | None = None
-    attributes: list[Attribute] = []
-    seen: dict[str, int] = {}
-    reader = _AttributeReader(source)
-    while (text := source.readline()) is not None:
-        text = text.strip()
-        if not text or text.startswith("%"):
-            continue
-        match = _KEYWORD.match(text)
-        keyword = match.group(1).lower() if match else ""
-        rest = text[match.end() :].strip() if match else ""
+    attributes: dict[str, Attribute] = {}
+    known: dict[str, tuple[str, ...]] = {}
+    while (statement := _statement(source)) is not None:
+        keyword, rest = statement
         if keyword == "attribute":
-            attribute = reader.read(rest, source.line)
-            if attribute.name in seen:
-                first = seen[attribute.name]
-                raise source.fail(
-                    f"attribute {attribute.name!r} is declared twice (first in line {first})", source.line
-                )
-            seen[attribute.name] = source.line
-            attributes.append(attribute)
+            attribute = _read_attribute(source, rest, known)
+            first = attributes.setdefault(attribute.name, attribute)
+            if first is not attribute:
+                reason = f"attribute {attribute.name!r} is declared twice (first in line {first.line})"
+                raise source.fail(reason, source.line)
         elif keyword == "relation" and relation is None and not attributes:
             relation = _relation_name(rest)
         elif keyword == "data":
             if not attributes:
                 raise source.fail("@data before any @attribute", source.line)
-            return Header(relation or "", tuple(attributes))
+            return Header(relation or "", tuple(attributes.values()))
         else:
-            raise source.fail(f"expected @relation, @attribute or @data, found {text[:40]!r}", source.line)
+            found = f"@{keyword} {rest}".strip() if keyword else rest
+            raise source.fail(f"expected @relation, @attribute or @data, found {found[:40]!r}", source.line)
     raise source.fail("the file ends before @data", source.line or None)
 
 

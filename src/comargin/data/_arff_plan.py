@@ -17,38 +17,37 @@ MISSING = ("error", "nan", "zero", "mean")
 POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
 FEATURE, LABEL, DROPPED = range(3)
-_MAX_GROUPS = 64
-_MAX_NAME_CHARACTERS = 1 << 26
+_MAX_GROUPS = 64  # of attributes with the same allowed numbers; the fast path checks each
+_MAX_NAME_CHARACTERS = 1 << 26  # of all columns attribute=value together
 
 
-def by_meaning(values: tuple[str, str]) -> tuple[float, float] | None:
-    """Codes of two values one of which plainly means yes and the other no; None when they do not."""
-    first, second = values[0].lower(), values[1].lower()
-    if first in NEGATIVE_WORDS and second in POSITIVE_WORDS:
-        return 0.0, 1.0
-    if first in POSITIVE_WORDS and second in NEGATIVE_WORDS:
-        return 1.0, 0.0
-    return None
+def _numbers(values: Sequence[str]) -> list[float] | None:
+    """Numbers that the values are; None when one is not a number."""
+    numbers = [number for value in values if (number := parse_number(value)) is not None]
+    return numbers if len(numbers) == len(values) else None
+
+
+def _binary_codes(values: Sequence[str]) -> dict[str, float]:
+    """Codes 0 and 1 of two values: in this order, unless the first plainly means yes and the second no."""
+    first, second = (value.lower() for value in values)
+    is_yes_no = first in POSITIVE_WORDS and second in NEGATIVE_WORDS
+    return dict(zip(values, (1.0, 0.0) if is_yes_no else (0.0, 1.0), strict=True))
 
 
 def feature_codes(values: Sequence[str], nominal: str = "auto") -> dict[str, float] | None:
     """Number of every value of a nominal feature by the rules of `comargin.data.read`; None: one column per value."""
-    numbers = [number for value in values if (number := parse_number(value)) is not None]
-    if len(numbers) == len(values) and (nominal == "auto" or len(values) <= 2):
+    numbers = _numbers(values)
+    if numbers is not None and (nominal == "auto" or len(values) <= 2):
         return dict(zip(values, numbers, strict=True))
-    if len(values) == 2:
-        return dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
-    return None
+    return _binary_codes(values) if len(values) == 2 else None
 
 
 @dataclass
 class Column:
-    """How one attribute is read.
+    """Role and coding of one attribute.
 
-    ``codes`` maps the text of a nominal value to its number (None: the attribute is numeric); with
-    ``onehot`` the number is the position of the value and stands for that many columns. ``omitted`` is the
-    number a sparse row means by leaving the attribute out: 0 for numeric ones, the code of the FIRST
-    declared value for nominal ones, as in Weka.
+    ``codes`` maps the text of a nominal value to its number, in the order of declaration (None: the attribute is
+    numeric or dropped). With ``onehot`` the number is the position of the value, and X has a column per value.
     """
 
     attribute: Attribute
@@ -56,8 +55,12 @@ class Column:
     codes: dict[str, float] | None = None
     onehot: bool = False
     numbers: dict[float, float] | None = None  # codes of the declared values when all are numbers
-    omitted: float = 0.0
     missing_allowed: bool = False
+
+    @property
+    def omitted(self) -> float:
+        """Value of the attribute in a sparse row without it: as in Weka the FIRST declared value, or 0."""
+        return next(iter(self.codes.values())) if self.codes else 0.0
 
     @property
     def width(self) -> int:
@@ -71,7 +74,7 @@ class Column:
         return [f"{name}={value}" for value in self.attribute.values] if self.onehot else [name]
 
     def number(self, text: str, quoted: bool) -> float | str:
-        """Number of one value as written in a row (NaN: missing), or what is wrong with it."""
+        """Number of one value as written in a row (NaN: missing), or the reason why it is refused."""
         if self.role == DROPPED:
             return 0.0
         if text == "?" and not quoted:
@@ -96,16 +99,12 @@ class Column:
 def _code_nominal(column: Column, nominal: str, path: Path) -> None:
     """Choose the codes of a nominal attribute (the rules are in the docstring of `comargin.data.read`)."""
     attribute = column.attribute
-    values = attribute.values
-    numbers = [number for value in values if (number := parse_number(value)) is not None]
-    all_numbers = len(numbers) == len(values)
+    values, numbers = attribute.values, _numbers(attribute.values)
     if column.role == LABEL:
-        if all_numbers and set(numbers) <= {0.0, 1.0}:
-            column.codes = dict(zip(values, numbers, strict=True))
-        elif all_numbers and set(numbers) == {-1.0, 1.0}:
+        if numbers is not None and (set(numbers) <= {0.0, 1.0} or set(numbers) == {-1.0, 1.0}):
             column.codes = {value: max(number, 0.0) for value, number in zip(values, numbers, strict=True)}
         elif len(values) == 2:
-            column.codes = dict(zip(values, by_meaning((values[0], values[1])) or (0.0, 1.0), strict=True))
+            column.codes = _binary_codes(values)
         else:
             reason = f"label {attribute.name!r} has {len(values)} values, expected {{0,1}} or two"
             raise DataFormatError(path, reason, attribute.line)
@@ -114,9 +113,8 @@ def _code_nominal(column: Column, nominal: str, path: Path) -> None:
         if column.codes is None:
             column.onehot = True
             column.codes = {value: float(position) for position, value in enumerate(values)}
-    if all_numbers:  # may be written otherwise in a row: 1 as 1.0; of two spellings the first counts
+    if numbers is not None:  # a row may write 1 as 1.0; if two declared values are equal numbers, the first counts
         column.numbers = {float(value): column.codes[value] for value in reversed(values)}
-    column.omitted = column.codes[values[0]]
 
 
 @dataclass
@@ -146,7 +144,7 @@ class Plan:
 
 
 def label_positions(path: Path, attributes: Sequence[Attribute], labels: Sequence[str] | int, origin: str) -> list[int]:
-    """Attributes that are labels, in the order asked for."""
+    """Attributes that are labels, in the order asked for; messages name the ``origin`` of the list."""
     if isinstance(labels, int):
         n = len(attributes)
         if not 1 <= abs(labels) <= n:
@@ -161,10 +159,8 @@ def label_positions(path: Path, attributes: Sequence[Attribute], labels: Sequenc
         if position is None:
             raise DataFormatError(path, f"label {name!r} ({origin}) is not an attribute of the file")
         positions.append(position)
-    if len(set(positions)) < len(positions):
-        raise DataFormatError(path, f"{origin} names a label twice")
-    if not positions:
-        raise DataFormatError(path, f"{origin} names no labels")
+    if not positions or len(set(positions)) < len(positions):
+        raise DataFormatError(path, f"{origin} names {'a label twice' if positions else 'no labels'}")
     return positions
 
 
@@ -178,18 +174,14 @@ def make_plan(
     for j, attribute in enumerate(header.attributes):
         role = DROPPED if j in drop else LABEL if j in is_label else FEATURE
         column = Column(attribute, role, missing_allowed=missing in (("zero",) if role == LABEL else MISSING[1:]))
-        if role != DROPPED:
-            if attribute.kind in ("string", "date"):
-                reason = f"attribute {attribute.name!r} is a {attribute.kind}: no number; leave it out with drop="
-                raise DataFormatError(path, reason, attribute.line)
-            if attribute.kind == "nominal":
-                _code_nominal(column, nominal, path)
+        if role != DROPPED and attribute.kind in ("string", "date"):
+            reason = f"attribute {attribute.name!r} is a {attribute.kind}: no number; leave it out with drop="
+            raise DataFormatError(path, reason, attribute.line)
+        if role != DROPPED and attribute.kind == "nominal":
+            _code_nominal(column, nominal, path)
         columns.append(column)
-    plan = Plan(
-        columns,
-        np.array(label_order, dtype=np.intp),
-        np.array([j for j, column in enumerate(columns) if column.role == FEATURE], dtype=np.intp),
-    )
+    feature_order = [j for j, column in enumerate(columns) if column.role == FEATURE]
+    plan = Plan(columns, np.array(label_order, dtype=np.intp), np.array(feature_order, dtype=np.intp))
     _check_onehot_names(path, plan)
     _prepare_fast_path(plan)
     return plan
@@ -218,17 +210,14 @@ def _check_onehot_names(path: Path, plan: Plan) -> None:
             seen[name] = column.attribute
 
 
-def _is_number(text: str) -> bool:
-    return parse_number(text) is not None
-
-
 def _prepare_fast_path(plan: Plan) -> None:
+    """Find out whether blocks of plain numbers can be read at once, and which attributes take which numbers only."""
     groups: dict[frozenset[float], list[int]] = {}
     plan.numeric = True
     for j, column in enumerate(plan.columns):
         if column.role == DROPPED:
-            values = column.attribute.values
-            plan.numeric &= column.attribute.kind in ("numeric", "nominal") and all(map(_is_number, values))
+            _, kind, values, _ = column.attribute
+            plan.numeric &= kind in ("numeric", "nominal") and _numbers(values) is not None
         elif column.codes is None:
             if column.role == LABEL:
                 groups.setdefault(frozenset({0.0, 1.0}), []).append(j)
@@ -236,6 +225,6 @@ def _prepare_fast_path(plan: Plan) -> None:
             plan.numeric = False
         else:
             groups.setdefault(frozenset(column.numbers), []).append(j)
-    # Every group is looked up in every block: beyond a few the careful parser is faster.
+    # Every block is checked against every group: beyond a few the careful parser is faster.
     plan.numeric &= len(groups) <= _MAX_GROUPS
     plan.allowed = [(np.array(members), np.array(sorted(numbers))) for numbers, members in groups.items()]

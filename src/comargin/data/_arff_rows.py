@@ -1,14 +1,12 @@
 r"""The rows of an ARFF file, dense (``1,2,?``) or sparse (``{0 1, 7 2.5}``).
 
-Each kind has two parsers. The careful one goes line by line, knows quotes, comments, nominal values and
-missing values, and names the line of every fault: it is the specification. The fast one
-(`comargin.data._numbers.scan`) handles blocks of plain numbers; whenever it sees anything else it declines
-and the careful one reads the block.
+Each kind has two parsers. The careful one goes line by line, knows quotes, comments, nominal values and missing
+values, and names the line of every fault: it is the specification. The fast one (`comargin.data._numbers.scan`)
+handles blocks of plain numbers; the careful one reads all other blocks.
 """
 
 from __future__ import annotations
 
-import io
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -16,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._arff_header import unquote
+from ._arff_header import token
 from ._arff_plan import DROPPED, Column, Plan
 from ._numbers import CLOSE, COMMA, NEWLINE, OPEN, SPACE, byte_table, follows, is_binary, is_legal, is_rectangle, scan
 from ._source import TextSource
@@ -61,7 +59,7 @@ def _tidy(block: bytes) -> bytes:
 
 
 def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
-    """Parse a block of plain numbers; None when the careful parser has to look."""
+    """Parse a block of plain numbers; None when it needs the careful parser."""
     found = scan(block, _DENSE_BYTES) or scan(_tidy(block), _DENSE_BYTES)
     width = plan.n_attributes
     if found is None or not is_rectangle(found, width):
@@ -74,14 +72,13 @@ def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
 
 
 def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
-    """Parse a block of sparse rows of plain numbers; None when the careful parser has to look."""
+    """Parse a block of sparse rows of plain numbers; None when it needs the careful parser."""
     found = scan(block, _SPARSE_BYTES)
+    if found is not None and not is_legal(found, _SPARSE_ORDER):
+        found = scan(_tidy(block), _SPARSE_BYTES)
+        found = found if found is not None and is_legal(found, _SPARSE_ORDER) else None
     if found is None:
         return None
-    if not is_legal(found, _SPARSE_ORDER):
-        found = scan(_tidy(block), _SPARSE_BYTES)
-        if found is None or not is_legal(found, _SPARSE_ORDER):
-            return None
     at = np.flatnonzero(found.kind == SPACE)  # an index; its value is the next number
     if not found.plain[at].all():
         return None
@@ -97,12 +94,9 @@ def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
     if not increasing.all():
         return None
     for members, numbers in plan.allowed:
-        mine = values
-        if members.size < plan.n_attributes:
-            chosen = np.zeros(plan.n_attributes, dtype=bool)
-            chosen[members] = True
-            mine = values[chosen[attributes]]
-        if not _all_in(mine, numbers):
+        chosen = np.zeros(plan.n_attributes, dtype=bool)
+        chosen[members] = True
+        if not _all_in(values if chosen.all() else values[chosen[attributes]], numbers):
             return None
     return SparseRows(counts, attributes, values)
 
@@ -121,21 +115,15 @@ def _all_in(values: np.ndarray, numbers: np.ndarray) -> bool:
 
 
 def _split_line(text: str) -> list[tuple[str, bool]] | None:
-    """Values of a line with quotes as (value, was it quoted); None when the quoting is broken."""
+    """Values of a line with quotes as (value, is it quoted); None when the quoting is broken."""
     fields: list[tuple[str, bool]] = []
     at = 0
-    while True:
-        match = _FIELD.match(text, at)
-        if match is None:
-            return None
-        single, double, bare = match.group(1, 2, 3)
-        if bare is not None:
-            fields.append((unquote(bare.strip(), quoted=False), False))
-        else:
-            fields.append((unquote(single if single is not None else double, quoted=True), True))
+    while match := _FIELD.match(text, at):
+        fields.append(token(match))
         at = match.end()
         if not match.group(4):
             return fields
+    return None
 
 
 def _without_comment(text: str) -> str:
@@ -143,11 +131,8 @@ def _without_comment(text: str) -> str:
     text = text.strip()
     if text.startswith("%"):
         return ""
-    if "%" in text and not _QUOTING.search(text):
-        found = _COMMENT.search(text)
-        if found:
-            return text[: found.start()].rstrip()
-    return text
+    found = _COMMENT.search(text) if "%" in text and not _QUOTING.search(text) else None
+    return text[: found.start()].rstrip() if found else text
 
 
 class CarefulParser:
@@ -155,8 +140,7 @@ class CarefulParser:
 
     def __init__(self, source: TextSource, plan: Plan) -> None:
         self._source, self._plan = source, plan
-        # The quick way for rows without quotes: one lookup or float() per value, faults sorted out
-        # afterwards.
+        # For rows without quotes: one lookup or float() per value; the exact parser finds the faults afterwards.
         self._quick: list[Callable[[str], float]] = [
             (lambda _: 0.0) if c.role == DROPPED else float if c.codes is None else c.codes.__getitem__
             for c in plan.columns
@@ -195,29 +179,25 @@ class CarefulParser:
         return [self._number(column, *item, line) for column, item in zip(self._plan.columns, fields, strict=True)]
 
     def _quick_row(self, text: str, parts: list[str]) -> list[float] | None:
-        # float() knows more than ARFF does: nan, inf, 1_000 and other scripts' digits go the exact way.
+        # float() also takes nan, inf, 1_000 and digits of other scripts, which ARFF does not.
         if len(parts) != len(self._quick) or "_" in text or not text.isascii():
             return None
         try:
             row = [convert(part) for convert, part in zip(self._quick, parts, strict=True)]
         except (KeyError, ValueError):
             return None
-        return row if self._is_sound(row) else None
-
-    def _is_sound(self, row: list[float]) -> bool:
-        return all(map(math.isfinite, row)) and all(row[j] in (0.0, 1.0) for j in self._numeric_labels)
+        is_sound = all(map(math.isfinite, row)) and all(row[j] in (0.0, 1.0) for j in self._numeric_labels)
+        return row if is_sound else None
 
     def sparse(self, first: int, block: bytes) -> SparseRows:
         """Rows of a sparse block, entries sorted."""
-        counts: list[int] = []
-        attributes: list[int] = []
-        values: list[float] = []
-        for line, text in self.lines(first, block):
-            entries = sorted(self._sparse_row(line, text))
-            counts.append(len(entries))
-            attributes.extend(j for j, _ in entries)
-            values.extend(value for _, value in entries)
-        return SparseRows(np.array(counts, dtype=np.intp), np.array(attributes, np.int32), np.array(values, np.float64))
+        rows = [self._sparse_row(line, text) for line, text in self.lines(first, block)]
+        entries = [entry for row in rows for entry in row]
+        return SparseRows(
+            np.array([len(row) for row in rows], dtype=np.intp),
+            np.array([j for j, _ in entries], dtype=np.int32),
+            np.array([value for _, value in entries], dtype=np.float64),
+        )
 
     def _sparse_row(self, line: int, text: str) -> list[tuple[int, float]]:
         if not text.startswith("{"):
@@ -225,8 +205,8 @@ class CarefulParser:
         if not text.endswith("}"):
             raise self._source.fail("a sparse row that is not closed by }", line)
         body = text[1:-1].strip()
-        entries: list[tuple[int, float]] = []
-        seen: set[int] = set()
+        n_attributes = self._plan.n_attributes
+        entries: dict[int, float] = {}
         at = 0
         while at < len(body):
             index = _ENTRY.match(body, at)
@@ -234,33 +214,18 @@ class CarefulParser:
             if index is None or value is None:
                 raise self._source.fail(f"expected 'index value' in a sparse row, found {body[at : at + 40]!r}", line)
             j = int(index.group(1))
-            if j >= self._plan.n_attributes:
-                raise self._source.fail(
-                    f"index {j} is out of range, there are {self._plan.n_attributes} attributes", line
-                )
-            if j in seen:
+            if j >= n_attributes:
+                raise self._source.fail(f"index {j} is out of range, there are {n_attributes} attributes", line)
+            if j in entries:
                 raise self._source.fail(f"index {j} stands twice in one row", line)
-            seen.add(j)
-            single, double, bare = value.group(1, 2, 3)
-            quoted = bare is None
-            written = unquote((single if single is not None else double) if quoted else bare.strip(), quoted)
-            entries.append((j, self._number(self._plan.columns[j], written, quoted, line)))
+            entries[j] = self._number(self._plan.columns[j], *token(value), line)
             at = value.end()
             if value.group(4) == "," and at == len(body):
                 raise self._source.fail("a sparse row ends in a comma", line)
-        return entries
+        return sorted(entries.items())
 
     def _number(self, column: Column, text: str, quoted: bool, line: int) -> float:
         number = column.number(text, quoted)
         if isinstance(number, str):
             raise self._source.fail(number, line)
         return number
-
-
-def first_row_is_sparse(source: TextSource, first: int, block: bytes) -> bool | None:
-    """Tell which kind of rows a file has by the first one in the block; None when it has none."""
-    for line, data in enumerate(io.BytesIO(block), first):
-        text = _without_comment(source.decode(data, line))
-        if text:
-            return text.startswith("{")
-    return None

@@ -14,7 +14,7 @@ from .sparse_text import generated_names
 
 
 def check_dataset(dataset: Dataset) -> Dataset:
-    """Canonical arrays and complete, distinct names; ValueError for what no format holds."""
+    """Return the data set with canonical arrays and complete names; ValueError for what no format can hold."""
     Y = _indicator(dataset.Y)
     feature_names = tuple(dataset.feature_names)
     X: Any = dataset.X
@@ -28,10 +28,8 @@ def check_dataset(dataset: Dataset) -> Dataset:
     if n_rows != Y.shape[0]:
         raise ValueError(f"dataset: X has {n_rows} rows, Y has {Y.shape[0]}")
     label_names = tuple(dataset.label_names) or generated_names("y", Y.shape[1])
-    for what, names, n in (
-        ("feature_names", feature_names, n_columns),
-        ("label_names", label_names, Y.shape[1]),
-    ):
+    columns = (("feature_names", feature_names, n_columns), ("label_names", label_names, Y.shape[1]))
+    for what, names, n in columns:
         if len(names) != n:
             raise ValueError(f"dataset: {what} has {len(names)} names for {n} columns")
         if len(set(names)) < n:

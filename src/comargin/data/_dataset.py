@@ -29,15 +29,13 @@ class DataFormatError(ValueError):
 
 
 def looks_like_text(value: str) -> bool:
-    """Tell whether a value is words rather than a number or a code: it has letters and a blank."""
+    """Tell whether a value is words rather than a code: it has letters and a blank."""
     return any(map(str.isalpha, value)) and any(map(str.isspace, value))
 
 
 def not_a_number_advice(name: str, may_be_text: bool) -> str:
-    """What to add to a message about a column to learn from that holds no numbers."""
-    if may_be_text:
-        return f" (is it a text? text={name!r} reads it as one; drop= leaves it out)"
-    return " (drop= leaves it out)"
+    """Advice at the end of a message about a feature column that does not hold numbers."""
+    return f" ({f'is it a text? text={name!r} reads it as one; ' if may_be_text else ''}drop= leaves it out)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -77,3 +75,30 @@ class Dataset:
         else:
             features = f"X of shape {np.shape(self.X)}"
         return f"Dataset({self.name!r}: {rows}, {features}, {labels})"
+
+
+def fill_missing(X: Any, missing: str) -> Any:
+    """Replace NaN in place if ``missing`` is "zero" or "mean": by 0, or by the mean of the column's other values.
+
+    Zeros of a sparse column count in its mean.
+    """
+    if missing not in ("zero", "mean"):
+        return X
+    values = X.data if sp.issparse(X) else np.asarray(X)
+    gaps = np.isnan(values)
+    columns = X.indices[gaps] if sp.issparse(X) else np.nonzero(gaps)[1]
+    values[gaps] = 0.0
+    if missing == "mean" and columns.size:
+        totals = np.asarray(X.sum(axis=0)).ravel()
+        known = X.shape[0] - np.bincount(columns, minlength=X.shape[1])
+        means = np.divide(totals, known, out=np.zeros(X.shape[1]), where=known > 0)
+        values[gaps] = means[columns]
+    if sp.issparse(X):
+        X.eliminate_zeros()
+    return X
+
+
+def as_dense(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
+    """X and Y as dense arrays."""
+    X, Y = (sp.csr_array(A).toarray() if sp.issparse(A) else np.asarray(A) for A in (dataset.X, dataset.Y))
+    return X, Y

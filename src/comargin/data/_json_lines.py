@@ -5,7 +5,7 @@ with a number for every name, or an object whose field ``features`` holds either
 Labels are a list of strings in a field of the object, or one string of them.
 
 The labels of a file are those that occur, sorted, unless the first row has a field ``all_labels``: our writer puts
-all names there, in order, when they could not be told from the rows.
+all names there, in order, where the rows do not determine them.
 """
 
 from __future__ import annotations
@@ -21,11 +21,9 @@ import numpy as np
 
 from ..core.files import AtomicFiles
 from ..core.wording import nearest
-from ._dataset import Dataset, looks_like_text, not_a_number_advice
-from ._missing import fill_missing
+from ._dataset import Dataset, as_dense, fill_missing, looks_like_text, not_a_number_advice
 from ._source import TextSource
-from ._table import as_dense
-from .chunks import Chunk, Wanted, regroup, tags_of
+from .chunks import Chunk, Wanted, regroup, stacked, tags_of
 from .sparse_text import generated_names
 from .text_table import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tagged_dataset
 
@@ -49,7 +47,7 @@ def read_json_lines(
     if (labels or LABELS_COLUMN) in drop:
         raise ValueError(f"drop= leaves no label of {path}")
     is_text = True if text is not None else False if drop else None
-    # The mean of a column is known at the end.
+    # "mean" is filled in at the end, when the means of the columns are known.
     wanted = Wanted(labels=True if labels is None else labels, missing="nan" if missing == "mean" else missing)
     with TextSource(path, encoding) as source:
         rows = _JsonRows(source, wanted, sep, drop)
@@ -58,7 +56,7 @@ def read_json_lines(
         for chunk in regroup(rows.chunks(text, is_text), _ROWS_AT_ONCE):
             parts.append(chunk.X)
             tags += chunk.tags or []
-            # A row need not name what it lacks.
+            # A short row may stand for many missing features.
             what = f"{len(tags)} rows of {rows.n_features} features"
             source.check_array_size(8 * len(tags) * (rows.n_features or 0), what)
         if not parts:
@@ -66,11 +64,11 @@ def read_json_lines(
     if rows.unseen:
         raise ValueError(f"drop= names {sorted(rows.unseen)}, not fields of {path}")
     all_labels = None if rows.all_labels is None else list(rows.all_labels)
-    if isinstance(parts[0], list):
-        return tagged_dataset(path, [text for part in parts for text in part], tags, all_labels)
-    X = fill_missing(np.concatenate(parts), missing)
+    X = stacked(parts)
+    if isinstance(X, list):
+        return tagged_dataset(path, X, tags, all_labels)
     feature_names = generated_names("x", X.shape[1]) if rows.names is None else rows.names
-    return tagged_dataset(path, X, tags, all_labels, feature_names)
+    return tagged_dataset(path, fill_missing(X, missing), tags, all_labels, feature_names)
 
 
 def stream_json_lines(
@@ -81,11 +79,11 @@ def stream_json_lines(
 
 
 class _JsonRows:
-    """Takes the values of the lines of one file apart; faults name the line.
+    """Rows of one file; every fault names the line.
 
-    With ``drop`` rows are to be learned from: all fields but labels and these are features, the first row says which
-    there are (``names``; None where they have none) and may list the labels (``all_labels``). Without, features are
-    those wanted.
+    With ``drop`` the rows are for learning: all fields but labels and these are features, the first row determines
+    them (``names``; None for a list of numbers) and may list the labels (``all_labels``). Without ``drop`` the caller
+    names the features.
     """
 
     def __init__(self, source: TextSource, wanted: Wanted, sep: str, drop: Sequence[str] | None = None) -> None:
@@ -98,25 +96,20 @@ class _JsonRows:
 
     def chunks(self, text: str | None, is_text: bool | None) -> Iterator[Chunk]:
         """Yield the rows one by one; arguments as in `stream_json_lines`."""
-        is_first = True
-        for content in self.source.lines():
-            if content.isspace():
-                continue
-            value = self.parse(content)
+        values = (self._parse(content) for content in self.source.lines() if not content.isspace())
+        for i, value in enumerate(values):
             if is_text is None:
                 is_text = isinstance(value, str) or (isinstance(value, dict) and TEXT_COLUMN in value)
-            if is_first and self.to_learn:
+            if i == 0 and self.to_learn:
                 self.all_labels = self._listed(value)
-            is_first = False
-            tags = self.tags(value)  # first: without its labels all fields of a row look like features
-            X = [self.text(value, text or TEXT_COLUMN)] if is_text else self.features(value)
-            yield Chunk(X, 0, self.ids(value), tags)
+            tags = self._tags(value)  # first: without its labels all fields of a row look like features
+            X = [self._text(value, text or TEXT_COLUMN)] if is_text else self._features(value)
+            yield Chunk(X, 0, self._ids(value), tags)
 
     def _fail(self, reason: str) -> NoReturn:
         raise self.source.fail(reason, self.source.line)
 
-    def parse(self, content: str) -> Any:
-        """Value of a line."""
+    def _parse(self, content: str) -> Any:
         try:
             return json.loads(content, object_pairs_hook=_object, parse_constant=_refuse)
         except json.JSONDecodeError as error:
@@ -141,14 +134,13 @@ class _JsonRows:
             self._fail(f"{what} holds half a surrogate pair")
         return value
 
-    def text(self, value: Any, name: str) -> str:
-        """Text of a row."""
+    def _text(self, value: Any, name: str) -> str:
         if isinstance(value, str):
             return self._string(value, "the text")
         return self._string(self._field(value, name, "text= says which is the text"), f"field {name!r}")
 
-    def ids(self, value: Any) -> list[str] | None:
-        """What the row is called, if that is asked for."""
+    def _ids(self, value: Any) -> list[str] | None:
+        """Name of the row, if the caller wants it."""
         name = self.wanted.id
         if name is None:
             return None
@@ -157,8 +149,8 @@ class _JsonRows:
             return [str(found)]
         return ["" if found is None else self._string(found, f"field {name!r}")]
 
-    def tags(self, value: Any) -> list[list[str]] | None:
-        """Labels of the row, if they are asked for: a list, or a string that is taken apart."""
+    def _tags(self, value: Any) -> list[list[str]] | None:
+        """Labels of the row, if the caller wants them: a list, or a string that ``sep`` splits."""
         name = self.labels
         if name is None:
             return None
@@ -179,16 +171,16 @@ class _JsonRows:
         return [list(dict.fromkeys(tags))]
 
     def _listed(self, value: Any) -> dict[str, None] | None:
-        """Label names that the first row lists, where our writer would."""
+        """Label names in the field ``all_labels`` of the first row; None: it is no list, but a feature or absent."""
         listed = value.get(ALL_LABELS_FIELD) if isinstance(value, dict) and self.labels == LABELS_COLUMN else None
         if not isinstance(listed, list):
-            return None  # a feature of that name
+            return None
         names = dict.fromkeys(self._string(name, f"a label in {ALL_LABELS_FIELD!r}") for name in listed)
         if not names or "" in names or len(names) < len(listed):
             self._fail(f"{ALL_LABELS_FIELD!r} must list distinct names, none of them empty")
         return names
 
-    def features(self, value: Any) -> np.ndarray:
+    def _features(self, value: Any) -> np.ndarray:
         """Features of a row, an array of shape (1, n_features)."""
         fields = self._feature_fields(value)
         if isinstance(fields, dict):
@@ -198,7 +190,10 @@ class _JsonRows:
                 self._check_fields(fields, is_row=fields is value)
             if self.names is None:
                 self._fail("has named features, and feature_names= does not say which are wanted")
-            row = [self._number(fields[n], n) if n in fields else self._absent(n, fields) for n in self.names]
+            absent = next((name for name in self.names if name not in fields), None)
+            if absent is not None and self.wanted.missing == "error":
+                self._fail(f"has no feature {absent!r}{nearest(absent, fields)}; missing= says what to do")
+            row = [self._number(fields.get(name), name) for name in self.names]
         elif isinstance(fields, list):
             if self.n_features is None:
                 self.n_features = len(fields)
@@ -207,19 +202,19 @@ class _JsonRows:
             row = [self._number(number, f"number {j}") for j, number in enumerate(fields, 1)]
         else:
             self._fail(f"is {_kind(fields)}, neither a list nor an object of features")
-        return np.asarray(fill_missing(np.array([row], dtype=np.float64).reshape(1, -1), self.wanted.missing))
+        return np.asarray(fill_missing(np.array([row], dtype=np.float64), self.wanted.missing))
 
     def _feature_fields(self, value: Any) -> Any:
-        """Where the features of a row stand: in its field ``features``, or in the row itself."""
+        """The field ``features`` of a row, or the row itself."""
         if not isinstance(value, dict) or FEATURES_FIELD not in value:
             return value
         held = value[FEATURES_FIELD]
-        # What is neither a list nor an object is a feature of that name, if there may be one.
+        # Unless it is a list or an object, the field is a feature of that name, where the file may have one.
         is_feature = self.to_learn or FEATURES_FIELD in self.wanted.feature_names
         return value if is_feature and not isinstance(held, (list, dict)) else held
 
     def _check_fields(self, fields: dict[str, Any], is_row: bool) -> None:
-        """The first row says what the features are; others may lack some, and have no others."""
+        """Take the features from the first row; refuse others in later rows, which may lack some."""
         left_out = set(self.drop)
         if is_row:
             left_out |= {self.labels, ALL_LABELS_FIELD} if self.all_labels is not None else {self.labels}
@@ -237,11 +232,6 @@ class _JsonRows:
                 f"has a field {stray!r}, and the first row, which says what the features are, has none"
                 f"{nearest(stray, self.names)}; drop= leaves it out"
             )
-
-    def _absent(self, name: str, value: dict[str, Any]) -> float:
-        if self.wanted.missing == "error":
-            self._fail(f"has no feature {name!r}{nearest(name, value)}; missing= says what to do")
-        return math.nan
 
     def _number(self, value: Any, name: str) -> float:
         if value is None:
@@ -275,9 +265,8 @@ def _refuse(constant: str) -> NoReturn:
 
 
 def _kind(value: Any) -> str:
-    return {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}.get(
-        type(value), "a number"
-    )
+    kinds = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
 
 
 def write_json_lines(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
@@ -292,7 +281,7 @@ def write_json_lines(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
 
 
 def _feature_objects(dataset: Dataset) -> Iterator[dict[str, Any]]:
-    """Yield what every row has beside its labels."""
+    """Yield the fields of every row except its labels."""
     if isinstance(dataset.X, list):
         yield from ({TEXT_COLUMN: text} for text in dataset.X)
         return

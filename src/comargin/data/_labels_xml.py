@@ -22,16 +22,12 @@ _SPLIT_SUFFIX = re.compile(r"[-_.](?:train|test)$", re.IGNORECASE)
 def read_labels_xml(path: Path) -> tuple[str, ...]:
     """Read the label names in document order; a hierarchy of nested labels is flattened, parents first.
 
-    Notes
-    -----
-    A document type or entity declaration is refused (so nothing can expand), as is anything deeper or
-    larger than the limits of this module.
+    Document types and entity declarations (nothing can expand) and deeper or larger files are refused.
     """
     check_is_file(path)
     if path.stat().st_size > MAX_BYTES:
         raise DataFormatError(path, f"is larger than {MAX_BYTES} bytes: not a list of labels")
-    names: list[str] = []
-    seen: set[str] = set()
+    names: dict[str, None] = {}
     depth = 0
     parser = expat.ParserCreate()
 
@@ -53,10 +49,9 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
         name = attributes.get("name")
         if not name:
             raise fail("a <label> has no name")
-        if name in seen:
+        if name in names:
             raise fail(f"label {name!r} is listed twice")
-        seen.add(name)
-        names.append(name)
+        names[name] = None
 
     def end(tag: str) -> None:
         nonlocal depth
@@ -85,11 +80,10 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
 
 def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
     """Write label names as Mulan's XML."""
-    # Attribute values are normalised by XML readers: white space other than a blank needs a character
-    # reference.
     for name in names:
         if _NOT_XML.search(name):
             raise ValueError(f"dataset: label {name!r} holds a control character, which XML cannot")
+    # XML readers normalise attribute values: white space other than a blank needs a character reference.
     white_space = {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"}
     file.write(f'<?xml version="1.0" encoding="utf-8"?>\n<labels xmlns="{NAMESPACE}">\n')
     for name in names:
@@ -112,13 +106,12 @@ def find_labels_xml(path: Path) -> Path:
     xml = labels_xml_of(path)
     if xml is not None:
         return xml
-    stem = plain_stem(path)
     found = sorted(p for p in path.parent.iterdir() if p.suffix.lower() == ".xml" and p.is_file())
     if len(found) == 1:
         return found[0]
     which = "no XML file" if not found else f"{len(found)} XML files, none of that name,"
     raise DataFormatError(
         path,
-        f"which attributes are labels? There is no {stem}.xml and {which} in its folder; say labels= "
+        f"which attributes are labels? There is no {plain_stem(path)}.xml and {which} in its folder; say labels= "
         "(an XML file, a list of names, or a number of leading (> 0) or trailing (< 0) attributes)",
     )

@@ -12,9 +12,8 @@ than parsing them one by one:
   of the division gives the missing bits (`_divide`);
 * other numbers (exponents, a leading plus, longer digits) are read by `parse_number`, one at a time.
 
-`scan` only says what it saw; whether the separators come in a legal order is for the format to check
-(`follows`). Anything it does not understand makes it return None, and the format's careful line parser
-decides.
+The format checks whether the separators come in a legal order (`follows`, `is_legal`). `scan` returns None for
+anything else than numbers and separators; then the careful line parser of the format reads the block.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _TOO_LONG = 2**62  # stands for the value of a digit run that three words do not
 
 
 class Scan(NamedTuple):
-    """What a block holds, one entry per separator.
+    """Separators and numbers of a block, one entry per separator.
 
     ``kind`` is the code of the separator, ``prev`` that of the one before it, ``filled`` whether a number
     stands between the two, ``plain`` whether it is written with digits alone, and ``value`` the number (0
@@ -116,7 +115,7 @@ def _words(text: np.ndarray, ends: np.ndarray, lengths: np.ndarray) -> np.ndarra
     word = windows[ends - 8].astype(np.uint64, copy=False)
     word ^= np.uint64(0x3030303030303030)  # '0'..'9' -> 0..9; the first digit is the lowest byte
     before = ((8 - lengths) * 8).astype(np.uint64)
-    word >>= before  # what stands before the run becomes leading zeros
+    word >>= before  # the bytes before the run become leading zeros
     word <<= before
     for factor, shift, keep in (
         (10 * 2**8 + 1, 8, 0x00FF00FF00FF00FF),

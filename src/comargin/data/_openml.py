@@ -1,7 +1,7 @@
 """Multi-label sets from OpenML, through scikit-learn's downloader.
 
-The ten sets of Probst et al. (Multilabel classification with R package mlr, R Journal 9, 2017) stand there
-dense, with the labels as targets that are ``TRUE`` or ``FALSE``.
+OpenML has the ten sets of Probst et al. (Multilabel classification with R package mlr, R Journal 9, 2017), dense,
+with the labels as targets that are ``TRUE`` or ``FALSE``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO = NEGATIVE_WORDS | {"0.0"}
 
 
 class DatasetUnavailableError(OSError):
-    """A known data set that is neither in the data folder nor to be had from OpenML.
+    """A known data set that is neither in the data folder nor available from OpenML.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class DatasetUnavailableError(OSError):
 
 
 def fetch(name: str, openml_id: int, data_home: Path, drop: Sequence[str] = ()) -> Dataset:
-    """Fetch a set from OpenML, by name and number; scikit-learn keeps a copy in its own cache."""
+    """Fetch a set from OpenML by its number, checked by its name; scikit-learn keeps a copy in its own cache."""
     from sklearn.datasets import fetch_openml
 
     try:
@@ -56,10 +56,7 @@ def fetch(name: str, openml_id: int, data_home: Path, drop: Sequence[str] = ()) 
             bunch = fetch_openml(data_id=openml_id, as_frame=False, parser="liac-arff", n_retries=1)
     except (OSError, ValueError) as error:  # no network, or OpenML's own error
         raise DatasetUnavailableError(name, data_home, f"OpenML did not answer ({error})") from error
-    return _from_bunch(name, bunch, f"OpenML data set {openml_id}", drop)
-
-
-def _from_bunch(name: str, bunch: Any, origin: str, drop: Sequence[str]) -> Dataset:
+    origin = f"OpenML data set {openml_id}"
     if bunch.details["name"].lower() != name:
         raise DataFormatError(origin, f"is named {bunch.details['name']!r}, expected {name!r}")
     targets = np.asarray(bunch.target)
@@ -67,18 +64,17 @@ def _from_bunch(name: str, bunch: Any, origin: str, drop: Sequence[str]) -> Data
         raise DataFormatError(origin, "has one target, expected one per label")
     text = np.char.lower(targets.astype(str))
     positive = np.isin(text, list(_YES))
-    if not np.all(positive | np.isin(text, list(_NO))):
-        wrong = targets[~(positive | np.isin(text, list(_NO)))][0]
-        raise DataFormatError(origin, f"has the label value {wrong!r}, expected TRUE or FALSE")
+    wrong = targets[~(positive | np.isin(text, list(_NO)))]
+    if wrong.size:
+        raise DataFormatError(origin, f"has the label value {wrong[0]!r}, expected TRUE or FALSE")
     X, feature_names = _features(bunch, drop)
-    finite = np.isfinite(X.data if sp.issparse(X) else X).all()
-    if not finite:
+    if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise DataFormatError(origin, "has missing or infinite feature values")
     return Dataset(X, positive.astype(LABEL_DTYPE), feature_names, tuple(bunch.target_names), name)
 
 
 def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_array, tuple[str, ...]]:
-    """Columns of X: numbers as they are; nominal ones, given as positions, by the rules of ``read``."""
+    """Columns of X and their names; nominal columns, which hold positions, are coded by the rules of ``read``."""
     nominal = bunch.categories or {}
     if sp.issparse(bunch.data) and not nominal and not drop:
         return sp.csr_array(bunch.data, dtype=np.float64), tuple(bunch.feature_names)
@@ -91,9 +87,8 @@ def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_arra
             columns.append(data[:, j])
             names.append(feature)
             continue
-        values = [str(value) for value in nominal[feature]]
+        position, values = data[:, j].astype(np.intp), [str(value) for value in nominal[feature]]
         codes = feature_codes(values)
-        position = data[:, j].astype(np.intp)
         if codes is not None:
             columns.append(np.array(list(codes.values()))[position])
             names.append(feature)

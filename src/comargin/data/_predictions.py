@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 
@@ -28,16 +26,8 @@ PREDICTION_FORMATS = ("csv", "jsonl", "parquet")
 _STANDARD = "-"
 _SCORE_PREFIX = "score:"
 _SCORES = "scores"
-
-
-class _Rows(NamedTuple):
-    """What is written of some rows: names, labels, scores of the labels, best labels and their scores."""
-
-    ids: list[Any]
-    tags: list[list[str]]
-    scores: np.ndarray | None
-    top: list[list[str]] | None
-    top_scores: list[list[float]] | None
+# Appends rows: their names, one list per row for every list column, and scores of shape (n_rows, n_labels or 0).
+_Append = Callable[[list[Any], list[list[Any]], np.ndarray], None]
 
 
 class PredictionWriter:
@@ -107,50 +97,62 @@ class PredictionWriter:
         self.n_rows = 0
         self._target = target
         path = Path(target) if isinstance(target, (str, Path)) and str(target) != _STANDARD else None
-        self._path = path
-        self.format = _format_of(path, format)
-        if not isinstance(id_name, str) or id_name in {*self._columns(), _SCORES}:
+        self._path, self.format = path, _format_of(path, format)
+        self._headings = [id_name, LABELS_COLUMN, *([] if top_k is None else [TOP_COLUMN, TOP_SCORES_COLUMN])]
+        self._score_headings = [_SCORE_PREFIX + name for name in self.label_names] if scores else []
+        if not isinstance(id_name, str) or id_name in {*self._headings[1:], *self._score_headings, _SCORES}:
             raise ValueError(f"id_name={id_name!r} must be a name that no other column has")
-        self._headings = [id_name, *self._columns()]
         self._delimiter = delimiter_of(path or Path(), delimiter)
         self._sep = sep
         if self.format == "csv":
             check_separable("label_names", self.label_names, sep)
         self._stack = ExitStack()
-        self._form: _Form | None = None
-
-    def _columns(self) -> list[str]:
-        top = [] if self.top_k is None else [TOP_COLUMN, TOP_SCORES_COLUMN]
-        scores = [_SCORE_PREFIX + name for name in self.label_names] if self.scores else []
-        return [LABELS_COLUMN, *top, *scores]
+        self._append: _Append | None = None
+        self._stream: IO[str] | None = None
 
     def __enter__(self) -> PredictionWriter:
         with ExitStack() as stack:
-            self._form = self._open(stack)
+            self._append = self._open(stack)
             self._stack = stack.pop_all()
         return self
 
-    def _open(self, stack: ExitStack) -> _Form:
+    def _open(self, stack: ExitStack) -> _Append:
+        """Open the target and return the function that appends rows to it."""
+        headings = [*self._headings, *self._score_headings]
         if self._path is None:
-            file = sys.stdout if isinstance(self._target, (str, Path)) else self._target
+            file = self._stream = sys.stdout if isinstance(self._target, (str, Path)) else self._target
             if file is None or file.closed:
                 raise ValueError("target: '-' is the standard output, which is closed")
-            return self._text_form(file, flush=True)
-        files = stack.enter_context(AtomicFiles())
-        if self.format == "parquet":
-            return _ParquetForm(files.reserve(self._path), self._headings, stack)
-        return self._text_form(files.open(self._path), flush=False)
+        else:
+            files = stack.enter_context(AtomicFiles())
+            if self.format == "parquet":
+                table = PredictionTable(files.reserve(self._path), headings)
+                stack.callback(table.close)
+                return lambda ids, lists, scores: table.append([ids, *lists, *np.ascontiguousarray(scores.T)])
+            file = files.open(self._path)
 
-    def _text_form(self, file: IO[str], flush: bool) -> _Form:
+        def append_json(ids: list[Any], lists: list[list[Any]], scores: np.ndarray) -> None:
+            for *cells, numbers in zip(ids, *lists, scores.tolist(), strict=True):
+                row = dict(zip(self._headings, cells, strict=True))
+                if self.scores:
+                    row[_SCORES] = dict(zip(self.label_names, numbers, strict=True))
+                file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
+
         if self.format == "jsonl":
-            return _JsonForm(file, self._headings[0], self.label_names, flush)
-        return _CsvForm(file, self._headings, self._sep, self._delimiter, flush)
+            return append_json
+        writer = csv.writer(file, delimiter=self._delimiter, lineterminator="\n")
+        writer.writerow(headings)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._form = None
-        self._stack.__exit__(kind, error, trace)
+        def append_csv(ids: list[Any], lists: list[list[Any]], scores: np.ndarray) -> None:
+            cells = [[self._sep.join(map(_text, values)) for values in column] for column in lists]
+            numbers = [map(format_number, column) for column in scores.T.tolist()]
+            writer.writerows(zip(ids, *cells, *numbers, strict=True))
+
+        return append_csv
+
+    def __exit__(self, *details: Any) -> None:
+        self._append = None
+        self._stack.__exit__(*details)
 
     def write(self, chunk: Chunk, Y_pred: Any, scores: Any = None) -> None:
         """Write the predictions of a chunk.
@@ -164,7 +166,7 @@ class PredictionWriter:
         scores : array-like of shape (n_rows, n_labels) or None
             Scores, the higher the more certain; needed if they or ``top_k`` labels are written.
         """
-        if self._form is None:
+        if self._append is None:
             raise ValueError("PredictionWriter: write inside its with block")
         shape = (chunk.n_rows, len(self.label_names))
         Y = check_indicator(Y_pred, "Y_pred")
@@ -173,25 +175,33 @@ class PredictionWriter:
         ids: list[Any] | None = chunk.ids
         if ids is None:
             ids = list(range(chunk.first_row, chunk.first_row + shape[0]))
-        self._form.write(_Rows(ids, tags_of(Y, self.label_names), *self._scored(scores, shape)))
-        self.n_rows += shape[0]
-
-    def _scored(self, scores: Any, shape: tuple[int, int]) -> tuple[Any, Any, Any]:
-        if self.top_k is None and not self.scores:
-            return None, None, None
-        if scores is None:
-            raise ValueError("scores: they are to be written, but None are given")
-        values = np.asarray(scores, dtype=np.float64)
-        if values.shape != shape:
-            raise ValueError(f"scores has shape {values.shape}, expected {shape} (rows of the chunk, label_names)")
-        if not np.isfinite(values).all():
-            raise ValueError("scores holds NaN or infinite values")
-        top = top_scores = None
+        lists: list[list[Any]] = [tags_of(Y, self.label_names)]
+        values = np.empty((shape[0], 0))
+        if self.top_k is not None or self.scores:
+            values = _checked_scores(scores, shape)
         if self.top_k is not None:
             best = np.argsort(-values, axis=1, kind="stable")[:, : self.top_k]
-            top = [[self.label_names[j] for j in row] for row in best.tolist()]
-            top_scores = np.take_along_axis(values, best, axis=1).tolist()
-        return values if self.scores else None, top, top_scores
+            lists.append([[self.label_names[j] for j in row] for row in best.tolist()])
+            lists.append(np.take_along_axis(values, best, axis=1).tolist())
+        self._append(ids, lists, values if self.scores else values[:, :0])
+        if self._stream is not None:
+            self._stream.flush()
+        self.n_rows += shape[0]
+
+
+def _text(value: str | float) -> str:
+    return value if isinstance(value, str) else format_number(value)
+
+
+def _checked_scores(scores: Any, shape: tuple[int, int]) -> np.ndarray:
+    if scores is None:
+        raise ValueError("scores: they are to be written, but None are given")
+    values = np.asarray(scores, dtype=np.float64)
+    if values.shape != shape:
+        raise ValueError(f"scores has shape {values.shape}, expected {shape} (rows of the chunk, label_names)")
+    if not np.isfinite(values).all():
+        raise ValueError("scores holds NaN or infinite values")
+    return values
 
 
 def _format_of(path: Path | None, format: str | None) -> str:
@@ -206,61 +216,3 @@ def _format_of(path: Path | None, format: str | None) -> str:
     if format == "parquet" and path is None:
         raise ValueError("format='parquet' needs a file; a stream takes 'csv' or 'jsonl'")
     return format
-
-
-class _Form(ABC):
-    """How rows are written."""
-
-    @abstractmethod
-    def write(self, rows: _Rows) -> None:
-        """Write some rows."""
-
-
-class _CsvForm(_Form):
-    def __init__(self, file: IO[str], headings: list[str], sep: str, delimiter: str, flush: bool) -> None:
-        self._file, self._sep, self._flush = file, sep, flush
-        self._writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
-        self._writer.writerow(headings)
-
-    def write(self, rows: _Rows) -> None:
-        columns: list[list[Any]] = [rows.ids, [self._sep.join(tags) for tags in rows.tags]]
-        if rows.top is not None and rows.top_scores is not None:
-            columns.append([self._sep.join(tags) for tags in rows.top])
-            columns.append([self._sep.join(map(format_number, values)) for values in rows.top_scores])
-        if rows.scores is not None:
-            columns += [[format_number(value) for value in column] for column in rows.scores.T.tolist()]
-        self._writer.writerows(zip(*columns, strict=True))
-        if self._flush:
-            self._file.flush()
-
-
-class _JsonForm(_Form):
-    def __init__(self, file: IO[str], id_name: str, label_names: Sequence[str], flush: bool) -> None:
-        self._file, self._id_name, self._label_names, self._flush = file, id_name, label_names, flush
-
-    def write(self, rows: _Rows) -> None:
-        for i, (name, tags) in enumerate(zip(rows.ids, rows.tags, strict=True)):
-            row: dict[str, Any] = {self._id_name: name, LABELS_COLUMN: tags}
-            if rows.top is not None and rows.top_scores is not None:
-                row[TOP_COLUMN], row[TOP_SCORES_COLUMN] = rows.top[i], rows.top_scores[i]
-            if rows.scores is not None:
-                row[_SCORES] = dict(zip(self._label_names, rows.scores[i].tolist(), strict=True))
-            self._file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
-        if self._flush:
-            self._file.flush()
-
-
-class _ParquetForm(_Form):
-    """The rows of a chunk are a row group."""
-
-    def __init__(self, path: Path, headings: list[str], stack: ExitStack) -> None:
-        self._table = PredictionTable(path, headings)
-        stack.callback(self._table.close)
-
-    def write(self, rows: _Rows) -> None:
-        columns: list[Any] = [rows.ids, rows.tags]
-        if rows.top is not None:
-            columns += [rows.top, rows.top_scores]
-        if rows.scores is not None:
-            columns += [*np.ascontiguousarray(rows.scores.T)]
-        self._table.append(columns)

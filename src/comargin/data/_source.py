@@ -7,7 +7,6 @@ import io
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 from ..core.files import is_gzip
@@ -15,10 +14,10 @@ from ._dataset import DataFormatError
 
 BLOCK_BYTES = 1 << 18  # parsed at once: the working arrays of a block stay in the processor's cache
 MAX_LINE_BYTES = 1 << 26
-# A gzip stream can grow a thousandfold; published multi-label files grow by less than fifty.
+# A gzip stream can grow a thousandfold; published multi-label files grow less than fiftyfold.
 MAX_EXPANSION = 200
 EXPANSION_FLOOR = 1 << 26
-# Arrays may be larger than the text: nominal values become columns, what sparse rows leave out may be non-zero.
+# Arrays may be larger than the text: nominal values become columns, values omitted in sparse rows may be non-zero.
 ARRAY_EXPANSION = 200
 ARRAY_FLOOR = 1 << 28
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -26,19 +25,19 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class _Replayed(io.RawIOBase):
-    """A stream with bytes that were taken from it in front again; closing this leaves the stream itself open."""
+    """A stream with the bytes already taken from it put back in front; closing this leaves the stream open."""
 
     def __init__(self, taken: bytes, stream: IO[bytes]) -> None:
         self._taken = io.BytesIO(taken)
-        # What is there now, where the stream can tell: a pipe need not fill a buffer first.
+        # read1 returns what a pipe holds now instead of waiting until the buffer is full.
         self._read: Callable[[int], bytes] = getattr(stream, "read1", stream.read)
 
     def readable(self) -> bool:
-        """Tell that it can be read, as its buffer asks."""
+        """Return True, as `io.BufferedReader` requires."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer, from what was taken first."""
+        """Fill a buffer, first with the bytes put back."""
         data = self._taken.read(len(buffer)) or self._read(len(buffer))
         if not isinstance(data, bytes):
             raise ValueError(f"source: a stream of {type(data).__name__}, expected one of bytes (sys.stdin.buffer)")
@@ -47,7 +46,7 @@ class _Replayed(io.RawIOBase):
 
 
 def _unpacked(stream: IO[bytes]) -> IO[bytes]:
-    """Bytes of a stream that may be gzipped, which its first two say."""
+    """Bytes of a stream, decompressed if its first two bytes are those of gzip."""
     file = io.BufferedReader(_Replayed(b"", stream))
     start = file.read(len(_GZIP_MAGIC))
     whole = io.BufferedReader(_Replayed(start, file))
@@ -77,8 +76,8 @@ class TextSource:
     """Lines of a text file, plain or gzipped, first one at a time (headers) and then in blocks (rows).
 
     Every fault of the bytes themselves (broken or exploding gzip, NUL bytes, endless lines, UTF-16) is a
-    DataFormatError. A ``stream`` is read in place of the file, which then only names it, and is left open; what a
-    gzip file may grow to is limited when the ``whole`` of it is kept.
+    DataFormatError. A ``stream`` is read instead of the file, which then only names it, and stays open. The size of
+    a decompressed gzip file is limited when the caller keeps the ``whole`` of it.
     """
 
     def __init__(
@@ -89,26 +88,22 @@ class TextSource:
         self.line = 0  # lines handed out so far = number of the last one
         self.bytes_read = 0
         self._limit: int | None = None
-        self._file: IO[bytes]
         if stream is not None:
-            self._file = self._opened = _unpacked(stream)
-            return
-        check_is_file(path)
-        if is_gzip(path):
-            self._file = io.BufferedReader(gzip.GzipFile(path, "rb"))
-            self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size) if whole else None
+            self._opened = _unpacked(stream)
         else:
-            self._file = path.open("rb")
-        self._opened = self._file
+            check_is_file(path)
+            packed = is_gzip(path)
+            self._opened = io.BufferedReader(gzip.GzipFile(path, "rb")) if packed else path.open("rb")
+            if packed and whole:
+                self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size)
+        self._file: IO[bytes] = self._opened
 
     def __enter__(self) -> TextSource:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *details: object) -> None:
         self._file.close()
-        self._opened.close()  # what is read may be a copy with lines put back
+        self._opened.close()  # first_line() puts another object in front of it
 
     def fail(self, reason: str, line: int | None = None) -> DataFormatError:
         """Return the error to raise about this file."""
@@ -131,14 +126,11 @@ class TextSource:
             )
 
     def first_line(self) -> bytes:
-        """First line that is neither blank nor a comment (``#`` or ``%``); all lines are still to be read.
-
-        Empty when there is none.
-        """
+        """First line that is neither blank nor a comment (``#`` or ``%``), or b""; all lines are still to be read."""
         taken: list[bytes] = []
         line, size = b"", 0
         while not line.strip() or line.lstrip().startswith((b"#", b"%")):
-            line = self._read(lambda: self._file.readline(MAX_LINE_BYTES + 1))
+            line = self._read()
             taken.append(line)
             size += len(line)
             if not line or size > MAX_LINE_BYTES:
@@ -150,27 +142,21 @@ class TextSource:
 
     def readline(self) -> str | None:
         """Next line without its end, or None at the end of the file."""
-        data = self._take(lambda: self._file.readline(MAX_LINE_BYTES + 1))
-        if not data:
-            return None
-        self.line += 1
-        self._check(data, self.line)
-        return self.decode(data.rstrip(b"\r\n"), self.line)
+        line = next(self.lines(), None)
+        return None if line is None else line.rstrip("\r\n")
 
     def lines(self) -> Iterator[str]:
         """Yield the lines that are left, with their ends as they are."""
-        while data := self._take(lambda: self._file.readline(MAX_LINE_BYTES + 1)):
+        while data := self._take():
             self.line += 1
             self._check(data, self.line)
             yield self.decode(data, self.line)
 
-    def blocks(self, size: int | None = None) -> Iterator[tuple[int, bytes]]:
-        r"""Yield (number of the first line, whole lines ended by ``\n``), about ``size`` bytes at a time."""
-        size = size or BLOCK_BYTES
-        while data := self._take(lambda: self._file.read(size)):
+    def blocks(self) -> Iterator[tuple[int, bytes]]:
+        r"""Yield (number of the first line, whole lines ended by ``\n``), about ``BLOCK_BYTES`` at a time."""
+        while data := self._take(BLOCK_BYTES):
             if not data.endswith(b"\n"):
-                rest = self._take(lambda: self._file.readline(MAX_LINE_BYTES + 1))
-                data += rest
+                data += self._take()
                 if not data.endswith(b"\n"):
                     data += b"\n"
             first = self.line + 1
@@ -180,14 +166,16 @@ class TextSource:
             self.line += data.count(b"\n")
             yield first, data
 
-    def _read(self, read: Callable[[], bytes]) -> bytes:
+    def _read(self, size: int | None = None) -> bytes:
+        """Read about ``size`` bytes; None: a line."""
         try:
-            return read()
+            return self._file.readline(MAX_LINE_BYTES + 1) if size is None else self._file.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.fail(f"broken gzip data ({error})", self.line + 1) from error
 
-    def _take(self, read: Callable[[], bytes]) -> bytes:
-        data = self._read(read)
+    def _take(self, size: int | None = None) -> bytes:
+        """Read as `_read` does, without the byte order mark; refuse UTF-16, endless lines and exploding files."""
+        data = self._read(size)
         if len(data) > MAX_LINE_BYTES and b"\n" not in data:
             raise self.fail(f"a line is longer than {MAX_LINE_BYTES} bytes", self.line + 1)
         if self.bytes_read == 0:

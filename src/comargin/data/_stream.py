@@ -12,24 +12,13 @@ from typing import IO, Any
 import numpy as np
 
 from ._dataset import DataFormatError
-from ._detect import detect, detect_by_line
 from ._source import TextSource, check_is_file
 from ._table import delimiter_of
 from .chunks import Chunk, Wanted, regroup
-from .format_table import TABLE, Format, checked_format, chosen_options
-from .formats import check_options, checked_names
+from .format_table import TABLE, checked_format, chosen_options
+from .formats import check_options, checked_labels, checked_names, detect, detect_by_line
 
 STANDARD = "-"
-# Arguments that mean something to some formats only, and their defaults.
-_DEFAULTS: dict[str, Any] = {
-    "text": None,
-    "id": None,
-    "sep": ";",
-    "delimiter": None,
-    "nominal": "auto",
-    "index_base": 1,
-    "label_base": 0,
-}
 
 
 def stream(
@@ -59,8 +48,8 @@ def stream(
     chunk_rows : int
         Rows of a chunk; the last one has fewer, and so have chunks that would take more than about 64 MiB.
     format : str or None
-        As in `read`; None: as `detect_format` finds it. A stream without a name is looked at: JSON Lines, ARFF,
-        "xmc", "libsvm", or else CSV.
+        As in `read`; None: as `detect_format` finds it. The first line of a stream without a name decides: JSON
+        Lines, ARFF, "xmc", "libsvm", or else CSV.
     text : str or None
         Text column, when texts are wanted. None: ``text``, if there is such a column and neither
         ``feature_names`` nor ``n_features`` asks for numbers.
@@ -92,7 +81,7 @@ def stream(
     Raises
     ------
     DataFormatError
-        When the file cannot be read; names file, line and reason. Chunks before the fault have been given out.
+        When the file cannot be read; names file, line and reason. Chunks before the fault are yielded.
 
     Examples
     --------
@@ -115,10 +104,11 @@ def stream(
     if format is not None:
         checked_format(format)
     feature_names = checked_names("feature_names", feature_names)
-    labels = _checked_labels(labels)
-    options = {key: value for key, value in locals().items() if key in _DEFAULTS}
-    shared = {"labels": None, "drop": (), "n_features": n_features, "n_labels": None}
-    check_options({**options, **shared, "missing": missing, "encoding": encoding})
+    labels = labels if labels is True else checked_labels(labels)
+    checked = {"missing": missing, "encoding": encoding, "n_features": n_features, "labels": labels}
+    options: dict[str, Any] = {"text": text, "id": id, "sep": sep, "delimiter": delimiter}
+    options |= {"nominal": nominal, "index_base": index_base, "label_base": label_base}
+    check_options(options | checked)
     if missing == "mean":
         raise ValueError("missing='mean' needs the whole file; allowed here are 'error', 'nan', 'zero'")
     if not isinstance(id, (str, type(None))):
@@ -131,14 +121,6 @@ def stream(
         check_is_file(Path(source))
     wanted = Wanted(feature_names, n_features, labels, id, missing)
     return _chunks(source, format, wanted, options, encoding, int(chunk_rows))
-
-
-def _checked_labels(labels: Any) -> Any:
-    if labels is None or labels is True or isinstance(labels, (str, Path)):
-        return labels
-    if not isinstance(labels, bool) and isinstance(labels, (int, np.integer)):
-        return int(labels)
-    return checked_names("labels", labels)
 
 
 def _chunks(
@@ -164,9 +146,8 @@ def _chunks(
             if TABLE[format].needs_path:
                 what = f"is {format.capitalize()}, which is read from its end and so cannot be a stream"
                 raise rows.fail(f"{what}: save it as a file")
-        parts = _parts(rows, path, format, wanted, options)
         is_empty = True
-        for chunk in regroup(parts, chunk_rows):
+        for chunk in regroup(_parts(rows, path, format, wanted, options), chunk_rows):
             is_empty = False
             yield chunk
         if is_empty:
@@ -192,25 +173,16 @@ def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[
 def _parts(
     rows: TextSource | Path, path: Path, format: str, wanted: Wanted, options: dict[str, Any]
 ) -> Iterator[Chunk]:
-    """Rows in parts of any size, as the reader of the format gives them."""
+    """Rows in parts of any size, as the reader of the format yields them."""
     entry = TABLE[format]
-    is_text: bool | None = None  # whatever is there
+    is_text: bool | None = None  # as the file is
     if options["text"] is not None or not entry.numbers:
         is_text = True
     elif wanted.feature_names or wanted.n_features is not None:
         is_text = False
     if entry.lists_labels and entry.numbers and isinstance(wanted.labels, tuple) and len(wanted.labels) == 1:
-        wanted = replace(wanted, labels=wanted.labels[0])  # one field, as `read` takes it
-    chosen = chosen_options(format, entry.stream_options, options, _DEFAULTS)
-    _check_labels(format, entry, wanted, is_text)
-    chosen.pop("id", None)  # it stands in `wanted`
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
-    return entry.stream(rows, wanted, is_text, **chosen)
-
-
-def _check_labels(format: str, entry: Format, wanted: Wanted, is_text: bool | None) -> None:
-    """Refuse a way to name the labels that means nothing to the format."""
+        wanted = replace(wanted, labels=wanted.labels[0])  # one field, as in `read`
+    chosen = chosen_options(stream, format, entry.stream_options, options)
     labels = wanted.labels
     if is_text or entry.lists_labels:
         wanted.check_label_column()
@@ -218,3 +190,7 @@ def _check_labels(format: str, entry: Format, wanted: Wanted, is_text: bool | No
         raise ValueError(f"labels={labels!r}: for format {format!r} it must be True or a sequence of names")
     if isinstance(labels, Path) and not entry.takes_label_file:
         raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
+    chosen.pop("id", None)  # `wanted` holds it
+    if "delimiter" in chosen:
+        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
+    return entry.stream(rows, wanted, is_text, **chosen)

@@ -11,16 +11,22 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..core.files import AtomicFiles, plain_suffix
 from ..core.wording import nearest
 from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, looks_like_text, not_a_number_advice
-from ._missing import fill_missing
+from ._dataset import (
+    LABEL_DTYPE,
+    DataFormatError,
+    Dataset,
+    as_dense,
+    fill_missing,
+    looks_like_text,
+    not_a_number_advice,
+)
 from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
 from .chunks import CELLS_AT_ONCE, Chunk, Wanted, match_names, tags_of
@@ -31,19 +37,28 @@ _MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 _MAX_CELL = 1 << 27
 
 
-class Columns:
-    """Which columns of a table are features and labels, each in the order wanted, and which name the rows.
+class Columns(NamedTuple):
+    """Columns of a table that are read: features and labels in the order wanted, and the one that names the rows.
 
-    ``to_learn`` says that other columns can be left out, or be a text if ``tags`` is the one column of labels that
-    was asked for.
+    In a table to learn from (``to_learn``) the user can drop other columns, or take one as a text if ``tags`` is the
+    only column of labels that ``labels=`` names.
     """
 
-    def __init__(self, path: Path, names: Sequence[str], features: list[int], labels: list[int]) -> None:
-        self.names, self.features, self.labels = list(names), features, labels
-        self.label_names = tuple(names[j] for j in labels)
-        self.id: int | None = None
-        self.to_learn = False
-        self.tags: int | None = None
+    names: Sequence[str]
+    features: list[int]
+    labels: list[int]
+    label_names: tuple[str, ...]
+    id: int | None = None
+    to_learn: bool = False
+    tags: int | None = None
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the columns of X."""
+        return tuple(self.names[j] for j in self.features)
+
+    def check_no_index(self, path: Path) -> None:
+        """Refuse a column of X or Y that is called like an index of pandas."""
         for j in self.features + self.labels:
             name = self.names[j]
             if _is_index(name):
@@ -53,11 +68,6 @@ class Columns:
                 )
                 raise DataFormatError(path, reason, 1)
 
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of X."""
-        return tuple(self.names[j] for j in self.features)
-
 
 def _is_index(name: str) -> bool:
     return name == "" or _PANDAS_INDEX.fullmatch(name) is not None
@@ -66,7 +76,7 @@ def _is_index(name: str) -> bool:
 def columns_to_learn(
     path: Path, names: Sequence[str], labels: Any, drop: Sequence[str], delimiter: str | None = None
 ) -> Columns:
-    """Columns of a table with labels; all that are neither labels nor left out are features."""
+    """Columns of a table with labels; all that are neither labels nor dropped are features."""
     where = {name: j for j, name in enumerate(names)}
     if len(where) < len(names):
         twice = next(name for j, name in enumerate(names) if where[name] != j)
@@ -74,29 +84,38 @@ def columns_to_learn(
     unknown = set(drop) - set(where)
     if unknown:
         raise ValueError(f"drop= names {sorted(unknown)}, not columns of {path}")
-    chosen = _label_columns(path, names, labels, delimiter)
     dropped = {where[name] for name in drop}
-    chosen = [j for j in chosen if j not in dropped]
+    chosen = [j for j in _label_columns(path, names, labels, delimiter) if j not in dropped]
     if not chosen:
         raise ValueError(f"drop= leaves no label of {path}")
     used = dropped.union(chosen)
     features = [j for j in range(len(names)) if j not in used]
-    columns = Columns(path, names, features, chosen)
-    columns.to_learn = True
-    if len(chosen) == 1 and isinstance(labels, (str, list, tuple)):
-        columns.tags = chosen[0]
-    if labels is None:
-        if LABEL_PREFIX in columns.label_names:
-            j = where[LABEL_PREFIX]
-            raise DataFormatError(path, f"column {j + 1} is called {LABEL_PREFIX!r}, a label without a name", 1)
-        columns.label_names = tuple(name.removeprefix(LABEL_PREFIX) for name in columns.label_names)
+    label_names = tuple(names[j] if labels is not None else names[j].removeprefix(LABEL_PREFIX) for j in chosen)
+    tags = chosen[0] if len(chosen) == 1 and isinstance(labels, (str, list, tuple)) else None
+    columns = Columns(names, features, chosen, label_names, to_learn=True, tags=tags)
+    columns.check_no_index(path)
+    if labels is None and "" in label_names:
+        j = where[LABEL_PREFIX]
+        raise DataFormatError(path, f"column {j + 1} is called {LABEL_PREFIX!r}, a label without a name", 1)
     return columns
 
 
 def columns_to_predict(path: Path, names: Sequence[str], wanted: Wanted, delimiter: str | None = None) -> Columns:
     """Columns of a table that may have labels: features by name, or all that are not labels."""
     line = None if delimiter is None else 1
-    labels, label_names = _labels_to_predict(path, names, wanted.labels, delimiter)
+    labels: list[int] = []
+    label_names: tuple[str, ...] = ()
+    if wanted.labels is True or isinstance(wanted.labels, int):
+        labels = _label_columns(path, names, None if wanted.labels is True else wanted.labels, delimiter)
+        prefix = LABEL_PREFIX if wanted.labels is True else ""
+        label_names = tuple(names[j].removeprefix(prefix) for j in labels)
+    elif wanted.labels is not None:
+        # A name may leave out the prefix of its column.
+        label_names = (wanted.labels,) if isinstance(wanted.labels, str) else tuple(wanted.labels)
+        there = set(names)
+        short = {name for name in label_names if name not in there and LABEL_PREFIX + name in there}
+        full = [LABEL_PREFIX + name if name in short else name for name in label_names]
+        labels = _label_columns(path, names, full, delimiter)
     keep = None if wanted.id is None else match_names(path, names, [wanted.id], line)[0]
     if wanted.feature_names:
         features = match_names(path, names, wanted.feature_names, line, delimiter_hint(names, delimiter))
@@ -104,60 +123,42 @@ def columns_to_predict(path: Path, names: Sequence[str], wanted: Wanted, delimit
         other = {*labels, keep}.union(j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX))
         features = [j for j, name in enumerate(names) if j not in other and not _is_index(name)]
         wanted.check_count(path, len(features), line)
-    columns = Columns(path, names, features, labels)
-    columns.id, columns.label_names = keep, label_names
+    columns = Columns(names, features, labels, label_names, keep)
+    columns.check_no_index(path)
     return columns
 
 
-def _labels_to_predict(
-    path: Path, names: Sequence[str], labels: Any, delimiter: str | None
-) -> tuple[list[int], tuple[str, ...]]:
-    """Columns that are labels, and the names of the labels: a name may leave out the prefix of its column."""
-    if labels is None:
-        return [], ()
-    if labels is True:
-        found = _label_columns(path, names, None, delimiter)
-        return found, tuple(names[j].removeprefix(LABEL_PREFIX) for j in found)
-    if isinstance(labels, (int, np.integer)):
-        found = _label_columns(path, names, labels, delimiter)
-        return found, tuple(names[j] for j in found)
-    asked = (labels,) if isinstance(labels, str) else tuple(labels)
-    there = set(names)
-    columns = [name if name in there or LABEL_PREFIX + name not in there else LABEL_PREFIX + name for name in asked]
-    return _label_columns(path, names, columns, delimiter), asked
-
-
 def _label_columns(path: Path, names: Sequence[str], labels: Any, delimiter: str | None) -> list[int]:
-    """Columns that are labels, in the order asked for."""
-    where = {name: j for j, name in enumerate(names)}
-
-    def fail(reason: str) -> DataFormatError:
-        return DataFormatError(path, reason + delimiter_hint(names, delimiter), 1)
-
+    """Columns that are labels, in the order asked for; None: those with the prefix."""
+    fault = ""
     if labels is None:
         chosen = [j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX)]
         if not chosen:
-            raise fail(
+            fault = (
                 f"no column starts with {LABEL_PREFIX!r}: say labels= (names or a number of columns); "
                 "for texts with a column of label lists say text= and labels= (a name each)"
             )
-        return chosen
-    if isinstance(labels, (int, np.integer)):
-        count, every = int(labels), list(range(len(names)))
-        if not 1 <= abs(count) <= len(names):
-            raise fail(f"labels={count}, but there are {len(names)} columns")
-        return every[:count] if count > 0 else every[count:]
-    wanted = [labels] if isinstance(labels, str) else list(labels)
-    absent = [name for name in wanted if name not in where]
-    if absent:
-        raise fail(f"label {absent[0]!r} is not a column of the file{nearest(absent[0], names)}")
-    if not wanted or len(set(wanted)) < len(wanted):
-        raise fail("labels= must name distinct columns")
-    return [where[name] for name in wanted]
+    elif isinstance(labels, int):
+        every = list(range(len(names)))
+        chosen = every[:labels] if labels > 0 else every[labels:]
+        if not 1 <= abs(labels) <= len(names):
+            fault = f"labels={labels}, but there are {len(names)} columns"
+    else:
+        wanted = [labels] if isinstance(labels, str) else list(labels)
+        where = {name: j for j, name in enumerate(names)}
+        absent = next((name for name in wanted if name not in where), None)
+        chosen = [where[name] for name in wanted if name in where]
+        if absent is not None:
+            fault = f"label {absent!r} is not a column of the file{nearest(absent, names)}"
+        elif not chosen or len(set(chosen)) < len(chosen):
+            fault = "labels= must name distinct columns"
+    if fault:
+        raise DataFormatError(path, fault + delimiter_hint(names, delimiter), 1)
+    return chosen
 
 
 def delimiter_of(path: Path, delimiter: str | None) -> str:
-    """Delimiter of a CSV file: the one asked for, checked, or by the suffix."""
+    """Delimiter of a CSV file: the given one, checked, or that of the suffix."""
     if delimiter is None:
         return "\t" if plain_suffix(path) == ".tsv" else ","
     is_char = isinstance(delimiter, str) and len(delimiter) == 1 and delimiter.isascii()
@@ -167,10 +168,9 @@ def delimiter_of(path: Path, delimiter: str | None) -> str:
 
 
 def delimiter_hint(names: Sequence[str], delimiter: str | None) -> str:
-    """What to add to a message about a CSV header (``delimiter`` is not None) that looks wrongly split."""
-    if delimiter is None or len(names) != 1:
-        return ""
-    other = next((c for c in ";\t|," if c != delimiter and c in names[0]), None)
+    """Advice at the end of a message about a CSV header (``delimiter`` is not None) that looks wrongly split."""
+    is_one = delimiter is not None and len(names) == 1
+    other = next((c for c in ";\t|," if c != delimiter and c in names[0]), None) if is_one else None
     if other is None:
         return ""
     return f". The header is one column, {names[0][:80]!r}: if {other!r} stands between cells, say delimiter={other!r}"
@@ -194,13 +194,23 @@ def csv_records(
         yield first + reader.line_num - 1, record
 
 
-class _CellReader:
+class _CellReader(NamedTuple):
     """Turns the cells of a row into numbers."""
 
-    def __init__(self, source: TextSource, columns: Columns, missing: str) -> None:
-        self.source, self.columns, self.missing = source, columns, missing
+    source: TextSource
+    columns: Columns
+    missing: str
 
-    def row(self, line: int, cells: list[str]) -> list[float]:
+    def rows(self, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[np.ndarray, list[str] | None]]:
+        """Yield the numbers and the names of some rows at a time."""
+        width, keep = len(self.columns.features) + len(self.columns.labels), self.columns.id
+        filled = ((line, cells) for line, cells in records if cells)
+        while batch := list(islice(filled, max(1, CELLS_AT_ONCE // max(width, 1)))):
+            numbers = [self._row(line, cells) for line, cells in batch]
+            ids = None if keep is None else [cells[keep] for _, cells in batch]
+            yield np.array(numbers, dtype=np.float64).reshape(len(numbers), width), ids
+
+    def _row(self, line: int, cells: list[str]) -> list[float]:
         columns = self.columns
         if len(cells) != len(columns.names):
             raise self.source.fail(f"has {len(cells)} cells, the header {len(columns.names)}", line)
@@ -213,20 +223,17 @@ class _CellReader:
         if value is not None:
             return value
         name = self.columns.names[j]
-        if cell.lower() not in _MISSING_WORDS:
-            reason = f"{cell[:40]!r} in column {name!r} is not a finite number"
-            raise self.source.fail(reason + self._advice(cells, j), line)
-        if self.missing == "error":
-            raise self.source.fail(f"the value in column {name!r} is missing; missing= says what to do", line)
-        return float("nan")
-
-    def _advice(self, cells: list[str], j: int) -> str:
-        if not self.columns.to_learn:
-            return ""
-        tags = self.columns.tags
-        # A cell of 0 or 1 is no list of labels: then the text is one column too many.
-        with_tags = tags is not None and parse_number(cells[tags].strip()) not in (0.0, 1.0)
-        return not_a_number_advice(self.columns.names[j], with_tags and looks_like_text(cells[j]))
+        if cell.lower() in _MISSING_WORDS:
+            if self.missing == "error":
+                raise self.source.fail(f"the value in column {name!r} is missing; missing= says what to do", line)
+            return float("nan")
+        advice = ""
+        if self.columns.to_learn:
+            tags = self.columns.tags
+            # A cell of 0 or 1 is no list of labels: then the text is one column too many.
+            with_tags = tags is not None and parse_number(cells[tags].strip()) not in (0.0, 1.0)
+            advice = not_a_number_advice(name, with_tags and looks_like_text(cells[j]))
+        raise self.source.fail(f"{cell[:40]!r} in column {name!r} is not a finite number{advice}", line)
 
     def _label(self, cell: str, j: int, line: int) -> float:
         word = cell.lower()
@@ -240,25 +247,9 @@ class _CellReader:
             raise self.source.fail(f"{cell[:40]!r} in label column {name!r}, allowed are 0 and 1 (yes, no, ...)", line)
         return float(value)
 
-    def rows(self, records: Iterable[tuple[int, list[str]]]) -> Iterator[tuple[np.ndarray, list[str] | None]]:
-        """Yield the numbers and the names of some rows at a time."""
-        width, keep = len(self.columns.features) + len(self.columns.labels), self.columns.id
-        filled = ((line, cells) for line, cells in records if cells)
-        while batch := list(islice(filled, max(1, CELLS_AT_ONCE // max(width, 1)))):
-            numbers = [self.row(line, cells) for line, cells in batch]
-            ids = None if keep is None else [cells[keep] for _, cells in batch]
-            yield np.array(numbers, dtype=np.float64).reshape(len(numbers), width), ids
-
 
 def read_csv(
-    path: Path,
-    *,
-    labels: Any,
-    missing: str,
-    drop: Sequence[str],
-    delimiter: str,
-    encoding: str,
-    fast: bool = True,
+    path: Path, *, labels: Any, missing: str, drop: Sequence[str], delimiter: str, encoding: str, fast: bool = True
 ) -> Dataset:
     """Read a CSV table with a header line into dense arrays; by default labels have the prefix ``label:``."""
     with TextSource(path, encoding) as source:
@@ -303,25 +294,16 @@ def _csv_rows(
     order = np.array(columns.features + columns.labels, dtype=np.intp)
     for first, block in source.blocks():
         quoted = b'"' in block
-        values = None
-        if fast and not quoted:
-            values = _fast_rows(block, table, len(columns.names), order, len(columns.features))
-        if values is not None:
-            yield values, None
-            continue
+        found = scan(block, table) if fast and not quoted else None
+        if found is not None and is_rectangle(found, len(columns.names)):
+            values = found.value.reshape(-1, len(columns.names))[:, order]
+            if is_binary(values[:, len(columns.features) :]):
+                yield values, None
+                continue
         lines: Iterable[str] = [source.decode(line, i) + "\n" for i, line in enumerate(block.split(b"\n")[:-1], first)]
-        if quoted:  # a cell may go on into the next block: the rest is read as one stream
+        if quoted:  # a cell may continue in the next block: read the rest line by line
             lines = chain(lines, source.lines())
         yield from cells.rows(csv_records(source, lines, first, delimiter))
-
-
-def _fast_rows(block: bytes, table: bytes, width: int, order: np.ndarray, n_features: int) -> np.ndarray | None:
-    """All columns in order, or None when the careful reader has to look."""
-    found = scan(block, table)
-    if found is None or not is_rectangle(found, width):
-        return None
-    values = found.value.reshape(-1, width)[:, order]
-    return values if is_binary(values[:, n_features:]) else None
 
 
 def check_table_names(dataset: Dataset) -> list[str]:
@@ -344,9 +326,3 @@ def write_csv(dataset: Dataset, path: Path, files: AtomicFiles, *, delimiter: st
         cells = [format_number(v) if v == v else "" for v in x.tolist()] + [str(v) for v in y.tolist()]
         # A lone empty cell would be a blank line.
         file.write((delimiter.join(cells) or '""') + "\n")
-
-
-def as_dense(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """X and Y as dense arrays."""
-    X, Y = (sp.csr_array(A).toarray() if sp.issparse(A) else np.asarray(A) for A in (dataset.X, dataset.Y))
-    return X, Y

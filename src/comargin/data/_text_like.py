@@ -73,9 +73,8 @@ def make_text_like(
     Returns
     -------
     dataset : Dataset
-        ``X`` is a ``csr_array`` of float64 with int32 indices, non-negative, rows of length 1; ``Y`` a
-        ``csr_array`` of int32; ``extra`` has ``label_frequencies`` (expected) and ``themes`` (group of each
-        label).
+        ``X`` is a ``csr_array`` of float64 with int32 indices, non-negative, rows of length 1; ``Y`` a ``csr_array``
+        of int32; ``extra`` has ``label_frequencies`` (expected) and ``themes`` (group of each label).
 
     Notes
     -----
@@ -93,12 +92,12 @@ def make_text_like(
     ((500, 1000), (500, 20), 'int32')
     """
     n, d, L = _count("n", n), _count("d", d, least=2), _count("L", L)
-    if _count("nnz", nnz) > d // 2:
+    nnz, most_labels = _count("nnz", nnz), L / 5.0
+    if nnz > d // 2:
         raise ValueError(
             f"nnz must be an integer from 1 to {d // 2}, half of d={d}, got {nnz!r}: words are drawn with repetition, "
             "so rows with most of the vocabulary would need texts without end"
         )
-    nnz, most_labels = int(nnz), L / 5.0
     if labels_per_row is None:
         labels_per_row = min(3.2, most_labels)
     elif _number("labels_per_row", labels_per_row, 0.0, math.inf) == 0.0:
@@ -112,31 +111,26 @@ def make_text_like(
 
     capacity = int(n * nnz * 1.03) + 100 * nnz
     data, indices = np.empty(capacity), np.empty(capacity, dtype=np.int32)
-    row_sizes, label_rows, label_columns = np.empty(n, dtype=np.int64), [], []
+    row_sizes, labels = np.empty(n, dtype=np.int64), []
     filled = 0
     for block, start in enumerate(range(0, n, _BLOCK_ROWS)):
-        stop = min(start + _BLOCK_ROWS, n)
+        n_rows = min(_BLOCK_ROWS, n - start)
         observed, sizes, words, values = _draw_block(corpus, np.random.default_rng([seed, 1, block]))
-        row_sizes[start:stop] = sizes[: stop - start]
-        end = filled + int(sizes[: stop - start].sum())
+        row_sizes[start : start + n_rows] = sizes[:n_rows]
+        end = filled + int(sizes[:n_rows].sum())
         if end > len(data):
             data.resize(end + capacity // 8, refcheck=False)
             indices.resize(end + capacity // 8, refcheck=False)
         data[filled:end], indices[filled:end] = values[: end - filled], words[: end - filled]
         filled = end
-        rows, columns = np.nonzero(observed[: stop - start])
-        label_rows.append(rows + start)
-        label_columns.append(columns.astype(np.int32))
+        labels.append(sp.csr_array(observed[:n_rows].astype(LABEL_DTYPE)))
     data.resize(filled, refcheck=False)
     indices.resize(filled, refcheck=False)
     index_dtype = np.int32 if filled <= np.iinfo(np.int32).max else np.int64
     indptr = np.concatenate([[0], np.cumsum(row_sizes)]).astype(index_dtype)
-    label_counts = np.bincount(np.concatenate(label_rows), minlength=n)
-    label_indptr = np.concatenate([[0], np.cumsum(label_counts)]).astype(np.int32)
-    label_indices = np.concatenate(label_columns)
     return Dataset(
         sp.csr_array((data, indices, indptr), shape=(n, d)),
-        sp.csr_array((np.ones(len(label_indices), dtype=LABEL_DTYPE), label_indices, label_indptr), shape=(n, L)),
+        sp.csr_array(sp.vstack(labels, format="csr")),
         _names("word", d),
         _names("topic", L),
         "text_like",
@@ -159,16 +153,17 @@ def _draw_corpus(n: int, d: int, L: int, nnz: int, seed: int, labels_per_row: fl
     outside = (frequencies - own * inside) / np.maximum(1.0 - own, 1e-12) if n_themes > 1 else frequencies
 
     order = rng.permutation(L)  # label index of each frequency rank: the labels are not sorted by frequency
+    rank = np.argsort(order)
     topic_size = min(d, max(d // 100, 20))
     background = rng.permutation(d)
     topics = [rng.permutation(d)[:topic_size] for _ in range(L)]
     corpus = _Corpus(
-        frequencies=_scatter(frequencies, order),
-        themes=_scatter(themes, order),
+        frequencies=frequencies[rank],
+        themes=themes[rank],
         theme_ends=theme_ends,
         theme_heads=order[:n_themes],
-        inside=_scatter(inside, order),
-        outside=_scatter(outside, order),
+        inside=inside[rank],
+        outside=outside[rank],
         words=np.concatenate([background, *topics]).astype(np.int32),
         offsets=np.concatenate([[0], d + topic_size * np.arange(L)]).astype(np.int64),
         sizes=np.array([d] + [topic_size] * L),
@@ -185,7 +180,7 @@ def _label_frequencies(n: int, L: int, labels_per_row: float) -> np.ndarray:
     rank = np.arange(1, L + 1)
     shape = rank**-0.75 * ((L + 1 - rank) / L) ** 0.9
     frequencies = labels_per_row * shape / shape.sum()
-    while frequencies.max() > _MOST_FREQUENT:  # what a label cannot take goes to the rarer ones
+    while frequencies.max() > _MOST_FREQUENT:  # the rarer labels take the excess of the frequent ones
         full = frequencies >= _MOST_FREQUENT
         frequencies[full] = _MOST_FREQUENT
         frequencies[~full] *= (labels_per_row - _MOST_FREQUENT * full.sum()) / frequencies[~full].sum()
@@ -230,8 +225,7 @@ def _draw_block(corpus: _Corpus, rng: np.random.Generator) -> tuple[np.ndarray, 
     luck = rng.random(topics.shape)
     observed = np.where(topics, luck >= _MISSED, luck < wrong)
 
-    # Mixture of every row: the background and its topics, laid out row after row; row r owns the interval
-    # [r, r + 1].
+    # Mixture of every row: the background and its topics, row after row; row r owns the interval [r, r + 1].
     part_row, component = np.nonzero(np.hstack([np.ones((n_rows, 1), dtype=bool), topics]))
     share = rng.standard_exponential(len(component))
     share[component == 0] = 0.0
@@ -258,10 +252,3 @@ def _draw_block(corpus: _Corpus, rng: np.random.Generator) -> tuple[np.ndarray, 
     value = (1.0 + np.log(times)) * corpus.idf[word]
     value /= np.sqrt(np.bincount(row, weights=value * value))[row]
     return observed, np.bincount(row), word.astype(np.int32), value
-
-
-def _scatter(values: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Put ``values[r]`` at index ``order[r]``."""
-    result = np.empty_like(values)
-    result[order] = values
-    return result

@@ -19,15 +19,12 @@ from .format_table import format_of_suffix
 from .formats import read
 
 _SPLITS = ("all", "train", "test")
-_ENVIRONMENT = "COMARGIN_DATA"
-_DEFAULT_HOME = Path("~/.cache/comargin")
-
 _NOT_DATA = re.compile(r"\.|readme|licen[cs]e|citation", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What the catalogue knows about a data set.
+    """Entry of the catalogue of data sets.
 
     Attributes
     ----------
@@ -42,8 +39,7 @@ class DatasetInfo:
     openml_id : int or None
         Number of the set on OpenML, None when it is not there.
     where : str or None
-        ``built in``, a folder, ``OpenML`` (not in the data folder, will be fetched), or None: not to be had
-        here.
+        ``built in``, a folder, ``OpenML`` (not in the data folder, will be fetched), or None: not available.
     signatures_only : bool
         True when there are class signatures but no features: see ``load_signatures``.
     """
@@ -118,27 +114,25 @@ class ClassSignatures:
 def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None = None) -> Dataset:
     """Load a data set by name.
 
-    ``digits`` is built in. Anything else is looked for in the folder ``name`` of the data folder: an ARFF
-    file with its XML (or any one file that ``read`` understands) for the whole set, files with ``train``
-    and ``test`` in their names for the published split. A set that is not there is fetched from OpenML, if
-    OpenML has it.
+    ``digits`` is built in. Other sets are read from the folder ``name`` of the data folder: an ARFF file with its
+    XML (or any one file that ``read`` understands) is the whole set, files with ``train`` and ``test`` in their
+    names are the published split. A set that is not there is fetched from OpenML, if OpenML has it.
 
     Parameters
     ----------
     name : str
         One of ``list_datasets()``, or the name of any folder with a data set in the data folder.
     split : {"all", "train", "test"}, default="all"
-        The whole set, or a side of its published split. ``digits``: the first 1347 rows (three quarters),
-        in the order of scikit-learn, are for training and the last 450 for testing.
+        The whole set, or a side of its published split. ``digits``, in the order of scikit-learn: the first 1347
+        rows (three quarters) are for training and the last 450 for testing.
     data_home : path or None, default=None
         The data folder; None means ``$COMARGIN_DATA`` or, without that, ``~/.cache/comargin``.
 
     Returns
     -------
     dataset : Dataset
-        ``X`` dense or CSR as the file is. ``digits`` has the seven segments a..g of a digit display as
-        labels, and in ``extra`` the digit ``y`` of every row, the ``signatures`` (10, 7) of the digits and
-        their ``class_names``.
+        ``X`` dense or CSR as the file is. ``digits`` has the seven segments a..g of a digit display as labels, and
+        in ``extra`` the digit ``y`` of every row, the ``signatures`` (10, 7) of the digits and their ``class_names``.
 
     Raises
     ------
@@ -208,22 +202,8 @@ def load_signatures(name: str = "awa", data_home: str | os.PathLike[str] | None 
     for number, row in enumerate(rows, start=1):
         if len(row) != len(label_names) or not set(row) <= {"0", "1"}:
             raise DataFormatError(matrix, f"expected {len(label_names)} entries, each 0 or 1", number)
-    position = {class_name: i for i, class_name in enumerate(class_names)}
-    sides = []
-    for side in ("trainclasses.txt", "testclasses.txt"):
-        names = _lines(folder / side)
-        for number, class_name in enumerate(names, start=1):
-            if class_name not in position:
-                raise DataFormatError(folder / side, f"{class_name!r} is not in classes.txt", number)
-        sides.append(np.array([position[class_name] for class_name in names], dtype=np.intp))
-    return ClassSignatures(
-        class_names,
-        label_names,
-        np.array(rows, dtype=LABEL_DTYPE),
-        train_classes=sides[0],
-        test_classes=sides[1],
-        name=key,
-    )
+    train, test = (_class_positions(folder / f"{side}classes.txt", class_names) for side in ("train", "test"))
+    return ClassSignatures(class_names, label_names, np.array(rows, dtype=LABEL_DTYPE), train, test, key)
 
 
 def list_datasets(data_home: str | os.PathLike[str] | None = None) -> list[DatasetInfo]:
@@ -237,7 +217,7 @@ def list_datasets(data_home: str | os.PathLike[str] | None = None) -> list[Datas
     Returns
     -------
     datasets : list of DatasetInfo
-        By name. ``where`` says whether and from where each can be loaded; nothing is read or fetched.
+        By name. ``where`` says from where each can be loaded, if at all; nothing is read or fetched.
 
     Examples
     --------
@@ -260,9 +240,8 @@ def list_datasets(data_home: str | os.PathLike[str] | None = None) -> list[Datas
 
 def find_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     """Return the data folder: the argument, else ``$COMARGIN_DATA``, else ``~/.cache/comargin``."""
-    if data_home is None:
-        data_home = os.environ.get(_ENVIRONMENT) or _DEFAULT_HOME
-    return Path(data_home).expanduser()
+    default = os.environ.get("COMARGIN_DATA") or "~/.cache/comargin"
+    return Path(default if data_home is None else data_home).expanduser()
 
 
 def _folders(home: Path) -> list[Path]:
@@ -270,7 +249,7 @@ def _folders(home: Path) -> list[Path]:
 
 
 def _resolve(name: str, home: Path) -> tuple[str, Path | None]:
-    """Catalogue key and folder of a name (whatever its case, for known sets), or an error with near names."""
+    """Catalogue key and folder of a name; the case does not matter for known sets."""
     if not isinstance(name, str):
         raise ValueError(f"name must be a string, got {name!r}")
     folders = {folder.name: folder for folder in _folders(home)}
@@ -284,14 +263,10 @@ def _resolve(name: str, home: Path) -> tuple[str, Path | None]:
 
 
 def _find_files(folder: Path) -> dict[str, Path]:
-    """Files of a set by side of the split; empty when the folder has no data set that can be told apart."""
-    files = [
-        path
-        for path in sorted(folder.iterdir())
-        if path.is_file() and format_of_suffix(path) and not _NOT_DATA.match(path.name)
-    ]
-    # ARFF goes before anything else.
-    files = [path for path in files if plain_suffix(path) == ".arff"] or files
+    """Files of a set by side of the split; empty when the folder has none, or several for one side."""
+    files = sorted(path for path in folder.iterdir() if path.is_file() and not _NOT_DATA.match(path.name))
+    files = [path for path in files if format_of_suffix(path)]
+    files = [path for path in files if plain_suffix(path) == ".arff"] or files  # ARFF comes first
     sides: dict[str, list[Path]] = {"all": [], "train": [], "test": []}
     for path in files:
         words = re.split(r"[-_.]", plain_stem(path).lower())
@@ -311,10 +286,10 @@ def _read_split(name: str, split: str, files: dict[str, Path], where: str) -> Da
         raise ValueError(f"split={split!r}: {name} has no published train/test split in {where}, only split='all'")
     if set(files) != {"train", "test"}:
         raise ValueError(f"split='all': {name} has only its {next(iter(files))} part in {where}")
-    parts = [read(files[side], **options) for side in ("train", "test")]
-    if parts[0].feature_names != parts[1].feature_names or parts[0].label_names != parts[1].label_names:
+    train, test = (read(files[side], **options) for side in ("train", "test"))
+    if train.feature_names != test.feature_names or train.label_names != test.label_names:
         raise DataFormatError(files["test"], f"does not have the columns of {files['train'].name}")
-    return replace(parts[0], X=stacked([part.X for part in parts]), Y=stacked([part.Y for part in parts]))
+    return replace(train, X=stacked([train.X, test.X]), Y=stacked([train.Y, test.Y]))
 
 
 def _lines(path: Path) -> list[str]:
@@ -337,6 +312,16 @@ def _numbered_names(path: Path) -> tuple[str, ...]:
     if len(set(names)) != len(names) or not names:
         raise DataFormatError(path, "has no names" if not names else "has a name twice")
     return tuple(names)
+
+
+def _class_positions(path: Path, class_names: tuple[str, ...]) -> np.ndarray:
+    """Positions of the classes that a file lists."""
+    position = {name: i for i, name in enumerate(class_names)}
+    names = _lines(path)
+    for number, name in enumerate(names, start=1):
+        if name not in position:
+            raise DataFormatError(path, f"{name!r} is not in classes.txt", number)
+    return np.array([position[name] for name in names], dtype=np.intp)
 
 
 # Segments of a digit display: a top, b and c right, d bottom, e and f left (from below), g middle.

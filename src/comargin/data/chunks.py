@@ -1,9 +1,11 @@
-"""Rows in chunks: what is asked of a file to predict, columns found by name, and chunks of even size."""
+"""Rows in chunks: the columns wanted of a file, columns found by name, and chunks of even size."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,9 +14,9 @@ import scipy.sparse as sp
 from ..core.wording import counted, nearest
 from ._dataset import DataFormatError
 
-CHUNK_BYTES = 1 << 26  # a chunk that has reached this size is given out, however few its rows are
+CHUNK_BYTES = 1 << 26  # a chunk of this size is yielded, however few its rows are
 CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
-_TEXT_BYTES = 64  # what a Python string spends beside its characters
+_TEXT_BYTES = 64  # of a Python string beside its characters
 
 
 class Chunk(NamedTuple):
@@ -55,8 +57,8 @@ class Chunk(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What every format is asked for: columns of X by name or by number, labels (None: none, True: as the file
-    marks them), the column that names the rows, and what to do where a value is missing.
+    """Arguments of `stream` for every format: columns of X by name or by number, labels (None: none, True: as the
+    file marks them), the column that names the rows, and how to treat missing values.
     """
 
     feature_names: tuple[str, ...] = ()
@@ -71,7 +73,7 @@ class Wanted:
             raise ValueError(f"labels={self.labels!r}: it must name the one column of label lists")
 
     def check_count(self, path: Any, n_columns: int, line: int | None = None) -> None:
-        """Refuse a file without names that has other than the number of features asked for."""
+        """Refuse a file without names whose number of features is not the wanted one."""
         if self.n_features is not None and n_columns != self.n_features:
             reason = f"has {counted(n_columns, 'feature')}, expected {self.n_features}"
             raise DataFormatError(path, reason, line)
@@ -81,32 +83,29 @@ def match_names(
     path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None, hint: str = ""
 ) -> list[int]:
     """Positions of the wanted names among the columns of a file; a missing or doubled one is a DataFormatError."""
-    where: dict[str, int] = {}
-    twice: set[str] = set()
-    for j, name in enumerate(names):
-        if where.setdefault(name, j) != j:
-            twice.add(name)
+    where = {name: j for j, name in enumerate(names)}
     absent = [name for name in wanted if name not in where]
     if absent:
         more = f" (nor are {len(absent) - 1} others)" if len(absent) > 1 else ""
         reason = f"column {absent[0]!r} is not there{more}{nearest(absent[0], names)}{hint}"
         raise DataFormatError(path, reason, line)
-    doubled = next((name for name in wanted if name in twice), None)
-    if doubled is not None:
-        raise DataFormatError(path, f"column {doubled!r} stands twice", line)
+    if len(where) < len(names):
+        times = Counter(names)
+        doubled = next((name for name in wanted if times[name] > 1), None)
+        if doubled is not None:
+            raise DataFormatError(path, f"column {doubled!r} stands twice", line)
     return [where[name] for name in wanted]
 
 
 def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str]]:
     """Names of the labels of every row of an indicator, which has no stored zeros if it is sparse."""
     rows = sp.csr_array(Y)
-    return [
-        [names[j] for j in rows.indices[rows.indptr[i] : rows.indptr[i + 1]].tolist()] for i in range(rows.shape[0])
-    ]
+    tags = (names[j] for j in rows.indices.tolist())
+    return [list(islice(tags, n)) for n in np.diff(rows.indptr).tolist()]
 
 
 def regroup(parts: Iterable[Chunk], chunk_rows: int) -> Iterator[Chunk]:
-    """Make chunks of ``chunk_rows`` rows of parts of any size; fewer at the end, and where they are large."""
+    """Regroup parts of any size into chunks of ``chunk_rows`` rows; of fewer at the end and where rows are large."""
     first = n_rows = n_bytes = 0
     waiting: list[Chunk] = []
     for part in parts:

@@ -1,4 +1,4 @@
-"""The table of file formats: all that `read`, `write`, `stream` and `detect_format` know about each.
+"""The table of file formats that `read`, `write`, `stream` and `detect_format` use.
 
 To add a format, write its three functions in a file of its own and add one entry to `TABLE`.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +47,10 @@ class Format:
     read_options: frozenset[str]
     write_options: frozenset[str] = frozenset()
     stream_options: frozenset[str] = frozenset()
-    suffixes: tuple[str, ...] = ()  # of files that are written, and read as such where suffix_decides
+    suffixes: tuple[str, ...] = ()  # of files in this format; they decide on reading where suffix_decides
     suffix_decides: bool = True
     is_first_line: Callable[[str], bool] | None = None  # may a file start with this line, after blanks and comments?
-    magic: bytes = b""  # what every file starts with; empty for text formats
+    magic: bytes = b""  # first bytes of every file; empty for text formats
     kind_of: Callable[[Path, str | None], str] | None = None  # (path, delimiter): which of its relatives a file is in
     numbers: bool = True  # X may be numbers
     texts: bool = False  # X may be texts
@@ -158,18 +159,19 @@ def checked_format(format: str) -> Format:
 
 
 def chosen_options(
-    format: str, takes: frozenset[str], options: dict[str, Any], defaults: dict[str, Any]
+    function: Callable[..., Any], format: str, takes: frozenset[str], options: dict[str, Any]
 ) -> dict[str, Any]:
-    """Options that the format takes; ValueError when another one has been given."""
-    for key in defaults.keys() - takes:
-        if options[key] != defaults[key]:
+    """Options that the format takes; ValueError when another one differs from its default in the function."""
+    parameters = signature(function).parameters
+    for key, value in options.items():
+        if key not in takes and value != parameters[key].default:
             known = ", ".join(sorted(takes)) or "none of the kind"
             raise ValueError(f"{key}= means nothing to format {format!r}; it takes {known}")
     return {key: options[key] for key in takes}
 
 
 def format_of_suffix(path: Path) -> str | None:
-    """Format in which a file of this name is written, if the suffix says one."""
+    """Format of a file to write, by its suffix; None: no format has it."""
     suffix = plain_suffix(path)
     return next((name for name, entry in TABLE.items() if suffix in entry.suffixes), None)
 

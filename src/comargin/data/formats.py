@@ -1,4 +1,4 @@
-"""Reading, writing and converting multi-label data files of all formats."""
+"""Reading, writing, converting and recognising multi-label data files of all formats."""
 
 from __future__ import annotations
 
@@ -9,31 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from ..core.files import AtomicFiles, plain_stem
+from ..core.files import AtomicFiles, plain_stem, plain_suffix
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
 from ._dataset import DataFormatError, Dataset
-from ._detect import detect, detect_format
+from ._source import check_is_file, first_line
 from ._table import delimiter_of
 from .format_table import FORMATS, TABLE, checked_format, chosen_options, format_of_suffix
 
-__all__ = ["FORMATS", "convert", "detect_format", "read", "write"]
-
-_DEFAULTS: dict[str, Any] = {
-    "labels": None,
-    "nominal": "auto",
-    "missing": "error",
-    "drop": (),
-    "n_features": None,
-    "n_labels": None,
-    "index_base": 1,
-    "label_base": 0,
-    "text": None,
-    "sep": ";",
-    "delimiter": None,
-    "encoding": "utf-8",
-}
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
+_LONGEST_MAGIC = max(len(entry.magic) for entry in TABLE.values())
 
 
 def read(
@@ -62,13 +47,12 @@ def read(
         The file; text formats may be gzipped (``.gz``).
     format : str or None
         "mulan" (ARFF and XML), "meka" (ARFF with ``-C n``), "libsvm", "xmc", "csv", "text-csv", "jsonl" or
-        "parquet"; None: found out by `detect_format`.
+        "parquet"; None: as `detect_format` finds it.
     labels : str, Path, int, sequence of str or None
-        Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing
-        (< 0) columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file
-        (same stem, else without ``-train`` or ``-test``, else the only one of the folder), for "meka" the
-        relation name, for tables the prefix ``label:``. For texts and "jsonl" the name of the column of label
-        lists; None: ``labels``.
+        Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing (< 0)
+        columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file (same stem, else
+        without ``-train`` or ``-test``, else the only one of the folder), for "meka" the relation name, for tables
+        the prefix ``label:``. For texts and "jsonl" the name of the column of label lists; None: ``labels``.
     nominal : {"auto", "onehot"}
         Nominal ARFF attributes. "auto": values that are all numbers stay numbers; two values become 0/1, by
         meaning (no/yes, false/true, off/on, ...) or else the second declared one is 1; more become columns
@@ -125,18 +109,17 @@ def read(
     >>> data.X.tolist(), data.Y.tolist(), data.label_names
     ([[1.8], [1.5]], [[1, 0], [0, 1]], ('tall', 'blue'))
     """
+    options = {key: value for key, value in locals().items() if key not in ("path", "format", "name")}
     path = Path(path)
-    if labels is not None and (isinstance(labels, bool) or not isinstance(labels, (str, Path, int, np.integer))):
-        labels = checked_names("labels", labels)
-    drop = checked_names("drop", drop)
-    options = {key: value for key, value in locals().items() if key in _DEFAULTS}
+    options["labels"] = labels = checked_labels(labels)
+    options["drop"] = checked_names("drop", drop)
     check_options(options)
     if format is None:
-        # Naming the text column says what kind of table it is.
         format = detect(path, delimiter)
+        # text= asks for texts, whatever the header looks like.
         format = TABLE[format].text_twin if text is not None and TABLE[format].text_twin else format
     entry = checked_format(format)
-    chosen = chosen_options(format, entry.read_options, options, _DEFAULTS)
+    chosen = chosen_options(read, format, entry.read_options, options)
     if entry.lists_labels and isinstance(labels, tuple) and len(labels) == 1 and entry.numbers:
         chosen["labels"] = labels = labels[0]
     if (entry.lists_labels or text is not None) and not isinstance(labels, (str, type(None))):
@@ -152,7 +135,7 @@ def read(
 
 
 def checked_names(argument: str, names: Any) -> tuple[str, ...]:
-    """Names given in any sequence; ValueError for anything else, one string included."""
+    """Names as a tuple; ValueError for anything but a sequence of strings, also for one string."""
     try:
         found = (names,) if isinstance(names, str) else tuple(names)
     except TypeError:
@@ -163,18 +146,23 @@ def checked_names(argument: str, names: Any) -> tuple[str, ...]:
     return found
 
 
+def checked_labels(labels: Any) -> Any:
+    """None, a name or a file, a number of columns, or a tuple of names; ValueError for anything else."""
+    if labels is None or isinstance(labels, (str, Path)):
+        return labels
+    if isinstance(labels, (int, np.integer)) and not isinstance(labels, bool):
+        return int(labels)
+    return checked_names("labels", labels)
+
+
 def check_options(options: dict[str, Any]) -> None:
     """Refuse values that no format takes."""
-    for key, allowed in (
-        ("nominal", NOMINAL),
-        ("missing", MISSING),
-        ("index_base", (0, 1)),
-        ("label_base", (0, 1)),
-    ):
+    base = (0, 1)
+    for key, allowed in (("nominal", NOMINAL), ("missing", MISSING), ("index_base", base), ("label_base", base)):
         if options[key] not in allowed:
             raise ValueError(f"{key}={options[key]!r}, allowed are {', '.join(map(repr, allowed))}")
     for key in ("n_features", "n_labels"):
-        value = options[key]
+        value = options.get(key)
         if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
             raise ValueError(f"{key}={value!r} must be None or an integer >= 0")
     for key in ("text", "delimiter"):
@@ -182,27 +170,82 @@ def check_options(options: dict[str, Any]) -> None:
             raise ValueError(f"{key}={options[key]!r} must be None or a string")
     labels = options["labels"]
     named = {labels} if isinstance(labels, str) else set(labels) if isinstance(labels, tuple) else set()
-    twice = named & set(options["drop"])
+    twice = named.intersection(options.get("drop", ()))
     if twice:
-        raise ValueError(f"labels= and drop= both name {sorted(twice)[0]!r}")
+        raise ValueError(f"labels= and drop= both name {min(twice)!r}")
     check_sep("sep", options["sep"])
-    _check_encoding(options["encoding"])
+    # Readers look for line ends, separators and digits as the bytes they are in ASCII.
+    encoding = options["encoding"]
+    try:
+        has_ascii = isinstance(encoding, str) and _ASCII.encode(encoding).endswith(_ASCII.encode("ascii"))
+    except (LookupError, UnicodeError) as error:
+        raise ValueError(f"encoding={encoding!r} is unknown") from error
+    if not has_ascii:
+        raise ValueError(f"encoding={encoding!r} must name an encoding that contains ASCII, such as utf-8 or latin-1")
 
 
 def check_sep(argument: str, sep: Any) -> None:
-    """Refuse what cannot stand between labels."""
+    """Refuse a separator of labels that is not a string or is empty."""
     if not isinstance(sep, str) or not sep:
         raise ValueError(f"{argument}={sep!r} must be a string that is not empty")
 
 
-def _check_encoding(encoding: Any) -> None:
-    """Readers look for line ends, separators and digits as the bytes they are in ASCII."""
-    try:
-        kept = isinstance(encoding, str) and _ASCII.encode(encoding).endswith(_ASCII.encode("ascii"))
-    except (LookupError, UnicodeError) as error:
-        raise ValueError(f"encoding={encoding!r} is unknown") from error
-    if not kept:
-        raise ValueError(f"encoding={encoding!r} must name an encoding that contains ASCII, such as utf-8 or latin-1")
+def detect_format(path: str | Path) -> str:
+    r"""Tell the format of a data file by its name, and by its first lines where the name leaves it open.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Notes
+    -----
+    ``.arff`` is "meka" when the relation name has ``-C n``, else "mulan". ``.csv`` and ``.tsv`` are
+    "text-csv" when the header has the columns ``text`` and ``labels``, else "csv". ``.jsonl`` and ``.ndjson`` are
+    "jsonl". For other names the first line decides: ``n d L`` is "xmc", ``labels index:value`` is "libsvm", the start
+    of an object or a list of JSON is "jsonl".
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from comargin.data import detect_format
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "tiny.txt")
+    ...     _ = path.write_text("0,2 1:0.5 3:1\n1 2:2\n")
+    ...     detect_format(path)
+    'libsvm'
+    """
+    return detect(Path(path), None)
+
+
+def detect(path: Path, delimiter: str | None) -> str:
+    """Format of a file; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
+    check_is_file(path)
+    suffix = plain_suffix(path)
+    with path.open("rb") as file:
+        start = file.read(_LONGEST_MAGIC)
+    by_suffix = (name for name, entry in TABLE.items() if entry.suffix_decides and suffix in entry.suffixes)
+    found = _by_magic(start) or next(by_suffix, None) or _by_first_line(first_line(path))
+    if found is None:
+        raise DataFormatError(path, f"the format is not recognised; say format= (one of {', '.join(FORMATS)})")
+    kind_of = TABLE[found].kind_of
+    return found if kind_of is None else kind_of(path, delimiter)
+
+
+def detect_by_line(line: bytes) -> str:
+    """Format of a stream whose first line, after blank lines and comments, is this one.
+
+    The default is CSV; one format stands for both kinds of ARFF files, and for both kinds of tables.
+    """
+    return _by_magic(line) or _by_first_line(line.decode("latin-1")) or "csv"
+
+
+def _by_magic(start: bytes) -> str | None:
+    return next((name for name, entry in TABLE.items() if entry.magic and start.startswith(entry.magic)), None)
+
+
+def _by_first_line(line: str) -> str | None:
+    return next((name for name, entry in TABLE.items() if entry.is_first_line and entry.is_first_line(line)), None)
 
 
 def write(
@@ -232,15 +275,15 @@ def write(
     Returns
     -------
     list of Path
-        Files written ("mulan" writes two). Each appears whole or not at all; what can be known to fail (a target
-        that is a folder, a full disk, data the format cannot hold) fails before the first of them is replaced.
+        Files written ("mulan" writes two). Each appears whole or not at all; foreseeable failures (a target that is
+        a folder, a full disk, data the format cannot hold) happen before the first of them is replaced.
 
     Notes
     -----
     "libsvm" and "xmc" hold no names, and no NaN; ARFF holds NaN as ``?`` and tables as empty cells or
     nulls, which need ``missing="nan"`` in `read`. Tables, "jsonl" and sparse formats do not keep whether X was
-    sparse. What a format cannot hold without loss (infinite values, a label with the separator in its name,
-    a feature and a label of one name in ARFF, ...) is a ValueError.
+    sparse. Data that a format cannot hold without loss (infinite values, a label with the separator in its name, a
+    feature and a label of one name in ARFF, ...) are a ValueError.
 
     Examples
     --------
@@ -260,26 +303,24 @@ def write(
     is_text = isinstance(dataset.X, list)
     if path.is_dir():
         raise ValueError(f"path: {path} is a folder")
-    by_suffix = format is None
-    format = _target_format(path, format)
-    if by_suffix and is_text:
-        format = TABLE[format].text_twin or format
-    entry = TABLE[format]
+    target = _target_format(path, format)
+    if format is None and is_text:
+        target = TABLE[target].text_twin or target
+    entry = TABLE[target]
     if not (entry.texts if is_text else entry.numbers):
         *names, last = (repr(name) for name, other in TABLE.items() if other.texts)
         into = f"texts go into {', '.join(names)} or {last}"
-        raise ValueError(f"format={format!r}: {into if is_text else f'{format!r} takes texts, X holds numbers'}")
-    options = {"sep": sep, "delimiter": delimiter}
-    chosen: dict[str, Any] = {key: options[key] for key in entry.write_options}
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, delimiter)
+        raise ValueError(f"format={target!r}: {into if is_text else f'{target!r} takes texts, X holds numbers'}")
+    options: dict[str, Any] = {"sep": sep}
+    if "delimiter" in entry.write_options:
+        options["delimiter"] = delimiter_of(path, delimiter)
     with AtomicFiles() as files:
-        entry.write(dataset, path, files, **chosen)
+        entry.write(dataset, path, files, **{key: options[key] for key in entry.write_options})
     return files.paths
 
 
 def _target_format(path: Path, format: str | None) -> str:
-    """Return the format asked for, checked, or that of the suffix ("csv" for both kinds of tables)."""
+    """Return the given format, checked, or that of the suffix ("csv" for both kinds of tables)."""
     found = format_of_suffix(path) if format is None else format
     if found is None:
         raise ValueError(f"the suffix of {path.name!r} names no format; say format= (one of {', '.join(FORMATS)})")

@@ -33,13 +33,12 @@ def make_cgm_toy(
 ) -> Dataset:
     r"""Labels that depend on each other through a few edges: section 5.2 of the CGM paper.
 
-    Features are standard normal. Labels are the best labeling of a pairwise model with standard normal
-    weights,
+    Features are standard normal. Labels are the best labeling of a pairwise model with standard normal weights,
 
     .. math:: y(x) = \arg\max_{y \in \{0, 1\}^L} \sum_k y_k \, u_k^\top x
               + \sum_{(j, k) \in E} v_{jk, y_j y_k}^\top x ,
 
-    found by looking at all of them. There is no noise: the model with the true edges fits perfectly.
+    found among all of them. There is no noise: the model with the true edges fits perfectly.
 
     Parameters
     ----------
@@ -163,8 +162,7 @@ def make_correlated(
     Z = math.sqrt(1.0 - rho) * own + math.sqrt(rho) * (shared @ F.T)  # rows have covariance R, singular or not
     weights = Z.T / math.sqrt(n_features)
     X = rows_rng.standard_normal((n_samples, n_features))
-    # Given the weights, the score of label l is N(0, |w_l|^2 + noise^2): its quantile gives the rate of
-    # positives.
+    # Given the weights, the score of label l is N(0, |w_l|^2 + noise^2): its quantile gives the rate of positives.
     spread = np.sqrt(np.einsum("ij,ij->i", weights, weights) + noise**2)
     intercept = spread * float(ndtri(rate))
     scores = X @ weights.T + intercept + noise * noise_rng.standard_normal((n_samples, n_labels))

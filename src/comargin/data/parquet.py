@@ -13,11 +13,10 @@ import numpy as np
 
 from ..core.files import AtomicFiles
 from ..core.wording import nearest
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, not_a_number_advice
-from ._missing import fill_missing
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, fill_missing, not_a_number_advice
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
-from ._table import Columns, as_dense, check_table_names, columns_to_learn, columns_to_predict, table_chunk
+from ._table import Columns, check_table_names, columns_to_learn, columns_to_predict, table_chunk
 from .chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
 from .text_table import LABELS_COLUMN, TEXT_COLUMN, tagged_dataset
 
@@ -28,7 +27,7 @@ TOP_SCORES_COLUMN = "top_scores"
 # Parquet packs runs of equal values: published sets, dense with rare labels, grow by less than 120.
 PARQUET_EXPANSION = 500
 _BATCH_ROWS = 1 << 13
-_OBJECT_BYTES = 50  # what a Python list spends on a text or a label it holds
+_OBJECT_BYTES = 50  # of a Python string and its place in a list, beside the characters
 
 
 def pyarrow_modules() -> tuple[Any, Any]:
@@ -42,15 +41,9 @@ def pyarrow_modules() -> tuple[Any, Any]:
 
 
 def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, drop: Sequence[str]) -> Dataset:
-    """Read a Parquet table of numbers, or of texts where ``text=`` or our writer's mark says so."""
-    check_is_file(path)
-    _, pq = pyarrow_modules()
-    with _readable(path), pq.ParquetFile(path) as file:
-        schema, footer = file.schema_arrow, file.metadata
-        names = schema.names
-    n_rows = max(footer.num_rows, sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)))
-    if n_rows == 0:
-        raise DataFormatError(path, "has no rows")
+    """Read a Parquet table of numbers, or of texts if ``text=`` is given or the writer's two columns are there."""
+    schema, footer, n_rows = _opened(path)
+    names = schema.names
     if text is not None or (labels is None and {TEXT_COLUMN, LABELS_COLUMN} <= set(names)):
         if drop:
             raise ValueError("drop= means nothing to texts: only the two columns are read")
@@ -59,57 +52,76 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
     used = _numeric_columns(path, schema, columns)
     # Arrow's column and ours: 8 bytes a cell each at most.
     _check_size(path, 16 * n_rows * len(used), f"{n_rows} rows of {len(used)} columns")
-    with _readable(path), pq.ParquetFile(path) as file:
-        table = file.read(columns=[names[j] for j in used])
+    with _parquet_file(path) as file:
+        table = file.read(columns=used)
     X, Y = _arrays(path, table, columns, missing, 0)
     return Dataset(fill_missing(X, missing), Y, columns.feature_names, columns.label_names, "")
 
 
 def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: str | None) -> Iterator[Chunk]:
     """Read the rows of a Parquet table, some at a time; texts when ``is_text`` is None and a column ``text`` exists."""
-    check_is_file(path)
-    _, pq = pyarrow_modules()
-    with _readable(path), pq.ParquetFile(path) as file:
-        schema, footer = file.schema_arrow, file.metadata
-    if footer.num_rows == 0:
-        raise DataFormatError(path, "has no rows")
+    schema, footer, n_rows = _opened(path)
+    id_names = [] if wanted.id is None else [wanted.id]
+    dictionaries: list[str] = []
     if is_text or (is_text is None and TEXT_COLUMN in schema.names):
-        yield from _stream_texts(path, schema, footer, text or TEXT_COLUMN, wanted)
-        return
-    columns = columns_to_predict(path, schema.names, wanted)
-    used = [schema.names[j] for j in _numeric_columns(path, schema, columns)]
-    # Arrow's column, its cast and ours: 8 bytes a cell each at most.
-    n_rows = max(1, min(_BATCH_ROWS, CHUNK_BYTES // (24 * max(len(used), 1))))
+        text, labels = text or TEXT_COLUMN, LABELS_COLUMN if wanted.labels is True else wanted.labels
+        _check_text_columns(path, schema, text, labels)
+        match_names(path, schema.names, id_names)
+        used = [text] if labels is None else [text, labels]
+        leaves, dictionaries = _leaves(footer, used)
+        # Four times the average size of a row; a repeated text costs only its references.
+        row_bytes = 4 * (sum(chunk.total_uncompressed_size for chunk in leaves) // n_rows + _OBJECT_BYTES)
+
+        def chunk_of(table: Any, first: int, ids: list[str] | None) -> Chunk:
+            tags = None if labels is None else _tags_column(path, table, labels, first)
+            return Chunk(_text_column(path, table, text, first), 0, ids, tags)
+    else:
+        columns = columns_to_predict(path, schema.names, wanted)
+        used = _numeric_columns(path, schema, columns)
+        row_bytes = 24 * max(len(used), 1)  # Arrow's column, its cast and ours: 8 bytes a cell each at most
+
+        def chunk_of(table: Any, first: int, ids: list[str] | None) -> Chunk:
+            X, Y = _arrays(path, table, columns, wanted.missing, first)
+            return table_chunk(X, Y, columns, wanted, ids)
+
     first = 0
-    for table in _batches(path, [*used, *_id_name(wanted)], n_rows):
-        X, Y = _arrays(path, table, columns, wanted.missing, first)
-        yield table_chunk(X, Y, columns, wanted, _ids(table, wanted))
+    for table in _batches(path, [*used, *id_names], max(1, min(_BATCH_ROWS, CHUNK_BYTES // row_bytes)), dictionaries):
+        values = [table.column(name).to_pylist() for name in id_names]
+        yield chunk_of(table, first, ["" if value is None else str(value) for value in values[0]] if values else None)
         first += table.num_rows
 
 
-def _batches(path: Path, names: Sequence[str], n_rows: int, dictionaries: Sequence[str] = ()) -> Iterator[Any]:
-    """Yield tables of at most ``n_rows`` rows; of the file only a buffer per column is held."""
-    pa, pq = pyarrow_modules()
-    # Unbuffered, a column of a whole row group would be read at once.
-    options = {"read_dictionary": list(dictionaries), "pre_buffer": False, "buffer_size": BLOCK_BYTES}
-    columns = list(dict.fromkeys(names))
+def _opened(path: Path) -> tuple[Any, Any, int]:
+    """Schema, footer and number of rows of a file that has rows."""
+    check_is_file(path)
+    with _parquet_file(path) as file:
+        schema, footer = file.schema_arrow, file.metadata
+    n_rows = max(footer.num_rows, sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)))
+    if n_rows == 0:
+        raise DataFormatError(path, "has no rows")
+    return schema, footer, n_rows
+
+
+@contextmanager
+def _parquet_file(path: Path, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file; every error of pyarrow about it is a DataFormatError."""
+    _, pq = pyarrow_modules()
     with _readable(path), pq.ParquetFile(path, **options) as file:
-        for batch in file.iter_batches(batch_size=n_rows, columns=columns, use_threads=False):
+        yield file
+
+
+def _batches(path: Path, names: Sequence[str], n_rows: int, dictionaries: Sequence[str]) -> Iterator[Any]:
+    """Yield tables of at most ``n_rows`` rows; only a buffer per column is in memory."""
+    pa, _ = pyarrow_modules()
+    # Without a buffer, pyarrow would read a column of a whole row group at once.
+    options = {"read_dictionary": list(dictionaries), "pre_buffer": False, "buffer_size": BLOCK_BYTES}
+    with _parquet_file(path, **options) as file:
+        for batch in file.iter_batches(batch_size=n_rows, columns=list(dict.fromkeys(names)), use_threads=False):
             yield pa.Table.from_batches([batch])
 
 
-def _id_name(wanted: Wanted) -> list[str]:
-    return [] if wanted.id is None else [wanted.id]
-
-
-def _ids(table: Any, wanted: Wanted) -> list[str] | None:
-    if wanted.id is None:
-        return None
-    return ["" if value is None else str(value) for value in table.column(wanted.id).to_pylist()]
-
-
-def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[int]:
-    """Columns of features and labels; DataFormatError when one does not hold numbers."""
+def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[str]:
+    """Names of the columns of features and labels; DataFormatError when one does not hold numbers."""
     used = columns.features + columns.labels
     # A column of numbers is no list of labels: then a text is one column too many.
     with_tags = columns.tags is not None and not _is_number(schema.field(columns.tags).type)
@@ -119,14 +131,13 @@ def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[int]:
             may_be_text = with_tags and j != columns.tags and _is_text(field.type)
             advice = not_a_number_advice(field.name, may_be_text) if columns.to_learn else ""
             raise DataFormatError(path, f"column {field.name!r} is of type {field.type}, not a number{advice}")
-    return used
+    return [columns.names[j] for j in used]
 
 
 def _arrays(path: Path, table: Any, columns: Columns, missing: str, first: int) -> tuple[np.ndarray, np.ndarray]:
     """X, with NaN where values are missing and may be, and Y of rows from ``first`` on."""
     X = np.empty((table.num_rows, len(columns.features)))
-    for to, j in enumerate(columns.features):
-        name = columns.names[j]
+    for to, name in enumerate(columns.feature_names):
         X[:, to] = _numbers(path, table.column(name), name, missing, first)
     Y = np.empty((table.num_rows, len(columns.labels)), dtype=LABEL_DTYPE)
     for to, j in enumerate(columns.labels):
@@ -151,17 +162,12 @@ def _readable(path: Path) -> Iterator[None]:
 
 
 def _check_size(path: Path, needed: int, what: str) -> None:
-    """Refuse a file that would expand too far, before it is read: repeated values take next to no room in it."""
+    """Refuse before reading a file that would expand too far: repeated values take next to no room in it."""
     n_bytes = path.stat().st_size
     limit = max(ARRAY_FLOOR, PARQUET_EXPANSION * n_bytes)
     if needed > limit:
         reason = f"{what}: more than {limit} bytes, the most that is made of a file of {n_bytes} bytes: refused"
         raise DataFormatError(path, reason)
-
-
-def _is_number(kind: Any) -> bool:
-    pa, _ = pyarrow_modules()
-    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np.ndarray:
@@ -181,62 +187,39 @@ def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np
 
 
 def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Dataset:
-    _, pq = pyarrow_modules()
-    _check_text_column(path, schema, text)
-    _check_labels_column(path, schema, labels)
-    leaves = _leaves(footer, (text, labels))
+    _check_text_columns(path, schema, text, labels)
+    leaves, dictionaries = _leaves(footer, (text, labels))
     counts = sum(chunk.num_values for chunk in leaves)
     characters = sum(chunk.total_uncompressed_size for chunk in leaves)
     _check_size(path, _OBJECT_BYTES * counts + 4 * characters, f"{counts} texts and labels")
-    # As dictionaries: a text that the file holds once is made once, however many rows have it.
-    with _readable(path), pq.ParquetFile(path, read_dictionary=_leaf_paths(leaves)) as file:
+    # As dictionaries: a repeated text becomes one Python string.
+    with _parquet_file(path, read_dictionary=dictionaries) as file:
         table = file.read(columns=[text, labels])
     rows, tags = _text_column(path, table, text, 0), _tags_column(path, table, labels, 0)
     names = _label_names(path, schema.metadata or {})
     if names is not None and not {tag for row in tags for tag in row} <= set(names):
-        names = None  # edited after we wrote it: the rows are right
+        names = None  # another program changed the labels and kept our metadata
     return tagged_dataset(path, rows, tags, names)
 
 
-def _stream_texts(path: Path, schema: Any, footer: Any, text: str, wanted: Wanted) -> Iterator[Chunk]:
-    labels = LABELS_COLUMN if wanted.labels is True else wanted.labels
-    _check_text_column(path, schema, text)
-    used = [text]
-    if labels is not None:
-        _check_labels_column(path, schema, labels)
-        used.append(labels)
-    match_names(path, schema.names, _id_name(wanted))
-    leaves = _leaves(footer, used)
-    # What a row takes on average; of a text that is repeated only the references are.
-    row_bytes = sum(chunk.total_uncompressed_size for chunk in leaves) // footer.num_rows + _OBJECT_BYTES
-    n_rows = max(1, min(_BATCH_ROWS, CHUNK_BYTES // (4 * row_bytes)))
-    first = 0
-    for table in _batches(path, [*used, *_id_name(wanted)], n_rows, _leaf_paths(leaves)):
-        tags = None if labels is None else _tags_column(path, table, labels, first)
-        yield Chunk(_text_column(path, table, text, first), 0, _ids(table, wanted), tags)
-        first += table.num_rows
-
-
-def _check_text_column(path: Path, schema: Any, name: str) -> None:
-    _check_is_there(path, schema.names, name, "text")
-    if not _is_text(schema.field(name).type):
-        raise DataFormatError(path, f"column {name!r} is of type {schema.field(name).type}, not text")
-
-
-def _check_labels_column(path: Path, schema: Any, name: str) -> None:
+def _check_text_columns(path: Path, schema: Any, text: str, labels: str | None) -> None:
+    """Refuse a file without the one column of texts, and of label lists unless ``labels`` is None."""
     pa, _ = pyarrow_modules()
-    _check_is_there(path, schema.names, name, "labels")
-    lists = schema.field(name).type
-    if not (pa.types.is_list(lists) or pa.types.is_large_list(lists)):
-        raise DataFormatError(path, f"column {name!r} is of type {lists}, not a list of labels")
-    if not (_is_text(lists.value_type) or pa.types.is_integer(lists.value_type)):
-        raise DataFormatError(path, f"column {name!r} holds lists of {lists.value_type}, not of texts")
-
-
-def _check_is_there(path: Path, names: Sequence[str], name: str, argument: str) -> None:
-    if names.count(name) != 1:
-        near = nearest(name, names) if name not in names else ""
-        raise DataFormatError(path, f"no single column called {name!r}; say {argument}={near}")
+    columns = [(text, "text")] if labels is None else [(text, "text"), (labels, "labels")]
+    for name, argument in columns:
+        if schema.names.count(name) != 1:
+            near = nearest(name, schema.names) if name not in schema.names else ""
+            raise DataFormatError(path, f"no single column called {name!r}; say {argument}={near}")
+        kind = schema.field(name).type
+        if argument == "text":
+            fault = "" if _is_text(kind) else f"is of type {kind}, not text"
+        elif not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            fault = f"is of type {kind}, not a list of labels"
+        else:
+            is_tag = _is_text(kind.value_type) or pa.types.is_integer(kind.value_type)
+            fault = "" if is_tag else f"holds lists of {kind.value_type}, not of texts"
+        if fault:
+            raise DataFormatError(path, f"column {name!r} {fault}")
 
 
 def _text_column(path: Path, table: Any, name: str, first: int) -> list[str]:
@@ -248,27 +231,32 @@ def _text_column(path: Path, table: Any, name: str, first: int) -> list[str]:
 
 
 def _tags_column(path: Path, table: Any, name: str, first: int) -> list[list[str]]:
+    written: list[list[Any]] = []
     with _readable(path):
-        written = [tags for chunk in table.column(name).chunks for tags in _tag_lists(chunk)]
+        for lists in table.column(name).chunks:
+            flat = iter(_values(lists.flatten()))  # null lists have no values
+            written += [list(islice(flat, n or 0)) for n in lists.value_lengths().to_pylist()]
     for i, row in enumerate(written, first):
         if None in row:
             raise DataFormatError(path, f"column {name!r} holds a null label in row {i} (from 0)")
     return [list(dict.fromkeys(str(tag) for tag in row)) for row in written]
 
 
+def _is_number(kind: Any) -> bool:
+    types = pyarrow_modules()[0].types
+    return bool(types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind))
+
+
 def _is_text(kind: Any) -> bool:
-    pa, _ = pyarrow_modules()
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+    types = pyarrow_modules()[0].types
+    return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
-def _leaf_paths(leaves: Sequence[Any]) -> list[str]:
-    return list({chunk.path_in_schema for chunk in leaves})
-
-
-def _leaves(footer: Any, names: Sequence[str]) -> list[Any]:
-    """Stored chunks of some columns; those of a list stand below its name."""
+def _leaves(footer: Any, names: Sequence[str]) -> tuple[list[Any], list[str]]:
+    """Stored chunks of some columns and their paths in the file; those of a list stand below its name."""
     chunks = [footer.row_group(i).column(j) for i in range(footer.num_row_groups) for j in range(footer.num_columns)]
-    return [c for c in chunks if any(c.path_in_schema == n or c.path_in_schema.startswith(f"{n}.") for n in names)]
+    chunks = [c for c in chunks if any(c.path_in_schema == n or c.path_in_schema.startswith(f"{n}.") for n in names)]
+    return chunks, list({chunk.path_in_schema for chunk in chunks})
 
 
 def _values(array: Any) -> list[Any]:
@@ -278,11 +266,6 @@ def _values(array: Any) -> list[Any]:
         return list(array.to_pylist())
     words = array.dictionary.to_pylist()
     return [None if k is None else words[k] for k in array.indices.to_pylist()]
-
-
-def _tag_lists(lists: Any) -> list[list[Any]]:
-    tags = iter(_values(lists.flatten()))  # without those of null lists
-    return [list(islice(tags, n or 0)) for n in lists.value_lengths().to_pylist()]
 
 
 def _label_names(path: Path, metadata: dict[bytes, bytes]) -> list[str] | None:
@@ -319,31 +302,28 @@ class PredictionTable:
     """A Parquet file of predictions that grows; the first column names the rows, by texts or by numbers."""
 
     def __init__(self, path: Path, headings: Sequence[str]) -> None:
+        pyarrow_modules()  # fails early where pyarrow is missing
         self._path, self._headings = path, headings
         self._writer: Any = None
-        self._schema: Any = None
-        pyarrow_modules()  # fails early where pyarrow is missing
 
     def append(self, columns: Sequence[Any]) -> None:
         """Write rows, given by column, as a row group."""
         pa, _ = pyarrow_modules()
         self._open(named=any(isinstance(name, str) for name in columns[0]))
-        arrays = [pa.array(values, kind) for values, kind in zip(columns, self._schema.types, strict=True)]
-        self._writer.write_table(pa.Table.from_arrays(arrays, schema=self._schema))
+        schema = self._writer.schema
+        arrays = [pa.array(values, kind) for values, kind in zip(columns, schema.types, strict=True)]
+        self._writer.write_table(pa.Table.from_arrays(arrays, schema=schema))
 
     def _open(self, named: bool) -> None:
+        """Write the schema, unless that is done; ``named`` says that texts name the rows."""
         if self._writer is not None:
             return
         pa, pq = pyarrow_modules()
-        kinds = {
-            LABELS_COLUMN: pa.list_(pa.string()),
-            TOP_COLUMN: pa.list_(pa.string()),
-            TOP_SCORES_COLUMN: pa.list_(pa.float64()),
-        }
-        fields = [(self._headings[0], pa.string() if named else pa.int64())]
-        fields += [(name, kinds.get(name, pa.float64())) for name in self._headings[1:]]
-        self._schema = pa.schema(fields)
-        self._writer = pq.ParquetWriter(self._path, self._schema)
+        texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
+        kinds = {LABELS_COLUMN: texts, TOP_COLUMN: texts, TOP_SCORES_COLUMN: numbers}
+        fields = [(name, kinds.get(name, pa.float64())) for name in self._headings[1:]]
+        fields.insert(0, (self._headings[0], pa.string() if named else pa.int64()))
+        self._writer = pq.ParquetWriter(self._path, pa.schema(fields))
 
     def close(self) -> None:
         """Finish the file; without rows it has columns only."""

@@ -1,6 +1,6 @@
 r"""Sparse text formats: one row per line, ``label,label index:value index:value ...``.
 
-* "libsvm": LIBSVM's multi-label sets. Features count from 1, labels from 0 (both can be told otherwise),
+* "libsvm": LIBSVM's multi-label sets. Features count from 1 and labels from 0 unless the caller says otherwise;
   there is no header. A line may end in a ``# comment``. Files called XMC but without a header line (as
   napkinXC takes them) are of this kind.
 * "xmc": the Extreme Classification repository. A header line ``n_rows n_features n_labels``; everything
@@ -10,9 +10,8 @@ A row without labels starts with a blank or directly with ``index:value``; a row
 line with one blank. Neither format holds names: columns are called ``x0, x1, ...`` and labels ``y0, y1,
 ...``.
 
-The shape of a LIBSVM file is what its largest indices say. Where that loses empty last columns our writer
-puts a comment line ``# comargin: n_features=.. n_labels=..`` first, which our reader obeys and svmlight
-readers skip.
+The largest indices of a LIBSVM file give its shape. Where that loses empty last columns our writer puts a comment
+line ``# comargin: n_features=.. n_labels=..`` first, which our reader obeys and svmlight readers skip.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -71,58 +71,103 @@ def sparse_kind(path: Path, delimiter: str | None) -> str:
     return "xmc" if is_xmc_header(first_line(path)) else "libsvm"
 
 
+_Row = tuple[list[int], list[tuple[int, float]]]  # columns of the labels; columns and values of the features
+
+
+class _Block(NamedTuple):
+    """Some rows: labels and features per row, of shape (2, n_rows), and their columns and values row by row."""
+
+    counts: np.ndarray
+    labels: np.ndarray
+    indices: np.ndarray
+    values: np.ndarray
+
+
 class _Rows:
-    """Collects rows of one file; parses blocks fast where it can."""
+    """The rows of one file; ``n_features`` and ``n_labels`` are bounds of the columns, or None.
+
+    A header line or our writer's comment gives the bounds that the caller leaves open.
+    """
 
     def __init__(
-        self, source: TextSource, bases: tuple[int, int], bounds: tuple[int | None, int | None], xmc: bool
+        self, source: TextSource, xmc: bool, bases: tuple[int, int], bounds: tuple[int | None, int | None]
     ) -> None:
         self.source, self.xmc = source, xmc
-        self.index_base, self.label_base = bases
+        self.index_base, self.label_base = (0, 0) if xmc else bases
         self.n_features, self.n_labels = bounds
-        self.clear()
+        self.declared_rows: int | None = None
         self.n_rows = 0
         self.n_blank = 0  # blank lines since the last row
         self.first_blank = 0
-        self.fast = True
+        if xmc:
+            match = _HEADER.fullmatch(source.readline() or "")
+            if match is None:
+                reason = (
+                    "the first line is not 'n_rows n_features n_labels'; a file without it is "
+                    "format='libsvm' (index_base=0 when its features count from 0)"
+                )
+                raise source.fail(reason, 1)
+            self.declared_rows = int(match.group(1))
+            self._take_bounds(int(match.group(2)), int(match.group(3)))
 
-    def clear(self) -> None:
-        """Forget the rows collected so far, but not how many they were."""
-        self.counts: list[np.ndarray] = []  # (2, rows): labels and features per row
-        self.labels: list[np.ndarray] = []
-        self.indices: list[np.ndarray] = []
-        self.values: list[np.ndarray] = []
+    def _take_bounds(self, n_features: int, n_labels: int) -> None:
+        self.n_features = n_features if self.n_features is None else self.n_features
+        self.n_labels = n_labels if self.n_labels is None else self.n_labels
 
-    def add(self, first: int, block: bytes) -> None:
-        """Parse a block of whole lines."""
-        if not block.strip(b"\n"):
-            self._note_blank(first, block.count(b"\n"))
-        elif not (self.fast and self._add_fast(block)):
-            self._add_careful(first, block)
+    def blocks(self, *, fast: bool = True, need_n_features: bool = False) -> Iterator[_Block]:
+        """Yield the rows some at a time; blocks of plain numbers are parsed at once if ``fast``."""
+        for first, text in self.source.blocks():
+            if first == 1:
+                self._obey_shape(text)
+            if need_n_features and self.n_features is None:
+                raise self.source.fail("n_features= must say how many features there are: a libsvm file does not")
+            if not text.strip(b"\n"):
+                self._note_blank(first, text.count(b"\n"))
+                continue
+            block = self._parse_fast(text) if fast else None
+            block = self._parse_carefully(first, text) if block is None else block
+            self.n_rows += block.counts.shape[1]
+            yield block
+        if self.declared_rows is not None:
+            n_blank = min(self.n_blank, max(self.declared_rows - self.n_rows, 0))
+            if n_blank:
+                yield _block([([], [])] * n_blank)
+            self.n_rows += n_blank
+            if self.n_rows != self.declared_rows:
+                reason = f"the header says {self.declared_rows} rows, the file has {self.n_rows}"
+                raise self.source.fail(reason, 1)
+        if self.n_rows == 0:
+            raise self.source.fail("has no rows")
+
+    def _obey_shape(self, text: bytes) -> None:
+        """Take the bounds from the comment that our writer puts first."""
+        if not text.startswith(b"#"):
+            return
+        shape = _SHAPE.fullmatch(self.source.decode(text[: text.index(b"\n")], 1))
+        if shape is not None:
+            n_features, n_labels = int(shape.group(1)), int(shape.group(2))
+            self.check_plausible(n_features if self.n_features is None else 0, "features")
+            self.check_plausible(n_labels if self.n_labels is None else 0, "labels")
+            self._take_bounds(n_features, n_labels)
 
     def _note_blank(self, line: int, count: int) -> None:
         if self.n_blank == 0:
             self.first_blank = line
         self.n_blank += count
 
-    def _append(self, counts: np.ndarray, labels: np.ndarray, indices: np.ndarray, values: np.ndarray) -> None:
-        self.counts.append(counts)
-        self.labels.append(labels)
-        self.indices.append(indices)
-        self.values.append(values)
-        self.n_rows += counts.shape[1]
-
-    def _add_fast(self, block: bytes) -> bool:
-        found = scan(block, _BYTES)
+    def _parse_fast(self, text: bytes) -> _Block | None:
+        """Parse rows of plain numbers; None when they need the careful parser."""
+        found = scan(text, _BYTES)
         if found is None or self.n_blank or not is_legal(found, _ORDER):
-            return False
+            return None
         is_index = found.kind == COLON
         is_value = found.prev == COLON
         is_label = found.filled & ~is_index & ~is_value
         if not (found.plain[is_index].all() and found.plain[is_label].all()):
-            return False
+            return None
         at_end = found.kind == NEWLINE
-        parts = []
+        counts: list[np.ndarray] = []
+        columns: list[np.ndarray] = []
         for chosen, base, bound in (
             (is_label, self.label_base, self.n_labels),
             (is_index, self.index_base, self.n_features),
@@ -131,19 +176,15 @@ class _Rows:
             ends = np.cumsum(chosen)[at_end]
             increasing = np.diff(column, prepend=-1.0) > 0
             increasing[ends[ends < column.size]] = True
-            if column.size and not (
-                increasing.all() and column.min() >= 0 and column.max() < (2**53 if bound is None else bound)
-            ):
-                return False
-            parts.append((np.diff(ends, prepend=0), column.astype(np.int64)))
-        self._append(np.stack([parts[0][0], parts[1][0]]), parts[0][1], parts[1][1], found.value[is_value])
-        return True
+            bound = 2**53 if bound is None else bound
+            if column.size and not (increasing.all() and column.min() >= 0 and column.max() < bound):
+                return None
+            counts.append(np.diff(ends, prepend=0))
+            columns.append(column.astype(np.int64))
+        return _Block(np.stack(counts), columns[0], columns[1], found.value[is_value])
 
-    def _add_careful(self, first: int, block: bytes) -> None:
-        counts: list[tuple[int, int]] = []
-        labels: list[int] = []
-        indices: list[int] = []
-        values: list[float] = []
+    def _parse_carefully(self, first: int, block: bytes) -> _Block:
+        rows: list[_Row] = []
         for line, data in enumerate(block.split(b"\n")[:-1], start=first):
             text = self.source.decode(data, line)
             if not self.xmc and "#" in text:
@@ -157,21 +198,12 @@ class _Rows:
                 if not self.xmc:
                     reason = "a blank line between rows (a row without labels and features is one blank)"
                     raise self.source.fail(reason, self.first_blank)
-                counts += [(0, 0)] * self.n_blank
+                rows += [([], [])] * self.n_blank
                 self.n_blank = 0
-            row_labels, row = self._parse(text, line)
-            counts.append((len(row_labels), len(row)))
-            labels += row_labels
-            indices += [j for j, _ in row]
-            values += [value for _, value in row]
-        self._append(
-            np.array(counts, dtype=np.int64).reshape(-1, 2).T,
-            np.array(labels, dtype=np.int64),
-            np.array(indices, dtype=np.int64),
-            np.array(values, dtype=np.float64),
-        )
+            rows.append(self._parse(text, line))
+        return _block(rows)
 
-    def _parse(self, text: str, line: int) -> tuple[list[int], list[tuple[int, float]]]:
+    def _parse(self, text: str, line: int) -> _Row:
         tokens = text.split()
         labels: set[int] = set()
         if tokens and ":" not in tokens[0] and not text[0].isspace():
@@ -202,26 +234,26 @@ class _Rows:
             raise self.source.fail(f"{what} {text} is out of range, there are {bound}", line)
         return column
 
-    def features(self) -> sp.csr_array:
-        """CSR array of the features collected."""
-        return self._matrix(1, self.n_features, np.concatenate(self.values))
+    def features(self, block: _Block) -> sp.csr_array:
+        """CSR array of the features of a block."""
+        return self._matrix("features", self.n_features, block.counts[1], block.indices, block.values)
 
-    def indicator(self) -> sp.csr_array:
-        """CSR array of the labels collected."""
-        ones = np.ones(sum(part.size for part in self.labels), dtype=LABEL_DTYPE)
-        return self._matrix(0, self.n_labels, ones)
+    def indicator(self, block: _Block) -> sp.csr_array:
+        """CSR array of the labels of a block."""
+        ones = np.ones(block.labels.size, dtype=LABEL_DTYPE)
+        return self._matrix("labels", self.n_labels, block.counts[0], block.labels, ones)
 
-    def _matrix(self, which: int, n_columns: int | None, data: np.ndarray) -> sp.csr_array:
-        columns = np.concatenate((self.labels, self.indices)[which])
-        what, argument = (("labels", "n_labels"), ("features", "n_features"))[which]
+    def _matrix(
+        self, what: str, n_columns: int | None, counts: np.ndarray, columns: np.ndarray, data: np.ndarray
+    ) -> sp.csr_array:
         if n_columns is None:
             n_columns = int(columns.max()) + 1 if columns.size else 0
-            if which == 0 and n_columns == 0:
+            if what == "labels" and n_columns == 0:
                 raise self.source.fail("no row has a label")
-            self.check_plausible(n_columns, what, f"; say {argument}= if that is right")
-        indptr = np.concatenate([[0], np.cumsum(np.concatenate(self.counts, axis=1)[which])])
+            self.check_plausible(n_columns, what, f"; say n_{what}= if that is right")
         kind = np.int32 if max(n_columns, columns.size) < 2**31 else np.int64
-        matrix = sp.csr_array((data, columns.astype(kind), indptr.astype(kind)), shape=(indptr.size - 1, n_columns))
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
+        matrix = sp.csr_array((data, columns.astype(kind), indptr), shape=(counts.size, n_columns))
         matrix.eliminate_zeros()
         return matrix
 
@@ -231,29 +263,15 @@ class _Rows:
             reason = f"{n_columns} {what} in a file of {self.source.bytes_read} bytes: not plausible{advice}"
             raise self.source.fail(reason)
 
-    def obey_shape(self, block: bytes) -> None:
-        """Take what is not yet known of the shape from the comment that our writer puts first."""
-        if not block.startswith(b"#"):
-            return
-        shape = _SHAPE.fullmatch(self.source.decode(block[: block.index(b"\n")], 1))
-        if shape is None:
-            return
-        if self.n_features is None:
-            self.n_features = int(shape.group(1))
-            self.check_plausible(self.n_features, "features")
-        if self.n_labels is None:
-            self.n_labels = int(shape.group(2))
-            self.check_plausible(self.n_labels, "labels")
 
-    def finish(self, declared_rows: int | None) -> None:
-        if declared_rows is not None:
-            n_blank = min(self.n_blank, max(declared_rows - self.n_rows, 0))
-            none = np.zeros(0, dtype=np.int64)
-            self._append(np.zeros((2, n_blank), dtype=np.int64), none, none, none.astype(np.float64))
-            if self.n_rows != declared_rows:
-                raise self.source.fail(f"the header says {declared_rows} rows, the file has {self.n_rows}", 1)
-        if self.n_rows == 0:
-            raise self.source.fail("has no rows")
+def _block(rows: list[_Row]) -> _Block:
+    entries = [entry for _, row in rows for entry in row]
+    return _Block(
+        np.array([(len(labels), len(row)) for labels, row in rows], dtype=np.int64).reshape(-1, 2).T,
+        np.array([label for labels, _ in rows for label in labels], dtype=np.int64),
+        np.array([j for j, _ in entries], dtype=np.int64),
+        np.array([value for _, value in entries], dtype=np.float64),
+    )
 
 
 def read_sparse_text(
@@ -269,73 +287,29 @@ def read_sparse_text(
 ) -> Dataset:
     """Read a LIBSVM multi-label file, or an XMC file (with a header line, and everything counted from 0)."""
     with TextSource(path, encoding) as source:
-        declared: int | None = None
+        rows = _Rows(source, xmc, (index_base, label_base), (n_features, n_labels))
+        # Side by side: counts of shape (2, n_rows), and flat columns and values.
+        block = _Block(*(np.concatenate(parts, axis=-1) for parts in zip(*rows.blocks(fast=fast), strict=True)))
         if xmc:
-            declared, n_features, n_labels = _read_shape(source)
-            index_base = label_base = 0
-        rows = _Rows(source, (index_base, label_base), (n_features, n_labels), xmc)
-        rows.fast = fast
-        for first, block in source.blocks():
-            if first == 1:
-                rows.obey_shape(block)
-            rows.add(first, block)
-        rows.finish(declared)
-        if xmc:
-            rows.check_plausible(n_features or 0, "features")
-            rows.check_plausible(n_labels or 0, "labels")
-        X, Y = rows.features(), rows.indicator()
+            rows.check_plausible(rows.n_features or 0, "features")
+            rows.check_plausible(rows.n_labels or 0, "labels")
+        X, Y = rows.features(block), rows.indicator(block)
     return Dataset(X, Y, generated_names("x", X.shape[1]), generated_names("y", Y.shape[1]), "")
-
-
-def _read_shape(source: TextSource) -> tuple[int, int, int]:
-    """Rows, features and labels as the header line of an XMC file says."""
-    match = _HEADER.fullmatch(source.readline() or "")
-    if match is None:
-        reason = (
-            "the first line is not 'n_rows n_features n_labels'; a file without it is "
-            "format='libsvm' (index_base=0 when its features count from 0)"
-        )
-        raise source.fail(reason, 1)
-    n_rows, n_features, n_labels = (int(number) for number in match.groups())
-    return n_rows, n_features, n_labels
 
 
 def stream_sparse_text(
     source: TextSource, wanted: Wanted, is_text: bool | None, *, xmc: bool, index_base: int = 1, label_base: int = 0
 ) -> Iterator[Chunk]:
     """Read the rows of a LIBSVM multi-label or XMC file, some at a time; unnamed labels are ``y0, y1, ...``."""
-    n_features = len(wanted.feature_names) or wanted.n_features
     label_names = wanted.labels if isinstance(wanted.labels, tuple) else None
-    n_labels = None if label_names is None else len(label_names)
-    declared: int | None = None
-    if xmc:
-        declared, in_header, n_labels_in_header = _read_shape(source)
-        n_features = in_header if n_features is None else n_features
-        n_labels = n_labels_in_header if n_labels is None else n_labels
-        index_base = label_base = 0
-    rows = _Rows(source, (index_base, label_base), (n_features, n_labels), xmc)
-
-    def collected() -> Chunk:
+    bounds = (len(wanted.feature_names) or wanted.n_features, None if label_names is None else len(label_names))
+    rows = _Rows(source, xmc, (index_base, label_base), bounds)
+    for block in rows.blocks(need_n_features=True):
         tags = None
         if wanted.labels is not None:
-            labels = iter(np.concatenate(rows.labels).tolist())
-            counts = np.concatenate(rows.counts, axis=1)[0].tolist()
-            tags = [[f"y{j}" if label_names is None else label_names[j] for j in islice(labels, n)] for n in counts]
-        X = rows.features()
-        rows.clear()
-        return Chunk(X, 0, None, tags)
-
-    for first, block in source.blocks():
-        if first == 1:
-            rows.obey_shape(block)
-        if rows.n_features is None:
-            raise source.fail("n_features= must say how many features there are: a libsvm file does not")
-        rows.add(first, block)
-        if rows.counts:
-            yield collected()
-    rows.finish(declared)
-    if rows.counts:
-        yield collected()
+            names = (f"y{j}" if label_names is None else label_names[j] for j in block.labels.tolist())
+            tags = [list(islice(names, n)) for n in block.counts[0].tolist()]
+        yield Chunk(rows.features(block), 0, None, tags)
 
 
 def generated_names(prefix: str, n: int) -> tuple[str, ...]:
@@ -358,11 +332,8 @@ def write_sparse_text(dataset: Dataset, path: Path, files: AtomicFiles, *, xmc: 
         if (used_x, used_y) != (X.shape[1], Y.shape[1]):
             file.write(f"# comargin: n_features={X.shape[1]} n_labels={Y.shape[1]}\n")
     for i in range(X.shape[0]):
-        labels = ",".join(str(int(j)) for j in Y.indices[Y.indptr[i] : Y.indptr[i + 1]])
-        at, to = X.indptr[i], X.indptr[i + 1]
-        features = " ".join(
-            f"{j + base}:{format_number(v)}"
-            for j, v in zip(X.indices[at:to].tolist(), X.data[at:to].tolist(), strict=True)
-            if v != 0
-        )
+        labels = ",".join(map(str, Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()))
+        row = slice(X.indptr[i], X.indptr[i + 1])
+        entries = zip(X.indices[row].tolist(), X.data[row].tolist(), strict=True)
+        features = " ".join(f"{j + base}:{format_number(v)}" for j, v in entries if v != 0)
         file.write(f"{labels} {features}\n")

@@ -1,8 +1,7 @@
 """Texts with tags: a CSV file (or Parquet table) with one column of texts and one of label lists.
 
-The labels of a file are the tags that occur, sorted, unless the head of the label column lists them: our
-writer calls the column ``labels``, and ``labels:a;b;c`` when the names or their order could not be told
-from the rows.
+The labels of a file are the tags that occur, sorted, unless the head of the label column lists them: our writer
+calls the column ``labels``, or ``labels:a;b;c`` where the rows do not determine the names and their order.
 """
 
 from __future__ import annotations
@@ -26,16 +25,12 @@ TEXT_COLUMN = "text"
 LABELS_COLUMN = "labels"
 
 
-def is_text_header(names: Sequence[str]) -> bool:
-    """Tell whether a CSV header is the one our writer gives texts with tags."""
-    return TEXT_COLUMN in names and any(n == LABELS_COLUMN or n.startswith(f"{LABELS_COLUMN}:") for n in names)
-
-
 def table_kind(path: Path, delimiter: str | None) -> str:
     """Tell texts with tags by the header from other CSV tables."""
     with TextSource(path, "latin-1") as source:
         header = next(csv_records(source, source.lines(), 1, delimiter_of(path, delimiter)), (1, []))[1]
-    return "text-csv" if is_text_header(header) else "csv"
+    has_labels = any(name == LABELS_COLUMN or name.startswith(f"{LABELS_COLUMN}:") for name in header)
+    return "text-csv" if has_labels and TEXT_COLUMN in header else "csv"
 
 
 def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.csr_array, tuple[str, ...]]:
@@ -56,14 +51,10 @@ def read_text_csv(
         records = csv_records(source, source.lines(), 1, delimiter)
         _, header = next(records, (1, []))
         columns = _text_columns(path, header, text, True if labels is None else labels, sep, delimiter)
-        texts: list[str] = []
-        tags: list[list[str]] = []
-        for row in _rows(source, records, columns, sep):
-            texts.append(row.text)
-            tags.append(row.tags)
-        if not texts:
+        rows = [(cells[columns.text], tags) for cells, tags in _rows(source, records, columns, sep)]
+        if not rows:
             raise source.fail("has no rows")
-    return tagged_dataset(path, texts, tags, columns.listed)
+    return tagged_dataset(path, [text for text, _ in rows], [tags for _, tags in rows], columns.listed)
 
 
 def stream_table(
@@ -71,37 +62,25 @@ def stream_table(
 ) -> Iterator[Chunk]:
     """Read the rows of a CSV file of either kind, some at a time; the header says which when ``is_text`` is None."""
     header = csv_header(source, delimiter)
-    if is_text or (is_text is None and TEXT_COLUMN in header):
-        wanted.check_label_column()
-        return _stream_texts(source, header, wanted, text, sep, delimiter)
-    return stream_csv(source, header, wanted, delimiter)
-
-
-def _stream_texts(
-    source: TextSource, header: Sequence[str], wanted: Wanted, text: str | None, sep: str, delimiter: str
-) -> Iterator[Chunk]:
-    """Read the rows of a CSV file with a text column, one at a time."""
+    if not (is_text or (is_text is None and TEXT_COLUMN in header)):
+        yield from stream_csv(source, header, wanted, delimiter)
+        return
+    wanted.check_label_column()
     columns = _text_columns(source.path, header, text, wanted.labels, sep, delimiter)
     keep = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
     records = csv_records(source, source.lines(), source.line + 1, delimiter)
-    for row in _rows(source, records, columns, sep):
-        ids = None if keep is None else [row.cells[keep]]
-        yield Chunk([row.text], 0, ids, None if columns.labels is None else [row.tags])
+    for cells, tags in _rows(source, records, columns, sep):
+        ids = None if keep is None else [cells[keep]]
+        yield Chunk([cells[columns.text]], 0, ids, None if columns.labels is None else [tags])
 
 
 class _TextColumns(NamedTuple):
-    """Where texts and label lists stand (None: they are not read), and the labels that the header lists."""
+    """Positions of texts and label lists (None: not read), and the labels that the header lists."""
 
     width: int
     text: int
     labels: int | None
     listed: list[str] | None
-
-
-class _TextRow(NamedTuple):
-    cells: list[str]
-    text: str
-    tags: list[str]
 
 
 def _text_columns(
@@ -119,7 +98,8 @@ def _text_columns(
 
 def _rows(
     source: TextSource, records: Iterable[tuple[int, list[str]]], columns: _TextColumns, sep: str
-) -> Iterator[_TextRow]:
+) -> Iterator[tuple[list[str], list[str]]]:
+    """Yield cells and distinct tags of every row."""
     known = None if columns.listed is None else set(columns.listed)
     for line, cells in records:
         if not cells:
@@ -130,7 +110,7 @@ def _rows(
         if known is not None and not known.issuperset(tags):
             stray = next(tag for tag in tags if tag not in known)
             raise source.fail(f"label {stray!r} is not one of those the header lists", line)
-        yield _TextRow(cells, cells[columns.text], tags)
+        yield cells, tags
 
 
 def tagged_dataset(
