@@ -1,4 +1,4 @@
-"""What problems, solvers and kernels all need of the rows of a matrix."""
+"""Blocks of rows, and the squared lengths of rows."""
 
 from __future__ import annotations
 
@@ -7,34 +7,10 @@ import scipy.sparse as sp
 
 
 def row_blocks(n_rows: int, size: int = 65536) -> list[slice]:
-    """Rows in parts, so that temporary arrays stay small.
-
-    Parameters
-    ----------
-    n_rows : int
-        Rows.
-    size : int, default=65536
-        Most rows of a part.
-
-    Returns
-    -------
-    list of slice
-        Covering all rows.
-    """
+    """Consecutive slices of at most ``size`` rows that cover all of them, so that temporary arrays stay small."""
     return [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
 
 
 def squared_lengths(X: np.ndarray | sp.csr_array) -> np.ndarray:
-    """||x_i||^2 of every row.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Not negative.
-    """
+    """||x_i||^2 of every row."""
     return np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()

@@ -12,7 +12,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What to add to a message about a name that is not one of ``names``: the one that looks most like it."""
+    """The end of a message about an unknown name: the most similar of ``names``, if there is one."""
     known = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), known, n=1)
     return f"; the nearest is {known[near[0]]!r}" if near else ""
