@@ -1,6 +1,8 @@
-"""Blocks of rows, and the squared lengths of rows."""
+"""Rows of matrices: blocks of them, their squared lengths, and some of them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,3 +16,13 @@ def row_blocks(n_rows: int, size: int = 65536) -> list[slice]:
 def squared_lengths(X: np.ndarray | sp.csr_array) -> np.ndarray:
     """||x_i||^2 of every row."""
     return np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()
+
+
+def take_rows(values: Any, rows: np.ndarray, columns: np.ndarray | None = None) -> Any:
+    """Rows of an array, a DataFrame or a list; ``columns`` too, for a matrix between rows."""
+    if columns is not None:
+        values = values if sp.issparse(values) else np.asarray(values)
+        return values[rows][:, columns]
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]

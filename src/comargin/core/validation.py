@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -180,6 +180,25 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False, names=names)
 
 
+def indexable_targets(y: Any) -> tuple[Any, sp.csr_array | None]:
+    """Check any y, and return it in a form whose rows can be taken, and its indicator; None for 1-D classes.
+
+    The first is a 1-D array, or an int64 indicator that is sparse if y is.
+    """
+    if not sp.issparse(y):
+        refuse_label_sets(y, "y")
+        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
+        if y.ndim == 1:
+            check_classification_targets(y)
+            return y, None
+    Y = _with_labels(check_indicator(y, "y"))
+    # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
+    wide = Y.astype(np.int64)
+    if not sp.issparse(y):
+        return wide.toarray(), Y
+    return wide if isinstance(y, sp.sparray) else sp.csr_matrix(wide), Y
+
+
 def _is_binary(y: np.ndarray) -> bool:
     """Whether a column is an indicator; otherwise it holds classes."""
     return y.dtype.kind in "buif" and bool(np.all((y == 0) | (y == 1)))
@@ -189,6 +208,17 @@ def _with_labels(Y: Any) -> Any:
     if Y.shape[1] == 0:
         raise ValueError("y has no labels: an indicator needs at least one column")
     return Y
+
+
+def check_seed(random_state: Any) -> Any:
+    """Return ``random_state`` if scikit-learn takes it."""
+    try:
+        check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state must be an int, a RandomState instance or None; got {random_state!r}."
+        ) from error
+    return random_state
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:

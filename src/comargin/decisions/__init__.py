@@ -1,4 +1,4 @@
-"""When is a label on: rules that turn scores into label sets, learned by cross-validation.
+"""Rules that turn scores into label sets, learned by cross-validation.
 
 `ThresholdClassifierCV` wraps any classifier with scores. The rules also stand alone, on a matrix of scores:
 

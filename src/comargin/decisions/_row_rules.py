@@ -1,4 +1,4 @@
-"""The rule that looks at all scores of a row: the k highest."""
+"""The rule that takes the k highest scores of every row."""
 
 from __future__ import annotations
 

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._counts import FORMULAS, count_sets
 from ._input import FloatArray, check_predicted, check_scores, check_true, mean_defined
 from ._ranking import RANKING_MEASURES, Ranking, label_auc
-from ._sets import SET_MEASURES
+from ._sets import FORMULAS, SET_MEASURES, count_sets
 from ._top_k import AT_K_MEASURES, TopLabels, check_k, check_propensities, propensity_scored_of
 
 

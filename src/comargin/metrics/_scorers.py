@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.indicator import refuse_label_sets
+from ..core.wording import did_you_mean
 from . import _ranking, _sets, _top_k
 from ._input import check_true
 
@@ -35,16 +35,10 @@ def _split_depth(name: Any) -> tuple[str, int]:
 
 
 def _unknown(name: Any) -> KeyError:
-    """The error for a name that is none; the parts of a name may be in another order, as in ``f1_micro``."""
-
-    def sorted_parts(text: str) -> str:
-        return "_".join(sorted(text.split("_")))
-
+    """The error for an unknown name; its parts may be in another order, as in ``f1_micro``."""
     if _split_depth(name)[0] == _PROPENSITY_AT:
         return KeyError(f"{name!r} depends on the propensities: use propensity_scorer(k, propensities)")
-    by_parts = {sorted_parts(known): known for known in _NAMES}
-    near = [by_parts[parts] for parts in difflib.get_close_matches(sorted_parts(str(name)), by_parts, n=2)]
-    advice = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(_NAMES)}"
+    advice = did_you_mean(str(name), _NAMES, lambda text: "_".join(sorted(text.split("_"))))
     return KeyError(f"no measure is named {name!r}; {advice}")
 
 
@@ -123,9 +117,8 @@ def scores_of(estimator: Any, X: Any, *, n_labels: int | None = None) -> NDArray
             if n_labels == 1 and scores.ndim == 2 and scores.shape[1] == 2:
                 scores = scores[:, 1]
     else:
-        raise TypeError(
-            f"estimator must have decision_function or predict_proba, {type(estimator).__name__} has neither."
-        )
+        name = type(estimator).__name__
+        raise TypeError(f"estimator must have decision_function or predict_proba, {name} has neither.")
     if scores.ndim == 1:
         scores = scores[:, None]
     if n_labels is not None and scores.shape[1:] != (n_labels,):
@@ -138,7 +131,7 @@ def scores_of(estimator: Any, X: Any, *, n_labels: int | None = None) -> NDArray
 def _classes_of_labels(estimator: Any) -> Any:
     """Classes of every label, of the estimator itself or of the one it wraps; None if it has none."""
     classes = getattr(estimator, "classes_", None)
-    # A wrapper such as ThresholdClassifierCV numbers the labels, and hands on the probabilities of what it wraps.
+    # A wrapper such as ThresholdClassifierCV numbers the labels, and returns the probabilities of the wrapped one.
     if classes is not None and np.ndim(classes[0]) == 0 and hasattr(estimator, "estimator_"):
         return _classes_of_labels(estimator.estimator_)
     return classes
