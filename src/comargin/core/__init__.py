@@ -30,16 +30,9 @@ if TYPE_CHECKING:
     from .result import Checkpoint, FitState, Result, Status
 
 _HOMES = {
-    "Checkpoint": "result",
-    "Control": "loop",
-    "FitState": "result",
-    "Interval": "estimator",
-    "LinearMultilabelClassifier": "estimator",
-    "MultilabelClassifier": "estimator",
-    "Result": "result",
-    "Status": "result",
-    "StrOptions": "estimator",
-    "run_loop": "loop",
+    "estimator": ("Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"),
+    "loop": ("Control", "run_loop"),
+    "result": ("Checkpoint", "FitState", "Result", "Status"),
 }
 
 __all__ = [
@@ -57,6 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{home}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

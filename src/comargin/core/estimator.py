@@ -9,10 +9,9 @@ Private scikit-learn names are imported in this file only.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -153,7 +152,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any, control: Control, state: FitState | None = None
     ) -> list[Warning]:
         """Fit, and return the warnings for the caller."""
-        with self._all_or_nothing():
+        before = dict(vars(self))
+        try:
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
             previous = previous if state is None else state.solution
             data = validate_training(self, X, y, sample_weight, add_intercept=self._appends_constant())
@@ -171,6 +171,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
                 self._dual_start = result.dual_coef
             else:
                 self.__dict__.pop("_dual_start", None)
+        except BaseException:  # the estimator stays as it was
+            self.__dict__ = before
+            raise
         if result.status in (Status.MAX_ITER, Status.STALLED):
             return [*control.warnings, ConvergenceWarning(self._convergence_message(result))]
         return control.warnings
@@ -256,16 +259,6 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             f"duality gap {result.gap:.1e} > tolerance {result.tol_abs:.1e} (tol={self.tol:g} times the objective "
             f"{result.primal:.4g}); {result.status.value}. {advice}"
         )
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was when the body raises."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_targets")

@@ -8,6 +8,7 @@ Scheinberg, 2001, for SVMs).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,19 +26,9 @@ _SPOILT = 10.0  # a gap this many times the smallest is rounding
 class LabelRows:
     """The Hessian M M^T of some dual variables (i, l): their rows of M are S_il times the products of x_i and F_l.
 
-    M (one column per feature and column of F) is never formed: sums over rows are computed label by label in the space
-    of the features, and combined by F.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows x_i.
-    S : ndarray of shape (n_samples, n_labels)
-        Signs.
-    F : ndarray of shape (n_labels, rank)
-        Rows F_l.
-    chosen : int ndarray of shape (m,)
-        Indices of the variables in S.ravel().
+    X is (n_samples, n_features), the signs S (n_samples, n_labels), F (n_labels, rank); ``chosen`` indexes the
+    variables in S.ravel(). M (one column per feature and column of F) is never formed: sums over rows are computed
+    label by label in the space of the features, and combined by F.
     """
 
     X: np.ndarray
@@ -94,20 +85,9 @@ def interior_point_flops(shape: tuple[int, int], n_labels: int, rank: int) -> fl
 def interior_point_on_box(
     M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0, ridge: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``1/2 ||M^T x||^2 + 1/2 x . (ridge x) + linear . x`` over ``0 <= x <= upper``.
+    """Minimise ``1/2 ||M^T x||^2 + 1/2 x . (ridge x) + linear . x`` over ``0 <= x <= upper``, with ``upper`` positive.
 
-    Parameters
-    ----------
-    M : LabelRows
-        Factor of the Hessian M M^T, for m variables.
-    linear : ndarray of shape (m,)
-        Coefficients of the linear term.
-    upper : ndarray of shape (m,)
-        Upper bounds, all positive.
-    gap : float, default=0.0
-        Stop at this duality gap (complementarity), or at 1e-10 of the linear term if that is larger.
-    ridge : ndarray of shape (m,) or float, default=0.0
-        Non-negative diagonal that is added to the Hessian.
+    Stops at the duality gap (complementarity) ``gap``, or at 1e-10 of the linear term if that is larger.
 
     Returns
     -------
@@ -143,13 +123,13 @@ def interior_point_on_box(
         mu = float(x @ low + room @ high) / (2 * x.size)
         if mu <= 0.0:
             break
-        newton = _NewtonSystem(M, upper, ridge, x, room, low, high, gradient - low + high)
+        direction = _newton_system(M, upper, ridge, (x, room, low, high), gradient - low + high)
         # Predictor: straight to complementarity zero; its progress sets the centring of the corrector.
-        dx, dlow, dhigh = newton.direction(-x * low, -room * high)
+        dx, dlow, dhigh = direction(-x * low, -room * high)
         step = longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         ahead = (x + step * dx) @ (low + step * dlow) + (room - step * dx) @ (high + step * dhigh)
         target = mu * min(float(ahead) / (2 * x.size * mu), 1.0) ** 3
-        dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
+        dx, dlow, dhigh = direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
         # One length for all: the gradient moves with x, and the multipliers have to follow it.
         step = _STEP_TO_BOUNDARY * longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         x, room, low, high = x + step * dx, room - step * dx, low + step * dlow, high + step * dhigh
@@ -160,42 +140,33 @@ def interior_point_on_box(
     return upper * np.clip(inside, 0.0, 1.0), upper * on_bounds
 
 
-class _NewtonSystem:
-    """The linearised optimality conditions at one point, factorised once for both steps.
+def _newton_system(
+    M: LabelRows, upper: np.ndarray, ridge: np.ndarray, point: tuple[np.ndarray, ...], residual: np.ndarray
+) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Linearise the optimality conditions at ``point`` = (x, room, low, high), factorised once for both steps.
 
     (Theta + M M^T) dx = right, Theta = low / x + high / room + ridge, is solved in the columns of M by Woodbury's
-    formula.
+    formula. The returned function gives the steps of x and both multipliers that change x * low and room * high by its
+    arguments, to first order.
     """
+    x, room, low, high = point
+    theta = low / x + high / room + ridge
+    triangle = M.triangle(upper**2 / theta)
 
-    def __init__(
-        self,
-        M: LabelRows,
-        upper: np.ndarray,
-        ridge: np.ndarray,
-        x: np.ndarray,
-        room: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        residual: np.ndarray,
-    ) -> None:
-        self.M, self.upper, self.residual = M, upper, residual
-        self.x, self.room, self.low, self.high = x, room, low, high
-        self.theta = low / x + high / room + ridge
-        self.triangle = M.triangle(upper**2 / self.theta)
+    def solve(right: np.ndarray) -> np.ndarray:
+        inner = M.transposed(upper * right / theta)
+        inner = solve_triangular(triangle, inner, trans="T", check_finite=False)
+        inner = solve_triangular(triangle, inner, check_finite=False)
+        return (right - upper * M.times(inner)) / theta
 
-    def direction(self, low_change: np.ndarray, high_change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Steps of x and both multipliers that change x * low and room * high as given, to first order."""
-        right = -self.residual + low_change / self.x - high_change / self.room
-        dx = self._solve(right)
+    def direction(low_change: np.ndarray, high_change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        right = -residual + low_change / x - high_change / room
+        dx = solve(right)
         # One refinement: free variables have a Theta near zero, by which rounding is divided.
-        dx += self._solve(right - self.theta * dx - self.upper * self.M.times(self.M.transposed(self.upper * dx)))
-        return dx, (low_change - self.low * dx) / self.x, (high_change + self.high * dx) / self.room
+        dx += solve(right - theta * dx - upper * M.times(M.transposed(upper * dx)))
+        return dx, (low_change - low * dx) / x, (high_change + high * dx) / room
 
-    def _solve(self, right: np.ndarray) -> np.ndarray:
-        inner = self.M.transposed(self.upper * right / self.theta)
-        inner = solve_triangular(self.triangle, inner, trans="T", check_finite=False)
-        inner = solve_triangular(self.triangle, inner, check_finite=False)
-        return (right - self.upper * self.M.times(inner)) / self.theta
+    return direction
 
 
 def longest_step(*pairs: tuple[np.ndarray, np.ndarray]) -> float:

@@ -33,16 +33,9 @@ _LARGEST_FEATURE = 1e150
 class Targets:
     """How the caller's y maps to an indicator, and scores back to the caller's form.
 
-    Attributes
-    ----------
-    kind : str
-        "indicator" (2-D {0, 1}), "binary", "multiclass" or "constant" (1-D y with two, more, one class).
-    classes : ndarray
-        Labels 0..L-1 for an indicator, the distinct values of a 1-D y otherwise.
-    sparse : bool
-        Whether predictions are CSR.
-    names : tuple of str
-        Names of the labels: the columns of a DataFrame or the classes of a multiclass y, else empty.
+    ``kind`` is "indicator" (2-D {0, 1}), "binary", "multiclass" or "constant" (1-D y with two, more, one class).
+    ``classes`` are the labels 0..L-1 of an indicator or the distinct values of a 1-D y. ``sparse`` predictions are CSR.
+    ``names`` of the labels are the columns of a DataFrame or the classes of a multiclass y, else empty.
     """
 
     kind: str
@@ -53,7 +46,7 @@ class Targets:
     def decode(self, scores: np.ndarray, on: np.ndarray | None = None) -> np.ndarray | sp.csr_array:
         """Predictions in the caller's form, from scores of shape (n_samples, n_labels).
 
-        ``on`` tells which labels are on, ``scores > 0`` by default. A multiclass y takes the largest score in any case.
+        ``on`` is True for labels that are on, ``scores > 0`` by default. A multiclass y takes the largest score.
         """
         on = scores > 0 if on is None else on
         if self.kind == "indicator":
@@ -69,16 +62,9 @@ class Targets:
 class TrainingData:
     """Canonical, finite and consistent input of a learner.
 
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features [+ 1])
-        float64, C order or sorted CSR; the last column is 1 if the learner appends a constant.
-    Y : int8 ndarray of shape (n_samples, n_labels)
-        Indicator.
-    sample_weight : ndarray of shape (n_samples,)
-        Non-negative.
-    targets : Targets
-        Maps scores back to the caller's form.
+    X (n_samples, n_features [+ 1]) is float64 in C order or sorted CSR, its last column 1 if the learner appends a
+    constant; Y an int8 indicator (n_samples, n_labels); ``sample_weight`` (n_samples,) non-negative; ``targets`` the
+    way back.
     """
 
     X: Matrix
@@ -157,7 +143,8 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     refuse_label_sets(y, "y")
     columns = tuple(str(name) for name in getattr(y, "columns", ()))
     y = check_array(y, dtype=None, ensure_2d=False, ensure_min_features=0, input_name="y")
-    if y.ndim == 2 and (y.shape[1] != 1 or _is_binary(y)):
+    # One column with values other than 0 and 1 holds classes.
+    if y.ndim == 2 and (y.shape[1] != 1 or (y.dtype.kind in "buif" and np.isin(y, (0, 1)).all())):
         Y = np.ascontiguousarray(dense_indicator(_with_labels(y), "y"))
         names = columns if len(set(columns)) == Y.shape[1] else ()
         return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False, names=names)
@@ -199,15 +186,22 @@ def indexable_targets(y: Any) -> tuple[Any, sp.csr_array | None]:
     return wide if isinstance(y, sp.sparray) else sp.csr_matrix(wide), Y
 
 
-def _is_binary(y: np.ndarray) -> bool:
-    """Whether a column is an indicator; otherwise it holds classes."""
-    return y.dtype.kind in "buif" and bool(np.all((y == 0) | (y == 1)))
-
-
 def _with_labels(Y: Any) -> Any:
     if Y.shape[1] == 0:
         raise ValueError("y has no labels: an indicator needs at least one column")
     return Y
+
+
+def is_estimator(thing: Any) -> bool:
+    """Whether this is an instance of a scikit-learn estimator."""
+    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
+
+
+def require_estimator(estimator: Any, what: str) -> None:
+    """Raise unless `is_estimator`; ``what`` describes the expected one."""
+    if not is_estimator(estimator):
+        instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
+        raise ValueError(f"estimator must be {what}; pass {instance}, got {estimator!r}.")
 
 
 def check_seed(random_state: Any) -> Any:

@@ -20,12 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.executor import Processes
 from ..core.indicator import check_indicator, check_weight
 from ..core.memory import Memory
-from ..core.validation import check_seed, indexable_targets
+from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..rank.label_sets import RankSVMCut
 from ._cross_fit import cross_fit, fit_clone, score_matrix
-from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
-from ._row_rules import TopK
+from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 
 RULES: dict[str, Callable[[], Any]] = {
     "per-label": PerLabelCut,
@@ -262,7 +261,7 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        if not _is_estimator(self.estimator):  # `fit` raises the error
+        if not is_estimator(self.estimator):  # `fit` raises the error
             return tags
         inner = get_tags(self.estimator)
         tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
@@ -283,13 +282,9 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
 
     def _check_parameters(self) -> None:
-        estimator = self.estimator
-        if not _is_estimator(estimator):
-            instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
-            raise ValueError(
-                "estimator must be a scikit-learn classifier with decision_function or predict_proba, e.g. "
-                f"OneVsRestClassifier(LogisticRegression()); pass {instance}, got {estimator!r}."
-            )
+        example = "OneVsRestClassifier(LogisticRegression())"
+        what = f"a scikit-learn classifier with decision_function or predict_proba, e.g. {example}"
+        require_estimator(self.estimator, what)
         if not isinstance(self.refit, bool | np.bool_):
             raise ValueError(f"refit must be True or False; got {self.refit!r}.")
         check_seed(self.random_state)
@@ -314,10 +309,6 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
             cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
         return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
-
-
-def _is_estimator(thing: Any) -> bool:
-    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
 def make_rule(rule: Any) -> Any:

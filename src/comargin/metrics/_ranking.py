@@ -12,11 +12,11 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, mean_defined
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, mean_defined
 from ._parameters import documented
 
 # Columns are sorted one by one, but copied together: a strided column alone would read every cache line.
@@ -149,7 +149,7 @@ RANKING_MEASURES: dict[str, Callable[[Ranking], float]] = {
 RANKING_LOSSES = frozenset({"one_error", "coverage", "ranking_loss"})
 
 
-def _measured(name: str, Y_true: Any, scores: Any, sample_weight: ArrayLike | None) -> float:
+def _measured(name: str, Y_true: Any, scores: Any, sample_weight: Weights) -> float:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true)
     weight = None if sample_weight is None else check_weight(sample_weight, Y_true.shape[0])
@@ -157,7 +157,7 @@ def _measured(name: str, Y_true: Any, scores: Any, sample_weight: ArrayLike | No
 
 
 @documented()
-def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def one_error(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Fraction of rows whose top-scored label is not relevant.
 
     Rows with no relevant label are skipped. Of several labels tied at the top the first one counts, so each row is
@@ -174,7 +174,7 @@ def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
 
 
 @documented()
-def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: ArrayLike | None = None) -> float:
+def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: Weights = None) -> float:
     """How many further labels one has to go down each row's ranking to meet all its relevant labels.
 
     The literature's definition: a row that ranks its only relevant label first has coverage 0. scikit-learn's
@@ -193,7 +193,7 @@ def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight
 
 
 @documented()
-def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean fraction of pairs (relevant, irrelevant label) of a row that are in the wrong order.
 
     A tie is a wrong order, as in the literature's formula and in scikit-learn. Rows with no pairs, that is with no
@@ -210,7 +210,7 @@ def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = 
 
 
 @documented()
-def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def average_precision(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean over a row's relevant labels of the precision of its ranking down to that label.
 
     The literature's example-based measure: for relevant label k of a row, the share of relevant ones among the
@@ -229,7 +229,7 @@ def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | No
 
 
 @documented()
-def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def macro_auc(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean over labels of the area under the label's ROC curve.
 
     Labels that are true in no row or in all rows have no ROC curve and are skipped, without a warning. A tie of a
@@ -246,7 +246,7 @@ def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
 
 
 @documented()
-def micro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def micro_auc(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Area under the ROC curve of all entries of the score matrix pooled into one ranking.
 
     It compares scores of different labels with each other. A tie counts one half. The value is in [0, 1], higher is

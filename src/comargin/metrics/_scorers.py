@@ -15,7 +15,7 @@ from scipy import sparse
 from ..core.indicator import refuse_label_sets
 from ..core.wording import did_you_mean
 from . import _ranking, _sets, _top_k
-from ._input import check_true
+from ._input import Weights, check_true
 
 _DEPTHS = (1, 3, 5)
 
@@ -68,7 +68,7 @@ class _ByMeasure(Mapping[str, Value]):
         return repr(dict(self))
 
 
-#: Which way each measure of `evaluate` points, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
+#: Whether a greater value of each measure of `evaluate` is better, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
 higher_is_better: Mapping[str, bool] = _ByMeasure(
     (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS)), lambda name: name not in _LOSSES
 )
@@ -190,7 +190,7 @@ class MeasureScorer:
 
     name: str
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Weights = None) -> float:
         """Score a fitted estimator on the rows X: the measure, negated if it is a loss.
 
         ``y`` is the true indicator, or the classes of a binary estimator, with ``classes_[1]`` as the one label.
@@ -207,7 +207,7 @@ class MeasureScorer:
             predicted = predicted[:, None]
         return sign * float(getattr(_sets, self.name)(Y, predicted, sample_weight=sample_weight))
 
-    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
+    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
         stem, depth = _split_depth(self.name)
         if depth and stem not in _top_k.AT_K_MEASURES:
             raise _unknown(self.name)
@@ -221,7 +221,7 @@ class PropensityScorer(MeasureScorer):
 
     propensities: tuple[float, ...] = field(repr=False)
 
-    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
+    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
         _, depth = _split_depth(self.name)
         return _top_k.propensity_scored_precision_at_k(
             Y, scores, k=depth, propensities=self.propensities, sample_weight=sample_weight
@@ -259,7 +259,7 @@ class Scorers(_ByMeasure[MeasureScorer]):
 
     **Scorers of losses return negated values**, because scikit-learn maximises: ``scorers["hamming_loss"]``,
     ``["one_error"]``, ``["coverage"]`` and ``["ranking_loss"]`` are at most 0, and 0 is the best. Turn the sign
-    of ``mean_test_score`` to get the loss; `higher_is_better` tells losses from the others.
+    of ``mean_test_score`` to get the loss; `higher_is_better` is False for losses.
 
     A read-only mapping by name. It lists the measures at k for k = 1, 3, 5 and knows all k
     (``scorers["ndcg_at_10"]``); ``scoring=dict(scorers)`` takes all that are listed. For propensity-scored

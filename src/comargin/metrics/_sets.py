@@ -10,11 +10,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import FloatArray, check_predicted, check_true, check_zero_division, mean_defined, ratio
+from ._input import FloatArray, Weights, check_predicted, check_true, check_zero_division, mean_defined, ratio
 from ._parameters import documented
 
 
@@ -105,9 +104,7 @@ SET_MEASURES: dict[str, SetMeasure] = {
 SET_LOSSES = frozenset({"hamming_loss"})
 
 
-def _measured(
-    name: str, Y_true: Any, Y_pred: Any, sample_weight: ArrayLike | None, zero_division: float = 0.0
-) -> float:
+def _measured(name: str, Y_true: Any, Y_pred: Any, sample_weight: Weights, zero_division: float = 0.0) -> float:
     Y_true = check_true(Y_true)
     Y_pred = check_predicted(Y_pred, Y_true)
     counts = count_sets(Y_true, Y_pred, check_weight(sample_weight, Y_true.shape[0]))
@@ -115,7 +112,7 @@ def _measured(
 
 
 @documented()
-def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: Weights = None) -> float:
     """Fraction of wrong entries of the label indicator (scikit-learn's `hamming_loss`).
 
     The value is in [0, 1], lower is better.
@@ -130,7 +127,7 @@ def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = 
 
 
 @documented()
-def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: Weights = None) -> float:
     """Fraction of rows whose label set is predicted exactly (scikit-learn's `accuracy_score`).
 
     The value is in [0, 1], higher is better. A row without labels is right if none is predicted.
@@ -145,9 +142,7 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None
 
 
 @documented(zero_division="Value of a row in which no label is predicted; nan leaves such rows out of the mean.")
-def example_precision(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def example_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over rows of hits / predicted labels.
 
     scikit-learn's `precision_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
@@ -163,9 +158,7 @@ def example_precision(
 
 
 @documented(zero_division="Value of a row in which no label is true; nan leaves such rows out of the mean.")
-def example_recall(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def example_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over rows of hits / true labels.
 
     scikit-learn's `recall_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
@@ -183,9 +176,7 @@ def example_recall(
 @documented(
     zero_division="Value of a row in which no label is either true or predicted; nan leaves such rows out of the mean."
 )
-def example_f1(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def example_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over rows of 2 hits / (true + predicted labels).
 
     scikit-learn's `f1_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no row is
@@ -201,9 +192,7 @@ def example_f1(
 
 
 @documented(zero_division="The result if no label is predicted anywhere.")
-def micro_precision(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def micro_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Precision over all entries of the indicator pooled: hits / predicted labels.
 
     scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
@@ -218,9 +207,7 @@ def micro_precision(
 
 
 @documented(zero_division="The result if no label is true anywhere.")
-def micro_recall(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def micro_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Recall over all entries of the indicator pooled: hits / true labels.
 
     scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
@@ -235,7 +222,7 @@ def micro_recall(
 
 
 @documented(zero_division="The result if no label is either true or predicted anywhere.")
-def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
+def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """F1 over all entries of the indicator pooled: 2 hits / (true + predicted labels).
 
     scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
@@ -250,9 +237,7 @@ def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_wei
 
 
 @documented(zero_division="Value of a label that is never predicted; nan leaves such labels out of the mean.")
-def macro_precision(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def macro_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over labels of the label's own precision.
 
     scikit-learn's `precision_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
@@ -268,9 +253,7 @@ def macro_precision(
 
 
 @documented(zero_division="Value of a label without positives; nan leaves such labels out of the mean.")
-def macro_recall(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+def macro_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over labels of the label's own recall.
 
     scikit-learn's `recall_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
@@ -286,7 +269,7 @@ def macro_recall(
 
 
 @documented(zero_division="Value of a label that is never true nor predicted; nan leaves such labels out of the mean.")
-def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
+def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over labels of the label's own F1.
 
     scikit-learn's `f1_score` with ``average="macro"``. `macro_f1_of_averages` is the other definition in use; it is
@@ -306,7 +289,7 @@ def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_wei
     zero_division="Value of a label's precision or recall when it is 0/0; nan leaves such labels out of that average."
 )
 def macro_f1_of_averages(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
+    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None
 ) -> float:
     """Harmonic mean of macro-averaged precision and macro-averaged recall.
 

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, mean_defined
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, mean_defined
 from ._parameters import documented
 
 
@@ -132,13 +132,13 @@ def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
     return values
 
 
-def _best(Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None) -> TopLabels:
+def _best(Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> TopLabels:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true, accept_sparse=True)
     return TopLabels(Y_true, scores, check_weight(sample_weight, Y_true.shape[0]), check_k(k))
 
 
-def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None) -> float:
+def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> float:
     best = _best(Y_true, scores, k, sample_weight)
     return mean_defined(AT_K_MEASURES[name](best, k), best.weight)
 
@@ -146,7 +146,7 @@ def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: ArrayL
 @documented(
     k="Number of labels taken of each row, positive. Beyond n_labels all are taken, and a hit still counts 1 / k."
 )
-def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None) -> float:
     """Mean fraction of relevant labels among the k best-scored ones of each row.
 
     All rows count; a row with fewer than k relevant labels cannot reach 1, one without any is 0. The value is in
@@ -162,7 +162,7 @@ def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike
 
 
 @documented()
-def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None) -> float:
     """Mean fraction of a row's relevant labels that are among its k best-scored ones.
 
     Rows with no relevant label are skipped. The value is in [0, 1], higher is better; nan if no row has a relevant
@@ -178,7 +178,7 @@ def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | 
 
 
 @documented()
-def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None) -> float:
     """Mean normalised discounted cumulative gain of the k best-scored labels of each row.
 
     A relevant label at rank j gains ``1 / log2(j + 1)``; a row's gain is divided by that of a perfect ranking of
@@ -197,7 +197,7 @@ def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | No
 
 @documented()
 def propensity_scored_precision_at_k(
-    Y_true: Any, scores: Any, *, k: int, propensities: ArrayLike, sample_weight: ArrayLike | None = None
+    Y_true: Any, scores: Any, *, k: int, propensities: ArrayLike, sample_weight: Weights = None
 ) -> float:
     """Precision at k in which a hit on a rare label counts more, relative to the best possible ranking.
 

@@ -76,23 +76,23 @@ class SearchStep:
             return None
         if not (isinstance(kept, tuple) and [type(each) for each in kept] == [float, bool]):
             raise ValueError(f"the checkpoint of {self.key(fold, k)} holds {kept!r:.80}; delete its folder")
-        self.tell(fold, k, kept[0], " (known)")
+        self.report(fold, k, kept[0], " (known)")
         return kept
 
     def measured(self, fold: int, k: int, model: Any, X_test: Any, y_test: Any, converged: bool) -> tuple[float, bool]:
         """Measure a fitted model and store the result."""
         value = float(self.criterion.of(model, X_test, y_test, self.rows.weights(fold)[1]))
         self.memory.keep(self.key(fold, k), (value, bool(converged)))
-        self.tell(fold, k, value)
+        self.report(fold, k, value)
         return value, converged
 
-    def tell(self, fold: int, k: int, value: float, more: str = "") -> None:
+    def report(self, fold: int, k: int, value: float, more: str = "") -> None:
         """Report one cell."""
         tried = f"{self.name.rpartition('__')[2]} {text_of(self.values[k])}"
         self.show(f"fold {fold + 1}  {tried}  {self.criterion.name} {value:.4g}{more}")
 
 
-Cells = list[tuple[int, int, float, bool]]  # fold, position of the value, what was measured, whether the fit converged
+Cells = list[tuple[int, int, float, bool]]  # fold, position of the value, criterion, whether the fit converged
 
 
 def measure_value(step: SearchStep, fold: int, k: int) -> Cells:

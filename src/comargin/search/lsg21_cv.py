@@ -26,15 +26,15 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     Parameters
     ----------
     alphas : int or array-like of float, default=20
-        Values of alpha to try. An integer means so many values, evenly spaced on a log scale, from ``alpha_max_``,
+        Values of alpha to try. An integer is the number of values, evenly spaced on a log scale, from ``alpha_max_``,
         where all weights become zero, down to ``alpha_ratio`` times that.
     alpha_ratio : float, default=1e-4
         The smallest default alpha, as a fraction of the largest. In (0, 1).
     cv : int, splitter, iterable of (train, test) or None, default=None
-        How rows are held out. An integer means so many folds of
+        How rows are held out. An integer is the number of folds of
         :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
     scoring : str, callable or None, default=None
-        What the best alpha is best at: a name of :data:`comargin.metrics.scorers` or of scikit-learn's scorers, or a
+        The measure that chooses alpha: a name of :data:`comargin.metrics.scorers` or of scikit-learn's scorers, or a
         callable ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a
         1-D y. Take a measure of rankings ("average_precision") when another rule than f >= 0.5 makes the label sets.
     refit : bool, default=True
@@ -55,7 +55,7 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     verbose : int, default=0
         1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
     callback : callable, default=None
-        Called with every ``Checkpoint`` of the last fit; returning True ends it with what it has.
+        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
 
     Attributes
     ----------

@@ -36,15 +36,15 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     Parameters
     ----------
     Cs : int or array-like of float, default=10
-        Values of C to try. An integer means so many values, evenly spaced on a log scale, from 0.05 / q to 50 / q
+        Values of C to try. An integer is the number of values, evenly spaced on a log scale, from 0.05 / q to 50 / q
         with q the mean of :math:`k(x_i, x_i)`, the squared lengths of the rows (with the constant feature of
         ``fit_intercept``), rounded to three digits.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        How rows are held out. An integer means so many folds of
+        How rows are held out. An integer is the number of folds of
         :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
         For a splitter that needs groups pass ``list(splitter.split(X, y, groups))``.
     scoring : str, callable or None, default=None
-        What the best C is best at. A name of :data:`comargin.metrics.scorers` or, where it has none, of scikit-learn's
+        The measure that chooses C. A name of :data:`comargin.metrics.scorers` or, where it has none, of scikit-learn's
         scorers ("average_precision" is in both: it is ours, the ranking of labels in each row); or a callable
         ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a 1-D y
         (see Notes). ``sample_weight`` is passed on to scorers that take it.
@@ -71,7 +71,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     verbose : int, default=0
         1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
     callback : callable, default=None
-        Called with every ``Checkpoint`` of the last fit; returning True ends it with what it has.
+        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
 
     Attributes
     ----------

@@ -66,20 +66,9 @@ def fit_path(
     """Fit one learner for several values of a parameter, each fit started from the solution of the one before.
 
     Parts that do not depend on the value, such as rows of the kernel matrix, are computed once. Yields the result of
-    each value while ``model`` is fitted with it.
-
-    Parameters
-    ----------
-    model : MultilabelClassifier
-        A learner with ``_prepare``; its ``_path_parameter`` takes each value in turn.
-    data : TrainingData
-        Canonical training data.
-    values : iterable of float
-        In the order of ``_path_ascends``, in which a start is close to the next solution, and feasible.
-    state : FitState or None
-        Start of the first fit: the solution of an earlier value in this order, or a state of its own.
-    keep : callable or None
-        Called at every certificate with the index of the value and a function that returns the state.
+    each value while ``model`` is fitted with it. The values are in the order of ``_path_ascends``, in which a start is
+    close to the next solution, and feasible. ``state`` is the solution of an earlier value, or a state of the first
+    one. ``keep`` is called at every certificate with the index of the value and a function that returns the state.
     """
     model._targets, model.classes_ = data.targets, data.targets.classes
     solve = model._prepare(data)

@@ -64,13 +64,6 @@ def checked_criterion(criterion: Any, y: Any) -> Criterion:
     return Criterion(criterion, scorer, greater, 1.0 if greater else -1.0)  # scorers of losses negate them
 
 
-def check_estimator(estimator: Any) -> None:
-    """Raise unless this is an instance of an estimator."""
-    if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "__sklearn_tags__")):
-        instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
-        raise ValueError(f"estimator must be a scikit-learn classifier; pass {instance}, got {estimator!r}")
-
-
 def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]:
     """Names and values of the grid, in order."""
     pairs = list(grid.items()) if isinstance(grid, Mapping) else grid

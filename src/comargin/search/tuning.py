@@ -17,13 +17,12 @@ from sklearn.utils import indexable
 
 from ..core.executor import Executor, Task, Threads, run
 from ..core.memory import Memory
-from ..core.validation import check_sample_weight, check_seed
+from ..core.validation import check_sample_weight, check_seed, require_estimator
 from ._cells import Rows, SearchStep, measure_path, measure_value, parts_of, weight_params, with_parameters
 from ._tune_result import TuneResult, TuneStep
 from .path import Progress, best_of, folds_of, has_path
 from .tune_input import (
     DEFAULT_CRITERION,
-    check_estimator,
     check_flags,
     checked_criterion,
     checked_cv,
@@ -64,13 +63,13 @@ def tune(
         Parameters and their values, in the order of the search; names as ``set_params`` takes them, e.g.
         ``"rankcvmclassifier__gamma"``. In a list of pairs a name may come again, for another round.
     criterion : str or callable, default="ranking+hamming"
-        What the best value is best at, on held-out rows. "ranking+hamming" is (ranking loss + Hamming loss) / 2, the
+        The measure on held-out rows that chooses the value. "ranking+hamming" is (ranking loss + Hamming loss) / 2, the
         paper's (77), smaller is better; it stands for "error_rate", the share of wrong rows, when y is 1-D, and for
         "hamming_loss" when there is one label. Or a name of :data:`comargin.metrics.scorers`, which is then the
         measure itself in its own direction; or a name of scikit-learn's scorers, or a callable ``criterion(model, X,
         y)``, greater is better.
     cv : int, splitter or iterable of (train, test), default=3
-        How rows are held out, in the same way for all parameters. An integer means so many folds of
+        How rows are held out, in the same way for all parameters. An integer is the number of folds of
         :class:`~comargin.model_selection.MultilabelStratifiedKFold`, also for a 1-D y. For a splitter that needs
         groups pass ``list(splitter.split(X, y, groups))``.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -157,7 +156,7 @@ def tune_with_memory(
     memory: Memory,
 ) -> TuneResult:
     """`tune`, with a memory that stores the result of every cell under the keys of `_cells`."""
-    check_estimator(estimator)
+    require_estimator(estimator, "a scikit-learn classifier")
     steps = checked_grid(grid, estimator)
     check_flags(refit, verbose)
     y_rows = checked_targets(y)
