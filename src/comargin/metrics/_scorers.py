@@ -68,7 +68,7 @@ class _ByMeasure(Mapping[str, Value]):
         return repr(dict(self))
 
 
-#: Whether a greater value of each measure of `evaluate` is better, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
+#: Whether greater values of a measure are better, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
 higher_is_better: Mapping[str, bool] = _ByMeasure(
     (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS)), lambda name: name not in _LOSSES
 )
