@@ -46,7 +46,7 @@ class Control:
     started : float or None
         When the fit began, in seconds of ``time.perf_counter``; now if None.
     keep : callable or None
-        Called at every certificate with a function that returns the `FitState`; it may call it before it returns.
+        Called at every certificate with a function that returns the `FitState`, valid until the next iteration.
     before : tuple of Checkpoint
         History of the fit that this one continues; iterations and seconds are counted from its end.
     warnings : list of Warning

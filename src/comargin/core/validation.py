@@ -80,11 +80,7 @@ def validate_training(
 
     ``add_intercept`` appends a constant-1 feature.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
-            "give an indicator of shape (n_samples, n_labels) or a 1-D array of classes"
-        )
+    require_targets(y, type(estimator).__name__)
     X = validate_data(estimator, X, **_X_CHECKS)
     values = X.data if sp.issparse(X) else X
     largest = max(values.max(), -values.min()) if values.size else 0.0
@@ -167,11 +163,21 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False, names=names)
 
 
-def indexable_targets(y: Any) -> tuple[Any, sp.csr_array | None]:
+def require_targets(y: Any, caller: str) -> None:
+    """Raise if there is no y; the message begins with the words that scikit-learn's checks expect."""
+    if y is None:
+        raise ValueError(
+            f"{caller} requires y to be passed, but the target y is None: y must be an indicator of shape "
+            "(n_samples, n_labels) or a 1-D array of classes"
+        )
+
+
+def indexable_targets(y: Any, caller: str) -> tuple[Any, sp.csr_array | None]:
     """Check any y, and return it in a form whose rows can be taken, and its indicator; None for 1-D classes.
 
-    The first is a 1-D array, or an int64 indicator that is sparse if y is.
+    The first is a 1-D array, or an int64 indicator that is sparse if y is. ``caller`` is for the error message.
     """
+    require_targets(y, caller)
     if not sp.issparse(y):
         refuse_label_sets(y, "y")
         y = check_array(y, dtype=None, ensure_2d=False, input_name="y")

@@ -324,12 +324,7 @@ def make_rule(rule: Any) -> Any:
 
 def read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
     """The indicator of ``y``, ``y`` in the form the estimator takes, and the classes."""
-    if y is None:
-        raise ValueError(
-            "ThresholdClassifierCV requires y to be passed, but the target y is None: give an indicator of "
-            "shape (n_samples, n_labels) or a 1-D array of two classes."
-        )
-    y, Y = indexable_targets(y)
+    y, Y = indexable_targets(y, "ThresholdClassifierCV")
     if Y is not None:
         return Y, y, np.arange(Y.shape[1])
     kind = type_of_target(y, input_name="y")

@@ -33,11 +33,7 @@ class Curve(NamedTuple):
 
 
 def score_curve(
-    scores: FloatArray,
-    positive: NDArray[np.integer[Any]],
-    weight: FloatArray | float,
-    *,
-    every_gap: bool = False,
+    scores: FloatArray, positive: NDArray[np.integer[Any]], weight: FloatArray | float, *, every_gap: bool = False
 ) -> Curve:
     """Candidate cuts of the finite ``scores`` (n,), of which the entries ``positive`` (at least one) are on in truth.
 

@@ -11,10 +11,7 @@ from typing import Any, TypeVar
 Measure = TypeVar("Measure", bound=Callable[..., float])
 
 _MATRIX = "array-like or sparse matrix of shape (n_samples, n_labels)"
-_RANKED_SCORES = (
-    "array-like of shape (n_samples, n_labels)",
-    "Score of each label; higher means more relevant.",
-)
+_RANKED_SCORES = ("array-like of shape (n_samples, n_labels)", "Score of each label; higher means more relevant.")
 _SCORES_AT_K = (
     _MATRIX,
     "Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.",

@@ -1,4 +1,4 @@
-"""Checks of the arguments of `tune`: the criterion, the grid, the targets."""
+"""Checks of the arguments of `tune`: the criterion, the grid, the folds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from sklearn.metrics import zero_one_loss
 from sklearn.pipeline import Pipeline
 
 from ..core.estimator import MultilabelClassifier
-from ..core.validation import indexable_targets
 from ..metrics import MeasureScorer, higher_is_better, scorers
 from .path import scorer_named, takes_weight
 
@@ -99,13 +98,6 @@ def checked_cv(cv: Any, n_samples: int) -> Any:
             f"(train, test); got {cv!r}"
         )
     return cv
-
-
-def checked_targets(y: Any) -> Any:
-    """Targets as an array or CSR whose rows can be taken."""
-    if y is None:
-        raise ValueError("y must be an indicator of shape (n_samples, n_labels) or 1-D classes, got None")
-    return indexable_targets(y)[0]
 
 
 def check_flags(refit: Any, verbose: Any) -> None:

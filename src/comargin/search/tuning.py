@@ -17,18 +17,11 @@ from sklearn.utils import indexable
 
 from ..core.executor import Executor, Task, Threads, run
 from ..core.memory import Memory
-from ..core.validation import check_sample_weight, check_seed, require_estimator
+from ..core.validation import check_sample_weight, check_seed, indexable_targets, require_estimator
 from ._cells import Rows, SearchStep, measure_path, measure_value, parts_of, weight_params, with_parameters
 from ._tune_result import TuneResult, TuneStep
 from .path import Progress, best_of, folds_of, has_path
-from .tune_input import (
-    DEFAULT_CRITERION,
-    check_flags,
-    checked_criterion,
-    checked_cv,
-    checked_grid,
-    checked_targets,
-)
+from .tune_input import DEFAULT_CRITERION, check_flags, checked_criterion, checked_cv, checked_grid
 
 
 def tune(
@@ -159,7 +152,7 @@ def tune_with_memory(
     require_estimator(estimator, "a scikit-learn classifier")
     steps = checked_grid(grid, estimator)
     check_flags(refit, verbose)
-    y_rows = checked_targets(y)
+    y_rows = indexable_targets(y, "tune")[0]
     X, y_rows = indexable(X, y_rows)
     n_samples = y_rows.shape[0]
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
