@@ -34,37 +34,15 @@ if TYPE_CHECKING:
     from .svmplus import PrBRClassifier, PrMLClassifier
     from .training import warmup
 
-_SUBMODULES = (
-    "comparison",
-    "core",
-    "data",
-    "decisions",
-    "graphs",
-    "inference",
-    "metrics",
-    "model_selection",
-    "persistence",
-    "report",
-    "thresholds",
-    "training",
-)
 _HOMES = {
-    "CGMClassifier": "structured",
-    "LSG21Classifier": "lsg21",
-    "LSG21ClassifierCV": "search",
-    "M3LClassifier": "m3l",
-    "M3LClassifierCV": "search",
-    "PrBRClassifier": "svmplus",
-    "PrMLClassifier": "svmplus",
-    "RankCVMClassifier": "rank",
-    "RankSVMClassifier": "rank",
-    "StructuredSVMClassifier": "structured",
-    "TuneResult": "search",
-    "ZeroShotClassifier": "m3l",
-    "load": "persistence",
-    "save": "persistence",
-    "tune": "search",
-    "warmup": "training",
+    "lsg21": ("LSG21Classifier",),
+    "m3l": ("M3LClassifier", "ZeroShotClassifier"),
+    "persistence": ("load", "save"),
+    "rank": ("RankCVMClassifier", "RankSVMClassifier"),
+    "search": ("LSG21ClassifierCV", "M3LClassifierCV", "TuneResult", "tune"),
+    "structured": ("CGMClassifier", "StructuredSVMClassifier"),
+    "svmplus": ("PrBRClassifier", "PrMLClassifier"),
+    "training": ("warmup",),
 }
 
 __all__ = [
@@ -100,10 +78,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{home}", __name__), name)
+    if name in __all__ or name == "thresholds":  # a module
         return importlib.import_module(f".{name}", __name__)
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

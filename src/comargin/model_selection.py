@@ -43,7 +43,7 @@ __all__ = ["MultilabelStratifiedKFold", "MultilabelStratifiedShuffleSplit", "lab
 
 IntArray = NDArray[np.int64]
 
-# Shares are sums of a few floats: a part that lacks less than this lacks nothing.
+# Rounding of a share, which is a sum of a few floats.
 _TINY = 1e-9
 _MAX_REPAIR_PASSES = 20
 
@@ -69,7 +69,8 @@ class MultilabelStratifiedKFold(KFold):
     A label with fewer rows than folds is spread over as many folds as it has rows, without a warning: in
     multi-label data some labels nearly always are that rare. Rows without labels fill the folds up.
 
-    A 1-D ``y`` (binary or multiclass) is stratified by class.
+    ``split(X, y)`` yields sorted indices; ``y`` is the {0, 1} label indicator or one class per row, and of X only the
+    number of rows is used. A 1-D ``y`` (binary or multiclass) is stratified by class.
 
     Examples
     --------
@@ -81,17 +82,6 @@ class MultilabelStratifiedKFold(KFold):
     [0 2 4] [2 1]
     [1 3 5] [2 1]
     """
-
-    def split(
-        self, X: Any, y: Any = None, groups: object = None
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield sorted indices of training and test rows, one pair per fold.
-
-        ``y`` is the {0, 1} label indicator, or one class per row; of X only the number of rows is used, and ``groups``
-        is ignored.
-        """
-        _require_y(y)
-        yield from super().split(X, y, groups)
 
     def _iter_test_masks(self, X: Any, y: Any = None, groups: object = None) -> Iterator[NDArray[np.bool_]]:
         Y = _label_rows(y)
@@ -137,16 +127,6 @@ class MultilabelStratifiedShuffleSplit(ShuffleSplit):
     >>> Y[train].sum(axis=0), Y[test].sum(axis=0)
     (array([30, 15]), array([10,  5]))
     """
-
-    def split(
-        self, X: Any, y: Any = None, groups: object = None
-    ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        """Yield indices of training and test rows in random order, one pair per split.
-
-        The arguments are those of `MultilabelStratifiedKFold.split`.
-        """
-        _require_y(y)
-        yield from super().split(X, y, groups)
 
     def _iter_indices(
         self, X: Any, y: Any = None, groups: object = None
@@ -202,13 +182,10 @@ def label_imbalance(Y: Any, test_folds: Iterable[Any]) -> float:
     return float(np.mean(distances))
 
 
-def _require_y(y: Any) -> None:
-    if y is None:
-        raise ValueError("y must be given: the {0, 1} label indicator, or one class per row.")
-
-
 def _label_rows(y: Any) -> sparse.csr_array:
     """Label indicator as canonical CSR; a 1-D y becomes one label per class."""
+    if y is None:
+        raise ValueError("y must be given: the {0, 1} label indicator, or one class per row.")
     if not sparse.issparse(y):
         refuse_label_sets(y, "y")
         y = np.asarray(y)

@@ -1,4 +1,4 @@
-"""The models that go by a name: one declaration each, and the list is open.
+"""The registry of named models: one declaration each.
 
 `train`, `compare`, ``--list-models``, the tables of the docs and the model files all read it. A package of yours adds
 models by an entry point of the group ``comargin.models`` that names a `ModelRecipe`, or a list of them.
@@ -6,10 +6,9 @@ models by an entry point of the group ``comargin.models`` that names a `ModelRec
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -22,6 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
+from .core.wording import did_you_mean as nearest
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
 from .metrics import scorers
@@ -48,7 +48,7 @@ class TimesScale:
 
 @dataclass(frozen=True)
 class UpToHalfTheRows:
-    """Numbers of neighbours; those beyond half of the training rows, all that an inner fold may have, are left out."""
+    """Numbers of neighbours, up to half of the training rows, the fewest that an inner fold may have."""
 
     values: tuple[int, ...]
 
@@ -59,12 +59,12 @@ class UpToHalfTheRows:
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """A model of a comparison: an estimator, and what is done with it in every training part.
+    """A model of a comparison: an estimator, and how every training part fits it.
 
     Attributes
     ----------
     name : str
-        What tables and results files call it.
+        Name in tables and results files.
     estimator : estimator object
         Any scikit-learn classifier for indicators. It is cloned; a ``random_state`` of None, of its parts too, is
         replaced by a seed of the split.
@@ -72,11 +72,10 @@ class ModelRecipe:
         Parameters to search one after the other by `comargin.tune`, named as the estimator names them. Values are a
         tuple, or an object with ``of(X)`` that makes one from the training features.
     learn_cuts : bool
-        Whether its labels are switched on by a threshold rule learned on inner folds. False for a model whose
-        label sets are more than a cut of its scores.
+        Whether a threshold rule learned on inner folds switches its labels on. False for a model whose label sets are
+        more than a cut of its scores.
     prepare : bool
-        Whether features are made ready first: texts, and sparse features without negative values, by TF-IDF; dense ones
-        standardised.
+        Whether texts, and sparse features without negative values, are weighted by TF-IDF, and dense ones standardised.
     description : str
         One line for people.
     saved : mapping of str to kind, or None
@@ -104,7 +103,7 @@ _GROUP = "comargin.models"
 
 @cache
 def _load_plugins() -> None:
-    """Register the models of installed packages, once; a name of ours cannot be taken."""
+    """Register the models of installed packages, once; they cannot replace a known name."""
     for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name):
         try:
             found = point.load()
@@ -121,12 +120,7 @@ def _load_plugins() -> None:
 
 
 def known_models() -> dict[str, ModelRecipe]:
-    """All models by name: ours, those of installed packages, and those registered here.
-
-    Returns
-    -------
-    dict
-        A copy.
+    """A copy of all models by name: ours, those of installed packages, and those registered here.
 
     Examples
     --------
@@ -202,11 +196,11 @@ def get_model(name: str) -> ModelRecipe:
 
 
 def checked_criterion(criterion: Any) -> None:
-    """Raise unless parameters can be chosen by it: None, a measure of `comargin.metrics.scorers`, "ranking+hamming"."""
-    if criterion is None or (isinstance(criterion, str) and criterion == DEFAULT_CRITERION):
-        return
-    if not isinstance(criterion, str):
+    """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
+    if not isinstance(criterion, str | None):
         raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
+    if criterion in (None, DEFAULT_CRITERION):
+        return
     try:
         scorers[criterion]
     except KeyError as error:
@@ -214,7 +208,7 @@ def checked_criterion(criterion: Any) -> None:
 
 
 def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
-    """What the parameters of a model are chosen by when nothing else is said.
+    """The criterion for the parameters of a model, chosen if none is given.
 
     Scores that will be cut later are judged by how they rank; label sets by themselves.
     """
@@ -223,15 +217,8 @@ def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -
     return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """What a name that is not known may have meant, for an error message."""
-    lower = {other.lower(): other for other in known}
-    near = [lower[match] for match in difflib.get_close_matches(name.lower(), lower, n=2)]
-    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(known)}"
-
-
 def checked_models(models: Any) -> list[ModelRecipe]:
-    """Models as `compare` takes them: names, ModelRecipes and (name, estimator) pairs, with distinct names."""
+    """ModelRecipes from names, ModelRecipes and (name, estimator) pairs, with distinct names."""
     is_pair = isinstance(models, tuple) and len(models) == 2 and hasattr(models[1], "fit")
     if is_pair or isinstance(models, str | ModelRecipe):
         models = [models]
@@ -243,7 +230,7 @@ def checked_models(models: Any) -> list[ModelRecipe]:
 
 
 def check_names(names: list[Any], argument: str) -> None:
-    """Raise unless there are names, printable ones, all different: tables and results files rest on them."""
+    """Raise unless there are names, all printable and distinct, as tables and results files need them."""
     if not names:
         raise ValueError(f"{argument} must hold at least one entry")
     for name in names:
@@ -270,19 +257,18 @@ def _checked_model(model: Any) -> ModelRecipe:
     return model
 
 
+_with_cuts = partial(ModelRecipe, learn_cuts=True)
 for _model in (
-    ModelRecipe(
+    _with_cuts(
         "m3l",
         M3LClassifier(),
         (("C", (0.001, 0.01, 0.1, 1.0, 10.0)), ("label_correlation", (None, "train"))),
-        learn_cuts=True,
         description="M3L, linear; correlated labels if that helps",
     ),
-    ModelRecipe(
+    _with_cuts(
         "m3l-rbf",
         M3LClassifier(kernel="rbf"),
         (("gamma", _GAMMAS), ("C", (0.1, 1.0, 10.0, 100.0))),
-        learn_cuts=True,
         description="M3L with an rbf kernel",
     ),
     ModelRecipe(
@@ -297,81 +283,57 @@ for _model in (
         (("alpha", _ALPHAS),),
         description="structured SVM on the Chow-Liu tree of the labels; best labelings",
     ),
-    ModelRecipe(
-        "rank-cvm",
-        RankCVMClassifier(),
-        _RANK_GRID,
-        learn_cuts=True,
-        description="Rank-CVM, rbf: a ranking of the labels of every row",
+    _with_cuts(
+        "rank-cvm", RankCVMClassifier(), _RANK_GRID, description="Rank-CVM, rbf: a ranking of the labels of every row"
     ),
-    ModelRecipe(
-        "rank-svm",
-        RankSVMClassifier(),
-        _RANK_GRID,
-        learn_cuts=True,
-        description="Rank-SVM, rbf: the same with hinge loss",
-    ),
-    ModelRecipe(
+    _with_cuts("rank-svm", RankSVMClassifier(), _RANK_GRID, description="Rank-SVM, rbf: the same with hinge loss"),
+    _with_cuts(
         "lsg21",
         LSG21Classifier(),
         (("alpha", tuple(4.0**k for k in range(-5, 6))),),
-        learn_cuts=True,
         description="sparse least squares along the edges of a label graph",
     ),
-    ModelRecipe(
+    _with_cuts(
         "prbr",
         PrBRClassifier(),
         _PRIVILEGED_GRID,
-        learn_cuts=True,
         description="one SVM per label, the other labels as privileged information",
     ),
-    ModelRecipe(
-        "prml",
-        PrMLClassifier(),
-        _PRIVILEGED_GRID,
-        learn_cuts=True,
-        description="PrBR with predictors of low rank",
-    ),
-    ModelRecipe(
+    _with_cuts("prml", PrMLClassifier(), _PRIVILEGED_GRID, description="PrBR with predictors of low rank"),
+    _with_cuts(
         "ovr",
         OneVsRestClassifier(LogisticRegression(max_iter=1000)),
         (("estimator__C", (0.01, 0.1, 1.0, 10.0)),),
-        learn_cuts=True,
         description="scikit-learn: logistic regression per label",
     ),
-    ModelRecipe(
+    _with_cuts(
         "ovr-svm",
         OneVsRestClassifier(LinearSVC(max_iter=10000)),
         (("estimator__C", (0.001, 0.01, 0.1, 1.0, 10.0)),),
-        learn_cuts=True,
         description="scikit-learn: linear SVM per label",
     ),
-    ModelRecipe(
+    _with_cuts(
         "ovr-rbf",
         OneVsRestClassifier(SVC()),
         (("estimator__gamma", _GAMMAS), ("estimator__C", (0.1, 1.0, 10.0, 100.0))),
-        learn_cuts=True,
         description="scikit-learn: rbf SVM per label",
     ),
-    ModelRecipe(
+    _with_cuts(
         "chain",
         ChainEnsemble(LogisticRegression(max_iter=1000)),
         (("estimator__C", (0.01, 0.1, 1.0)),),
-        learn_cuts=True,
         description="scikit-learn: ten classifier chains of logistic regressions",
     ),
-    ModelRecipe(
+    _with_cuts(
         "forest",
         RandomForestClassifier(n_estimators=200),
         (("min_samples_leaf", (1, 2, 5, 10)),),
-        learn_cuts=True,
         description="scikit-learn: random forest on all labels",
     ),
-    ModelRecipe(
+    _with_cuts(
         "knn",
         KNeighborsClassifier(),
         (("n_neighbors", UpToHalfTheRows((1, 5, 10, 20))),),
-        learn_cuts=True,
         description="scikit-learn: nearest neighbours on all labels",
     ),
 ):

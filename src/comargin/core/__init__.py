@@ -1,14 +1,14 @@
-"""The basement: what every learner stands on.
+"""What every learner is built on.
 
 ===================  ==============================================================================================
 compiled             the one decorator of compiled loops
 rows                 products of one row, dense or CSR: the only file that branches on storage
 random_numbers       a random state that compiled loops carry along
 loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: iterate until the certified gap is met
-executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: what they keep to go on from
-estimator            `MultilabelClassifier`: the contract that every learner keeps
-validation           X and y checked and brought to one form; indicator: the check of a {0, 1} matrix
-threads              worker threads over loops without the GIL
+executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: their states for a resumed run
+estimator            `MultilabelClassifier`: the contract of every learner
+validation           X and y checked and converted to one form; indicator: the check of a {0, 1} matrix and of weights
+threads              worker threads over loops that release the GIL
 gram, gram_cache     the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')
 row_blocks, row_products   products with all rows, block by block
 box_newton, interior_point, cholesky   second-order methods for small dense problems
@@ -30,16 +30,9 @@ if TYPE_CHECKING:
     from .result import Checkpoint, FitState, Result, Status
 
 _HOMES = {
-    "Checkpoint": "result",
-    "Control": "loop",
-    "FitState": "result",
-    "Interval": "estimator",
-    "LinearMultilabelClassifier": "estimator",
-    "MultilabelClassifier": "estimator",
-    "Result": "result",
-    "Status": "result",
-    "StrOptions": "estimator",
-    "run_loop": "loop",
+    "estimator": ("Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"),
+    "loop": ("Control", "run_loop"),
+    "result": ("Checkpoint", "FitState", "Result", "Status"),
 }
 
 __all__ = [
@@ -57,6 +50,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f".{_HOMES[name]}", __name__), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f".{home}", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Projected Newton steps on a small box-constrained QP.
 
 Coordinate descent finds the free variables fast, but on badly scaled data it creeps along the flat directions between
-them. Once the free set is known and small, a few Newton steps on it end that: they see all directions at once.
+them. Once the free set is known and small, a few Newton steps on it reach the minimum.
 """
 
 from __future__ import annotations
@@ -10,35 +10,20 @@ import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
 
-# Ridges relative to the diagonal, the first that works: makes a singular Hessian solvable, and a flat direction a long
-# step to the bounds.
+# Ridges relative to the diagonal, tried in turn: a singular Hessian becomes solvable, a flat direction a long step.
 _RIDGES = (1e-13, 1e-11, 1e-9)
-_HALVINGS = 6
-_NOISE = 1e-14
+_HALVINGS = 6  # shorter steps that are tried
+_NOISE = 1e-14  # rounding of a gradient entry, relative to its terms
 
 
 def newton_on_box(
     Q: np.ndarray, gradient: np.ndarray, x: np.ndarray, upper: np.ndarray, *, max_flops: float = np.inf
 ) -> np.ndarray:
-    """Decrease ``f(x) = 1/2 x^T Q x + ...`` over the box by Newton steps on the variables that are free.
+    """Decrease ``f(x) = 1/2 x^T Q x + ...`` over ``0 <= x <= upper`` by Newton steps on the free variables.
 
-    Parameters
-    ----------
-    Q : ndarray of shape (m, m)
-        Symmetric positive semi-definite Hessian.
-    gradient : ndarray of shape (m,)
-        Gradient of f at ``x``.
-    x : ndarray of shape (m,)
-        Start, inside the box.
-    upper : ndarray of shape (m,)
-        Upper bounds; the lower bounds are 0.
-    max_flops : float, default=inf
-        Stop before the factorisations cost more than this many operations.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-        A point of the box with f no larger than at the start: the minimum up to rounding, unless it was stopped.
+    ``Q`` (m, m) is positive semi-definite, ``gradient`` that of f at the start ``x`` inside the box. ``max_flops``
+    bounds the cost of the factorisations. Returns a point of the box with f no larger than at the start: the minimum up
+    to rounding, unless the bound was met.
     """
     x, gradient = x.copy(), gradient.copy()
     free = (x > 0) & (x < upper)
@@ -60,7 +45,7 @@ def newton_on_box(
         if moved:
             batch = min(2 * batch, x.size)
             continue
-        # Stationary on the free variables: let in those at a bound that gain most. Several at once save steps but may
+        # Stationary on the free variables: free those at a bound that gain most. Several at once save steps but may
         # block each other; one alone always moves.
         inward = np.where(x <= 0, -gradient, gradient)
         inward[free | (upper <= 0) | (inward <= noise)] = 0.0
@@ -74,7 +59,7 @@ def newton_on_box(
 
 
 def _newton_step(H: np.ndarray, gradient: np.ndarray, x: np.ndarray, upper: np.ndarray) -> np.ndarray:
-    """The best of: the Newton step cut at the first bound, and a few shorter ones bent along the bounds."""
+    """The best of the Newton step cut at the first bound, and projections of a few shorter ones on the box."""
     direction = -_ridge_solve(H, gradient)
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(direction > 0, (upper - x) / direction, np.where(direction < 0, -x / direction, np.inf))

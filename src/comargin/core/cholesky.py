@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Cholesky factors and triangular solves without the GIL, so that worker threads run side by side.
+"""Cholesky factors and triangular solves that release the GIL, so that worker threads run in parallel.
 
 SciPy's own wrappers hold the GIL. The LAPACK and BLAS that SciPy publishes for Cython are called through ctypes, which
-does not. Arrays in C order are transposed ones to Fortran: what is lower here is upper there.
+releases it. A C-ordered array is its transpose to Fortran, so lower here is upper there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from numba.extending import get_cython_function_address
 from numpy.linalg import LinAlgError
 
-# Ridges relative to the diagonal, the first that works: rounding may leave a singular matrix slightly indefinite.
+# Ridges relative to the diagonal, tried in turn: rounding may leave a singular matrix slightly indefinite.
 _RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)
 
 
@@ -31,7 +31,7 @@ _dtrsm = _function("cython_blas", "dtrsm", 11)
 def cholesky(M: np.ndarray) -> np.ndarray:
     """Return L with M = L L^T in its lower triangle, with the smallest ridge for which it exists.
 
-    The lower triangle of M is read; what is above the diagonal of L is not part of it.
+    Only the lower triangle of M is read. The entries above the diagonal of L are undefined.
     """
     diagonal = M.diagonal().copy()
     size, info = ctypes.c_int(len(M)), ctypes.c_int()
@@ -53,12 +53,12 @@ def solve_lower(L: np.ndarray, right: np.ndarray) -> np.ndarray:
 
 
 def solve_upper(L: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """L^-T ``right``, as in ``solve_lower``."""
+    """L^-T ``right`` of a vector or a matrix."""
     return _solve(L, right, b"T")
 
 
 def solve_factored(L: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """(L L^T)^-1 ``right``, as in ``solve_lower``."""
+    """(L L^T)^-1 ``right`` of a vector or a matrix."""
     return solve_upper(L, solve_lower(L, right))
 
 

@@ -1,7 +1,7 @@
-"""The contract every learner keeps, in one place.
+"""The contract of every learner.
 
-A learner derives from ``MultilabelClassifier`` (or ``LinearMultilabelClassifier``) and writes ``_solve``: it is given
-canonical ``TrainingData`` and returns a solver's ``Result`` and its own fitted attributes. Everything else is here:
+A learner derives from ``MultilabelClassifier`` (or ``LinearMultilabelClassifier``) and writes ``_solve``, which takes
+canonical ``TrainingData`` and returns a solver's ``Result`` and the learner's own fitted attributes. The rest is here:
 parameter checks, validation, the certificate, warm starts, the convergence warning, prediction in the caller's form.
 
 Private scikit-learn names are imported in this file only.
@@ -9,10 +9,9 @@ Private scikit-learn names are imported in this file only.
 
 from __future__ import annotations
 
-import contextlib
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -51,10 +50,10 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         "warm_start": ["boolean"],
     }
 
-    # What max_iter is the limit of, and advice that ends the convergence warning.
+    # The unit of max_iter, and the advice, in the convergence warning.
     _per: ClassVar[str] = ""
     _advice: ClassVar[str] = "Increase max_iter or tol, or scale X."
-    # For learners with ``_prepare``: the parameter they can be fitted along, and whether from small values to large.
+    # For learners with ``_prepare``: the parameter of a warm-started path, and whether the path ascends.
     _path_parameter: ClassVar[str] = "C"
     _path_ascends: ClassVar[bool] = True
 
@@ -67,11 +66,10 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         data : TrainingData
             Canonical features, indicator and weights.
         start : object with a shape, or None
-            ``dual_coef`` of the fit before, of the same shape as the new indicator, when this is a warm start; or the
-            solution of the state that the fit goes on from.
+            ``dual_coef`` of the previous fit in a warm start, or the solution of a resumed state; its shape is that of
+            Y.
         control : Control
-            For the solver: tolerance, limits, progress, states to keep. What the caller should be warned of goes to its
-            ``warnings``.
+            Tolerance, limits, progress and state keeping of the solver; warnings for the caller go to its ``warnings``.
 
         Returns
         -------
@@ -83,7 +81,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
     @abstractmethod
     def _scores(self, X: Any) -> np.ndarray:
-        """Decision values, always of shape (n_samples, n_labels), for the X given to ``predict``."""
+        """Decision values of shape (n_samples, n_labels) for the X of ``predict``."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -116,25 +114,26 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         keep: Callable[[Callable[[], FitState]], object] | None = None,
         should_stop: Callable[[], bool] | None = None,
     ) -> list[Warning]:
-        """Fit, go on from a state of the same fit, and show states on the way.
+        """Fit like `fit`, resuming from a state of the same fit and offering states on the way.
 
-        A fit that goes on counts iterations and seconds from where it was, and ends where it would have ended.
+        A resumed fit counts iterations and seconds from its state, and ends where it would have ended without
+        interruption.
 
         Parameters
         ----------
         X, y : array-like
-            As `fit` takes them.
+            As in `fit`.
         state : FitState or None
-            What to go on from; None begins.
+            State to resume from; None starts anew.
         keep : callable or None, default=None
             Called at every certificate with a function that returns the state.
         should_stop : callable or None, default=None
-            Asked at every certificate; a true answer ends the fit with what is there, as ``callback`` does.
+            Called at every certificate; a true return value ends the fit at its current iterate, as ``callback`` does.
 
         Returns
         -------
         list of Warning
-            What `fit` would have warned of.
+            The warnings that `fit` would have raised.
         """
         self._validate_params()
         control = self._control()
@@ -142,7 +141,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             callback = self.callback
 
             def seen(point: Checkpoint) -> bool:
-                stopped = callback is not None and bool(callback(point))  # it sees every checkpoint
+                stopped = callback is not None and bool(callback(point))  # called at every checkpoint
                 return should_stop() or stopped
 
             control = replace(control, callback=seen)
@@ -152,8 +151,9 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     def _fit(
         self, X: Any, y: Any, sample_weight: Any, control: Control, state: FitState | None = None
     ) -> list[Warning]:
-        """Become fitted; returns what the caller is to be warned of."""
-        with self._all_or_nothing():
+        """Fit, and return the warnings for the caller."""
+        before = dict(vars(self))
+        try:
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
             previous = previous if state is None else state.solution
             data = validate_training(self, X, y, sample_weight, add_intercept=self._appends_constant())
@@ -171,18 +171,21 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
                 self._dual_start = result.dual_coef
             else:
                 self.__dict__.pop("_dual_start", None)
+        except BaseException:  # the estimator stays as it was
+            self.__dict__ = before
+            raise
         if result.status in (Status.MAX_ITER, Status.STALLED):
             return [*control.warnings, ConvergenceWarning(self._convergence_message(result))]
         return control.warnings
 
     def _adopt(self, result: Result, attributes: dict[str, Any]) -> None:
-        """Become the model of a solver's result: the certificate, and the learner's own attributes."""
+        """Set the certificate of a solver's result and the learner's own attributes."""
         self.objective_ = result.primal
         self.dual_objective_ = result.dual
         self.duality_gap_ = result.gap
         self.history_ = list(result.history)
         self.n_iter_ = result.n_iter
-        for name in getattr(self, "_own_attributes", ()):  # another kernel may leave others behind
+        for name in getattr(self, "_own_attributes", ()):  # an earlier kernel may have had others
             delattr(self, name)
         self._own_attributes = tuple(attributes)
         for name, value in attributes.items():
@@ -222,18 +225,18 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         return self._targets.decode(self._scores(X))
 
     def _appends_constant(self) -> bool:
-        """Whether the rows get a constant-1 feature before they are learned from."""
+        """Whether ``fit`` appends a constant-1 feature to the rows."""
         return getattr(self, "fit_intercept", False)
 
     def _control(self) -> Control:
-        """What the parameters say about a running solver."""
+        """The solver's Control for the parameters of this learner."""
         return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
 
     def _n_threads(self) -> int:
         return effective_n_jobs(self.n_jobs)
 
     def _weights(self, data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the rows, and of a negative and a positive of every label, for learners with ``class_weight``."""
+        """Weights of the rows (n,) and of the two sides of every label (2, L), with ``class_weight``."""
         if data.targets.kind == "indicator":
             return data.sample_weight, label_weights(self.class_weight, data.Y, data.sample_weight)
         one_sided = np.ones((2, data.Y.shape[1]))
@@ -243,7 +246,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         return data.sample_weight * compute_sample_weight(self.class_weight, y), one_sided
 
     def _seeds(self, count: int) -> list[int]:
-        """One seed per independent block, drawn before any work, so that threads do not change them."""
+        """One seed per independent block, drawn before any work, so that results do not depend on the threads."""
         rng = check_random_state(self.random_state)
         return [int(s) for s in rng.randint(0, np.iinfo(np.int64).max, size=count, dtype=np.int64)]
 
@@ -256,16 +259,6 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             f"duality gap {result.gap:.1e} > tolerance {result.tol_abs:.1e} (tol={self.tol:g} times the objective "
             f"{result.primal:.4g}); {result.status.value}. {advice}"
         )
-
-    @contextlib.contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """Leave the estimator as it was when the body raises."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_targets")
@@ -287,21 +280,10 @@ class LinearMultilabelClassifier(MultilabelClassifier):
     }
 
     def _linear_attributes(self, coef: np.ndarray) -> dict[str, np.ndarray]:
-        """Split the weights of the constant feature off, when there is one.
-
-        Parameters
-        ----------
-        coef : ndarray of shape (n_labels, n_features [+ 1])
-            Weights as the solver returns them.
-
-        Returns
-        -------
-        dict
-            ``coef_`` and ``intercept_``.
-        """
+        """``coef_`` and ``intercept_`` from the weights (n_labels, n_features [+ 1]) of a solver."""
         if self.fit_intercept:
             weights = coef[:, :-1]
-            # Features one after the other, as some solvers leave them, is what products with X want: kept as it is.
+            # Fortran order, as some solvers return it, is the fastest for products with X.
             weights = weights if weights.flags.f_contiguous else np.ascontiguousarray(weights)
             return {"coef_": weights, "intercept_": coef[:, -1].copy()}
         return {"coef_": coef, "intercept_": np.zeros(coef.shape[0])}

@@ -1,7 +1,7 @@
 """Where independent tasks run: in this thread, in threads, or in processes.
 
-A task is a function and its arguments; it returns its result and changes nothing else. Whoever has many of them makes a
-list and calls `run`. A cluster is one more class with the methods of `Executor`.
+A task is a function and its arguments; it returns its result and has no other effect. `run` takes a list of tasks and
+an executor. A cluster is one more class with the methods of `Executor`.
 """
 
 from __future__ import annotations
@@ -32,40 +32,27 @@ class Task(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """In place of the result of a task whose process was ended from outside, for its memory as a rule."""
+    """Replaces the result of a task whose process was killed, usually for its memory."""
 
     reason: str
 
 
-_SKIPPED = object()  # in place of the result of a task that did not begin
+_SKIPPED = object()  # replaces the result of a task that did not begin
 
 
 class Executor(Protocol):
-    """Runs tasks; one object is used for one list of tasks."""
+    """Runs tasks. One object serves one list of tasks."""
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield the number of a task and its result, as they are finished; the first error ends all and is raised."""
+        """Yield the index of each task and its result, as they finish; the first error is raised and ends all."""
 
     def should_stop(self) -> bool:
         """Whether another task failed or Ctrl-C was pressed; tasks may ask, and end early."""
 
 
 def run(tasks: Sequence[Task], executor: Executor, done: Callable[[Any], object] | None = None) -> list[Any]:
-    """Run all tasks.
-
-    Parameters
-    ----------
-    tasks : sequence of Task
-        Independent of each other.
-    executor : Executor
-        Where they run. The results do not depend on it.
-    done : callable or None, default=None
-        Called with every result as soon as it is there.
-
-    Returns
-    -------
-    list
-        Results in the order of the tasks.
+    """Run independent tasks; returns the results in the order of the tasks. ``done`` is called with each as it
+    arrives.
     """
     results: list[Any] = [None] * len(tasks)
     with closing(executor.results(tasks)) as finished:  # type: ignore[type-var]
@@ -77,7 +64,7 @@ def run(tasks: Sequence[Task], executor: Executor, done: Callable[[Any], object]
 
 
 class Threads:
-    """So many threads, or this one for 1: loops without the GIL run side by side, and nothing is copied."""
+    """Worker threads, or this thread for 1: loops that release the GIL run in parallel, and nothing is copied."""
 
     def __init__(self, n_threads: int) -> None:
         self.n_threads = n_threads
@@ -88,13 +75,13 @@ class Threads:
         return self._stop.is_set()
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield numbers and results as they are finished."""
+        """Yield indices and results as they finish."""
         if not tasks:
             return
         config = get_config()  # scikit-learn's settings belong to a thread
 
         def work(task: Task) -> Any:
-            if self._stop.is_set():  # the error of another task is on its way to the caller
+            if self._stop.is_set():  # another task has failed
                 return _SKIPPED
             try:
                 with config_context(**config):
@@ -105,7 +92,7 @@ class Threads:
 
         n_threads = min(self.n_threads, len(tasks))
         with worker_threads(n_threads) as pool:
-            if n_threads == 1:  # in this thread Ctrl-C also ends fits that do not ask whether to stop
+            if n_threads == 1:  # in this thread Ctrl-C also ends fits that never ask `should_stop`
                 for k, task in enumerate(tasks):
                     yield k, work(task)
                 return
@@ -113,7 +100,7 @@ class Threads:
                 number = {pool.submit(work, task): k for k, task in enumerate(tasks)}
                 left = set(number)
                 while left:
-                    # A wait without end misses a Ctrl-C that comes just before it.
+                    # A wait without timeout misses a Ctrl-C just before it.
                     finished, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
                     for future in sorted(finished, key=number.__getitem__):
                         result = future.result()
@@ -124,25 +111,20 @@ class Threads:
 
 
 class Processes:
-    """So many processes, by joblib; tasks and results are copied.
+    """Processes started by joblib; tasks and results are copied.
 
-    Parameters
-    ----------
-    n_jobs : int or None
-        As joblib takes it; 1 is this process.
-    backend : str or None
-        Of joblib; None leaves it to joblib's configuration.
+    ``n_jobs`` and ``backend`` are those of joblib: 1 is this process, None is joblib's configuration.
     """
 
     def __init__(self, n_jobs: int | None, backend: str | None = None) -> None:
         self.n_jobs, self.backend = n_jobs, backend
 
     def should_stop(self) -> bool:
-        """Never: processes are ended from outside."""
+        """Always False: processes are stopped from outside."""
         return False
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield numbers and results as they are finished."""
+        """Yield indices and results as they finish."""
         if effective_n_jobs(self.n_jobs) == 1:
             yield from ((k, task()) for k, task in enumerate(tasks))
             return
@@ -154,14 +136,14 @@ class Processes:
                         del waiting[k]
                         yield k, result
             except BrokenProcessPool:
-                # A process was ended from outside, and the pool with it. Its task is one of the next: alone, either it
-                # has room enough or it is lost.
+                # A process was killed, and the pool with it. Its task is among the first that wait: run each of these
+                # alone, where it has room enough or is lost.
                 for k in list(waiting)[: 2 * effective_n_jobs(self.n_jobs)]:
                     yield k, self._alone(waiting.pop(k))
 
     @contextmanager
     def _running(self, tasks: dict[int, Task], n_jobs: int | None) -> Iterator[Iterator[tuple[int, Any]]]:
-        """Results as they are finished; when the block ends early, tasks at work or waiting are dropped."""
+        """Yield the results as they finish; leaving the block early drops running and waiting tasks."""
         parallel = Parallel(n_jobs=n_jobs, backend=self.backend, batch_size=1, return_as="generator_unordered")
         finished = parallel(delayed(_numbered)(k, task) for k, task in list(tasks.items()))
         try:

@@ -9,11 +9,11 @@ import secrets
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import IO
+from typing import IO, Any
 
 
 def is_gzip(path: Path) -> bool:
-    """Tell by the suffix whether a file is compressed."""
+    """Whether the suffix says that a file is compressed."""
     return path.suffix.lower() == ".gz"
 
 
@@ -30,16 +30,15 @@ def plain_stem(path: Path) -> str:
 def _check_is_replaceable(path: Path) -> None:
     if path.is_dir():
         raise ValueError(f"path: {path} is a folder, where a file is to be written")
-    if path.exists() and not path.is_file():  # a file would take the place of the device
+    if path.exists() and not path.is_file():  # renaming would replace the device
         raise ValueError(f"path: {path} is a device or a pipe, where a file is to be written")
 
 
 class AtomicFiles:
-    """Files written under temporary names that all take their places at the end of the ``with`` block, or
-    none does.
+    """Files written under temporary names that are all renamed at the end of the ``with`` block, or none is.
 
-    A failure inside the block leaves every earlier file as it was, and so does a target that is a folder or a device:
-    that is looked at before the first file takes its place. A path that ends in ``.gz`` is compressed.
+    A failure inside the block leaves every earlier file as it was, and so does a target that is a folder or a device,
+    which is checked before the first file is renamed. A path that ends in ``.gz`` is compressed.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class AtomicFiles:
 
     def reserve(self, path: Path) -> Path:
         """Return the temporary name to write ``path`` under."""
-        path = path.resolve() if path.is_symlink() else path  # the link stays
+        path = path.resolve() if path.is_symlink() else path  # replace the target, not the link
         _check_is_replaceable(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary = path.with_name(f".{secrets.token_hex(8)}.part")
@@ -63,12 +62,11 @@ class AtomicFiles:
     def open(self, path: Path) -> IO[str]:
         r"""Open ``path`` for UTF-8 text with ``\n`` line ends."""
         temporary = self.reserve(path)
-        raw: IO[bytes] = self._stack.enter_context(temporary.open("wb"))
+        stream: Any = self._stack.enter_context(temporary.open("wb"))
         if is_gzip(path):
             # No name and no time in the header: the same data give the same bytes.
-            packed = self._stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0))
-            return self._stack.enter_context(io.TextIOWrapper(packed, encoding="utf-8", newline=""))
-        return self._stack.enter_context(io.TextIOWrapper(raw, encoding="utf-8", newline=""))
+            stream = self._stack.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=stream, mtime=0))
+        return self._stack.enter_context(io.TextIOWrapper(stream, encoding="utf-8", newline=""))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,4 +1,4 @@
-"""The kernel matrix K of the training rows, by blocks: never held as a whole here."""
+"""The kernel matrix K of the training rows, computed block by block."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ import numpy as np
 class Gram:
     """K + constant, where K_ij = k(x_i, x_j).
 
-    Attributes
-    ----------
-    function : callable
-        ``function(rows, columns)`` gives K[rows][:, columns]; both are int arrays or slices.
-    diagonal : ndarray of shape (n_samples,)
-        Diagonal of K + constant, not negative.
-    constant : float
-        1 with an intercept, the product of two constant features; else 0.
+    ``function(rows, columns)`` computes K[rows][:, columns] for int arrays or slices. ``diagonal`` is the non-negative
+    diagonal of K + constant. ``constant`` is 1 with an intercept (the product of two constant features), else 0.
     """
 
     function: Callable[[np.ndarray | slice, np.ndarray | slice], np.ndarray]
@@ -28,21 +22,10 @@ class Gram:
 
     @property
     def n_samples(self) -> int:
-        """Rows of K."""
+        """Number of rows of K."""
         return len(self.diagonal)
 
     def block(self, rows: np.ndarray | slice, columns: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """(K + constant)[rows][:, columns] as float64.
-
-        Parameters
-        ----------
-        rows, columns : int ndarray or slice
-            Which part.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns)
-            Not to be changed.
-        """
+        """(K + constant)[rows][:, columns] in float64; read-only for the caller."""
         block = self.function(rows, columns)
         return block + self.constant if self.constant else block

@@ -1,7 +1,7 @@
 """Rows of the kernel matrix in memory, shared by all labels and threads.
 
-Rows are added and dropped between the sweeps of a solver only, never while a thread reads them; so no lock is needed
-and what is in memory, hence the result, does not depend on the number of threads.
+Rows enter and leave between the sweeps of a solver only, never while a thread reads them. So no lock is needed, and
+neither the cached rows nor the result depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -16,26 +16,15 @@ import numpy as np
 from .gram import Gram
 from .row_blocks import row_blocks
 
-# Entries of K that are computed by one call, and the most rows: enough for matrix products to be efficient.
+# Entries and rows of K computed by one call at most: enough for efficient matrix products.
 _BLOCK_SIZE = 2**22
 _ROWS_PER_BLOCK = 256
-# Rows that are always held, however little memory is allowed: labels that wait for a single row crawl.
+# The cache holds this many rows however little memory is allowed: labels that wait for a single row crawl.
 FEWEST_ROWS = 64
 
 
 def gram_blocks(n_rows: int, n_columns: int) -> list[slice]:
-    """Rows of K in blocks of bounded size.
-
-    Parameters
-    ----------
-    n_rows, n_columns : int
-        What is to be computed.
-
-    Returns
-    -------
-    list of slice
-        Covering all rows.
-    """
+    """Blocks of rows of an (n_rows, n_columns) part of K, each small enough to compute in one call."""
     return row_blocks(n_rows, min(max(_BLOCK_SIZE // n_columns, 1), _ROWS_PER_BLOCK))
 
 
@@ -68,7 +57,7 @@ class GramCache:
         self._exact = np.empty((n_samples, n_samples)) if 12 * n_samples**2 <= n_bytes else None
         capacity = min(max(int(n_bytes / (4 * n_samples)), FEWEST_ROWS), n_samples)
         largest = float(gram.diagonal.max())
-        # Rows are kept as K / scale, so that any kernel fits into float32.
+        # The cache stores K / scale, so that any kernel fits into float32.
         self.scale = largest if largest > 0.0 else 1.0
         diagonal = np.maximum(gram.diagonal, 0.0) / self.scale
         inverse_norm = np.zeros(n_samples)
@@ -86,7 +75,7 @@ class GramCache:
 
     @property
     def capacity(self) -> int:
-        """Rows that fit."""
+        """Number of rows that fit."""
         return self.rows.rows.shape[0]
 
     @property
@@ -96,24 +85,19 @@ class GramCache:
 
     @property
     def exact(self) -> np.ndarray | None:
-        """K in float64, once all of it is in memory."""
+        """K in float64, or None until all of it is in memory."""
         return self._exact if bool(np.all(self.rows.slot >= 0)) else None
 
     def fetch(self, wanted: Sequence[np.ndarray], pool: ThreadPoolExecutor) -> None:
-        """Bring rows into memory: the first wish of everyone, then the second ones, as far as there is room.
+        """Compute rows of K and cache them, evicting the least recently used ones.
 
-        At most half of the memory is given to new rows at once, so that rows in use stay; the first wish is always met.
-
-        Parameters
-        ----------
-        wanted : sequence of int ndarray
-            Rows of K, the most wanted first, one array for everyone who waits.
-        pool : ThreadPoolExecutor
-            Computes the blocks.
+        ``wanted`` has one array per requester, its most wanted row first. The requests are served in turn: first every
+        requester's first row, then the second ones, as far as there is room. New rows take at most half of the memory,
+        so that rows in use stay. ``pool`` computes the blocks.
         """
         self.clock += 1
         slot, cached, stamp = self.rows.slot, self.rows.cached, self.rows.stamp
-        first = self.clock % len(wanted)  # someone else comes first every time
+        first = self.clock % len(wanted)  # the requester served first rotates
         in_turn = [i for turn in zip_longest(*wanted[first:], *wanted[:first]) for i in turn if i is not None]
         room = self.capacity if not (slot >= 0).any() else max(self.capacity // 2, 1)
         new = np.array([i for i in dict.fromkeys(in_turn) if slot[i] < 0][:room], dtype=np.int64)

@@ -12,19 +12,9 @@ _BINARIZE = "turn label sets into an indicator with sklearn.preprocessing.MultiL
 
 
 def check_indicator(Y: Any, name: str) -> sp.csr_array:
-    """Check a {0, 1} label indicator and return it as canonical CSR.
+    """Check a {0, 1} label indicator of any dtype, dense or sparse, and return it as canonical int8 CSR.
 
-    Parameters
-    ----------
-    Y : array-like or sparse matrix of shape (n_samples, n_labels)
-        Values 0 and 1 of any dtype; stored zeros are dropped.
-    name : str
-        Name of the argument for the error message.
-
-    Returns
-    -------
-    csr_array of int8
-        Sorted indices, no duplicates, only ones stored. The input is never changed.
+    Indices are sorted, only ones are stored, and the input is never changed. ``name`` is for the error message.
     """
     if not sp.issparse(Y):
         return sp.csr_array(dense_indicator(Y, name))
@@ -40,20 +30,7 @@ def check_indicator(Y: Any, name: str) -> sp.csr_array:
 
 
 def dense_indicator(Y: Any, name: str) -> np.ndarray:
-    """Check a dense {0, 1} label indicator and return it as int8.
-
-    Parameters
-    ----------
-    Y : array-like of shape (n_samples, n_labels)
-        Values 0 and 1 of any dtype.
-    name : str
-        Name of the argument for the error message.
-
-    Returns
-    -------
-    int8 ndarray of shape (n_samples, n_labels)
-        A copy, in the memory order of the input.
-    """
+    """Check a dense {0, 1} label indicator of any dtype; returns an int8 copy in the memory order of the input."""
     refuse_label_sets(Y, name)
     Y = np.asarray(Y)
     _check_two_dimensional(Y, name)
@@ -67,15 +44,7 @@ def dense_indicator(Y: Any, name: str) -> np.ndarray:
 
 
 def refuse_label_sets(y: Any, name: str) -> None:
-    """Raise for what no array can hold: label sets of different sizes, e.g. ``[["sun", "sea"], ["sea"]]``.
-
-    Parameters
-    ----------
-    y : object
-        What was given as targets.
-    name : str
-        Name of the argument for the error message.
-    """
+    """Raise for label sets in place of an array, e.g. ``[["sun", "sea"], ["sea"]]``; ``name`` is the argument."""
     if sp.issparse(y):
         return
     try:
@@ -94,7 +63,7 @@ def check_weight(sample_weight: ArrayLike | None, n_samples: int) -> NDArray[np.
     if sample_weight is None:
         return np.ones(n_samples)
     try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
+        weight = np.asarray(sample_weight, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must hold numbers, one per row: {error}") from error
     if weight.shape != (n_samples,):

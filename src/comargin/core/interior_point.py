@@ -1,43 +1,34 @@
 """Interior-point method for box-constrained QPs with a Hessian of low rank.
 
 Coordinate descent fails on dense features far from zero: every dual variable stays strictly inside its box, and the
-steps along the few directions that matter are tiny. A primal-dual interior-point method (Mehrotra, 1992) does not care
-about scaling: some twenty iterations, each one factorisation of a matrix of the size of the rank (Fine and Scheinberg,
-2001, for SVMs).
+steps along the few directions that matter are tiny. A primal-dual interior-point method (Mehrotra, 1992) does not
+depend on the scaling: about twenty iterations, each one factorisation of a matrix of the size of the rank (Fine and
+Scheinberg, 2001, for SVMs).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import qr, solve_triangular
 from scipy.linalg.lapack import dpotrf
 
-_STEP_TO_BOUNDARY = 0.995
-_USUAL_STEPS, _MAX_ITER = 25, 100
-_PRECISION = 1e-10
-_MOST_WORSE = 3  # steps in a row that do not lower the gap: what is left is rounding
-_SPOILT = 10.0  # a gap so many times the smallest is rounding too
+_STEP_TO_BOUNDARY = 0.995  # share of the way to the nearest bound
+_USUAL_STEPS, _MAX_ITER = 25, 100  # steps that the cost estimate assumes, and the limit
+_PRECISION = 1e-10  # gap relative to the linear term at which rounding takes over
+_MOST_WORSE = 3  # more steps in a row without a smaller gap are rounding
+_SPOILT = 10.0  # a gap this many times the smallest is rounding
 
 
 @dataclass(frozen=True)
 class LabelRows:
     """The Hessian M M^T of some dual variables (i, l): their rows of M are S_il times the products of x_i and F_l.
 
-    M (one column per feature and column of F) is never formed: sums over rows are made label by label, in the space of
-    the features, and put together by F.
-
-    Attributes
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Rows x_i.
-    S : ndarray of shape (n_samples, n_labels)
-        Signs.
-    F : ndarray of shape (n_labels, rank)
-        Rows F_l.
-    chosen : int ndarray of shape (m,)
-        Which variables, as indices into S.ravel().
+    X is (n_samples, n_features), the signs S (n_samples, n_labels), F (n_labels, rank); ``chosen`` indexes the
+    variables in S.ravel(). M (one column per feature and column of F) is never formed: sums over rows are computed
+    label by label in the space of the features, and combined by F.
     """
 
     X: np.ndarray
@@ -47,7 +38,7 @@ class LabelRows:
 
     @property
     def n_columns(self) -> int:
-        """Columns of M."""
+        """Number of columns of M."""
         return self.X.shape[1] * self.F.shape[1]
 
     def transposed(self, x: np.ndarray) -> np.ndarray:
@@ -70,7 +61,7 @@ class LabelRows:
         factor, info = dpotrf(normal)
         if info == 0:
             return np.asarray(factor)
-        # Near the end the sums can be too ill-conditioned to be formed: triangles of the labels do without them.
+        # Near the end the sums can be too ill-conditioned: QR factors of the labels avoid them.
         triangle = np.eye(self.n_columns)
         for root, f in zip(roots, self.F, strict=True):
             own = qr(root[:, None] * self.X, mode="r", overwrite_a=True, check_finite=False)[0][:n_features]
@@ -85,20 +76,7 @@ class LabelRows:
 
 
 def interior_point_flops(shape: tuple[int, int], n_labels: int, rank: int) -> float:
-    """What solving for all labels is likely to cost.
-
-    Parameters
-    ----------
-    shape : tuple of int
-        Of X: n_samples, n_features.
-    n_labels, rank : int
-        Shape of F.
-
-    Returns
-    -------
-    float
-        Operations of BLAS.
-    """
+    """Expected BLAS operations of a solve for all labels, X of shape ``shape`` and F (n_labels, rank)."""
     n_samples, n_features = shape
     moments = n_features**2 * n_labels * (n_samples + 2.0 * rank**2)
     return _USUAL_STEPS * (moments + (n_features * rank) ** 3 / 3.0)
@@ -107,35 +85,24 @@ def interior_point_flops(shape: tuple[int, int], n_labels: int, rank: int) -> fl
 def interior_point_on_box(
     M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0, ridge: np.ndarray | float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``1/2 ||M^T x||^2 + 1/2 x . (ridge x) + linear . x`` over ``0 <= x <= upper``.
+    """Minimise ``1/2 ||M^T x||^2 + 1/2 x . (ridge x) + linear . x`` over ``0 <= x <= upper``, with ``upper`` positive.
 
-    Parameters
-    ----------
-    M : LabelRows
-        Factor of the Hessian M M^T, for m variables.
-    linear : ndarray of shape (m,)
-        Coefficients of the linear term.
-    upper : ndarray of shape (m,)
-        Upper bounds, all positive.
-    gap : float, default=0.0
-        Duality gap (complementarity) at which to stop, if it is reached before 1e-10 of the linear term.
-    ridge : ndarray of shape (m,) or float, default=0.0
-        Diagonal that is added to the Hessian; not negative.
+    Stops at the duality gap (complementarity) ``gap``, or at 1e-10 of the linear term if that is larger.
 
     Returns
     -------
     inside : ndarray of shape (m,)
-        Solution as it is, every variable strictly between its bounds: of all steps the one with the smallest gap.
+        The iterate with the smallest gap, every variable strictly between its bounds.
     on_bounds : ndarray of shape (m,)
-        The same with variables moved to the bounds they lean to: it shows which ones are free, but moving them all
-        can cost more than it gains until the free ones have been adjusted.
+        The same with variables moved to the bounds they approach. It identifies the free variables; moving all the
+        others can cost more than it gains until the free ones have been adjusted.
     """
-    # x in units of its bounds, so that one mu fits variables of very different weight: M stands for diag(upper) M.
+    # x is in units of its bounds, so that one mu fits variables of very different weight; M becomes diag(upper) M.
     cost = upper * (np.mean(np.abs(linear)) + np.finfo(np.float64).tiny)  # the unit of each gradient entry
     enough = max(gap, _PRECISION * float(np.sum(cost)))
     linear, ridge = linear * upper, ridge * upper**2
     x = np.full(upper.shape, 0.5)
-    room = 1.0 - x  # kept apart: near the upper bound 1 - x would be lost to rounding
+    room = 1.0 - x  # stored, because 1 - x loses all digits near the upper bound
     residual = upper * M.times(M.transposed(upper * x)) + ridge * x + linear  # of stationarity, without the multipliers
     scale = float(np.max(np.abs(residual))) + float(np.max(cost))
     low, high = np.full(x.shape, scale), np.full(x.shape, scale)  # multipliers of x >= 0 and x <= 1
@@ -144,7 +111,7 @@ def interior_point_on_box(
     smallest, inside, last, n_worse = np.inf, x, (x, room, low, high), 0
     for _ in range(_MAX_ITER):
         gradient = upper * M.times(M.transposed(upper * x)) + ridge * x + linear
-        # Of x and what its own gradient says; the multipliers may be far from that.
+        # The gap of x with its own gradient; the multipliers may be far from it.
         at_x = float(x @ np.maximum(gradient, 0.0) - room @ np.minimum(gradient, 0.0))
         n_worse = 0 if at_x < smallest else n_worse + 1
         if at_x < smallest:
@@ -156,75 +123,54 @@ def interior_point_on_box(
         mu = float(x @ low + room @ high) / (2 * x.size)
         if mu <= 0.0:
             break
-        newton = _NewtonSystem(M, upper, ridge, x, room, low, high, gradient - low + high)
-        # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
-        dx, dlow, dhigh = newton.direction(-x * low, -room * high)
+        direction = _newton_system(M, upper, ridge, (x, room, low, high), gradient - low + high)
+        # Predictor: straight to complementarity zero; its progress sets the centring of the corrector.
+        dx, dlow, dhigh = direction(-x * low, -room * high)
         step = longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         ahead = (x + step * dx) @ (low + step * dlow) + (room - step * dx) @ (high + step * dhigh)
         target = mu * min(float(ahead) / (2 * x.size * mu), 1.0) ** 3
-        dx, dlow, dhigh = newton.direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
-        # One length for all: the gradient moves with x, and steps of different lengths would part it from its
-        # multipliers.
+        dx, dlow, dhigh = direction(target - x * low - dx * dlow, target - room * high + dx * dhigh)
+        # One length for all: the gradient moves with x, and the multipliers have to follow it.
         step = _STEP_TO_BOUNDARY * longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
         x, room, low, high = x + step * dx, room - step * dx, low + step * dlow, high + step * dhigh
-    # Complementarity: of x and its multiplier (in units of its cost) the larger one is not zero. The last step tells it
-    # best, before rounding has spoilt it.
+    # Complementarity: of x and its multiplier (in units of its cost) the larger one is not zero. The last step before
+    # rounding separates them best.
     x, room, low, high = last
     on_bounds = np.where(low > x * cost, 0.0, np.where(high > room * cost, 1.0, x))
     return upper * np.clip(inside, 0.0, 1.0), upper * on_bounds
 
 
-class _NewtonSystem:
-    """The linearised optimality conditions at one point, factorised once for both steps.
+def _newton_system(
+    M: LabelRows, upper: np.ndarray, ridge: np.ndarray, point: tuple[np.ndarray, ...], residual: np.ndarray
+) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Linearise the optimality conditions at ``point`` = (x, room, low, high), factorised once for both steps.
 
     (Theta + M M^T) dx = right, Theta = low / x + high / room + ridge, is solved in the columns of M by Woodbury's
-    formula.
+    formula. The returned function gives the steps of x and both multipliers that change x * low and room * high by its
+    arguments, to first order.
     """
+    x, room, low, high = point
+    theta = low / x + high / room + ridge
+    triangle = M.triangle(upper**2 / theta)
 
-    def __init__(
-        self,
-        M: LabelRows,
-        upper: np.ndarray,
-        ridge: np.ndarray,
-        x: np.ndarray,
-        room: np.ndarray,
-        low: np.ndarray,
-        high: np.ndarray,
-        residual: np.ndarray,
-    ) -> None:
-        self.M, self.upper, self.residual = M, upper, residual
-        self.x, self.room, self.low, self.high = x, room, low, high
-        self.theta = low / x + high / room + ridge
-        self.triangle = M.triangle(upper**2 / self.theta)
+    def solve(right: np.ndarray) -> np.ndarray:
+        inner = M.transposed(upper * right / theta)
+        inner = solve_triangular(triangle, inner, trans="T", check_finite=False)
+        inner = solve_triangular(triangle, inner, check_finite=False)
+        return (right - upper * M.times(inner)) / theta
 
-    def direction(self, low_change: np.ndarray, high_change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Steps of x and both multipliers that change x * low and room * high by so much, to first order."""
-        right = -self.residual + low_change / self.x - high_change / self.room
-        dx = self._solve(right)
-        # Once more for what is left: free variables have a Theta near zero, and rounding is divided by it.
-        dx += self._solve(right - self.theta * dx - self.upper * self.M.times(self.M.transposed(self.upper * dx)))
-        return dx, (low_change - self.low * dx) / self.x, (high_change + self.high * dx) / self.room
+    def direction(low_change: np.ndarray, high_change: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        right = -residual + low_change / x - high_change / room
+        dx = solve(right)
+        # One refinement: free variables have a Theta near zero, by which rounding is divided.
+        dx += solve(right - theta * dx - upper * M.times(M.transposed(upper * dx)))
+        return dx, (low_change - low * dx) / x, (high_change + high * dx) / room
 
-    def _solve(self, right: np.ndarray) -> np.ndarray:
-        inner = self.M.transposed(self.upper * right / self.theta)
-        inner = solve_triangular(self.triangle, inner, trans="T", check_finite=False)
-        inner = solve_triangular(self.triangle, inner, check_finite=False)
-        return (right - self.upper * self.M.times(inner)) / self.theta
+    return direction
 
 
 def longest_step(*pairs: tuple[np.ndarray, np.ndarray]) -> float:
-    """Longest step, at most 1, that keeps every value from going below zero.
-
-    Parameters
-    ----------
-    *pairs : tuple of two ndarrays of one shape
-        Values, and how they change with a step of 1.
-
-    Returns
-    -------
-    float
-        Its length.
-    """
+    """Longest step, at most 1, that keeps every value non-negative; ``pairs`` of values and their changes."""
     length = 1.0
     for value, change in pairs:
         shrinking = change < 0.0

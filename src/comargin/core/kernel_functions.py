@@ -1,4 +1,4 @@
-"""Kernel functions by the names and parameters scikit-learn users know, and the kernel matrix of the training rows."""
+"""Kernel functions with the names and parameters of scikit-learn, and the kernel matrix of the training rows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ from .gram import Gram
 from .row_blocks import row_blocks, squared_lengths
 from .validation import Matrix, validate_features
 
-# Rounding allowed in a kernel matrix the user gives, relative to its largest diagonal entry.
-_ASYMMETRY = 1e-6  # float32 is enough
-_INDEFINITE = 1e-6
-# Rows whose kernel matrix is checked for negative eigenvalues.
+# Asymmetry, and negative eigenvalues, allowed in a user's kernel matrix relative to its largest value: float32 passes.
+_PRECISION = 1e-6
+# Rows sampled for the check of the eigenvalues.
 _ROWS_CHECKED = 1000
 # Entries of a block of kernel values in prediction.
 _BLOCK_SIZE = 2**23
@@ -40,23 +39,10 @@ class KernelMultilabelClassifier(MultilabelClassifier):
     def _kernel_attributes(
         self, function: KernelFunction, X: Matrix, coef: np.ndarray, intercept: np.ndarray
     ) -> dict[str, Any]:
-        """Fitted attributes for coefficients of all training rows.
+        """Fitted attributes from the coefficients of all training rows, ``coef`` of shape (n_labels, n_samples).
 
-        Parameters
-        ----------
-        function : KernelFunction
-            The kernel.
-        X : ndarray or csr_array of shape (n_samples, n_features)
-            Training rows.
-        coef : ndarray of shape (n_labels, n_samples)
-            Their coefficients.
-        intercept : ndarray of shape (n_labels,)
-            Added to the scores.
-
-        Returns
-        -------
-        dict
-            ``support_``, ``support_vectors_``, ``dual_coef_``, ``intercept_``, with a linear kernel ``coef_`` too.
+        These are ``support_``, ``support_vectors_``, ``dual_coef_``, ``intercept_`` and, with a linear kernel,
+        ``coef_``.
         """
         support = np.flatnonzero(coef.any(axis=0))
         dual_coef = np.ascontiguousarray(coef[:, support])
@@ -89,15 +75,10 @@ class KernelMultilabelClassifier(MultilabelClassifier):
 class KernelFunction:
     """k(x, x') with all its parameters known.
 
-    Attributes
-    ----------
-    kernel : str or callable
-        "linear", "rbf", "poly", "precomputed", or a function of two matrices of rows.
-    gamma, degree, coef0 : float
-        rbf: exp(-gamma |x - x'|^2); poly: (gamma x.x' + coef0)^degree.
-    center : ndarray of shape (n_features,) or None
-        Subtracted from all rows before rbf: it changes no distance, but |x|^2 + |x'|^2 - 2 x.x' of rows far from zero
-        would lose all digits. None for sparse rows and other kernels.
+    ``kernel`` is "linear", "rbf", exp(-gamma |x - x'|^2), "poly", (gamma x.x' + coef0)^degree, "precomputed", or a
+    function of two matrices of rows. ``center`` (n_features,) is subtracted from dense rows before rbf: it changes no
+    distance, but |x|^2 + |x'|^2 - 2 x.x' of rows far from zero would lose all digits. It is None for sparse rows and
+    other kernels.
     """
 
     kernel: str | Callable[[Any, Any], Any]
@@ -107,7 +88,7 @@ class KernelFunction:
     center: np.ndarray | None = None
 
     def matrix(self, X: Matrix, Y: Matrix) -> np.ndarray:
-        """Kernel values of the rows of X with those of Y, shape (n, m)."""
+        """Kernel values of the rows of X (n of them) with those of Y (m), shape (n, m)."""
         if self.kernel == "rbf":
             if self.center is not None:
                 X, Y = X - self.center, Y - self.center
@@ -129,19 +110,9 @@ class KernelFunction:
         return squares if self.kernel == "linear" else (self.gamma * squares + self.coef0) ** self.degree
 
     def gram(self, X: Matrix, *, constant: float) -> Gram:
-        """Kernel matrix of the training rows.
+        """Kernel matrix plus ``constant`` of the training rows X, which are the matrix itself if it is precomputed.
 
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_samples, n_features)
-            Training rows; the kernel matrix itself when it is precomputed.
-        constant : float
-            Added to every kernel value.
-
-        Returns
-        -------
-        Gram
-            Checked as far as that is cheap.
+        Raises ValueError if the matrix, or a sample of its rows, is not symmetric positive semi-definite.
         """
         if self.kernel == "precomputed":
             K = _check_precomputed(X)
@@ -155,7 +126,7 @@ class KernelFunction:
 
         def values(rows: np.ndarray | slice, columns: np.ndarray | slice) -> np.ndarray:
             block = self.matrix(X[rows], X[columns])
-            # A row with itself: exactly k(x, x), whatever rounding has made of the distance.
+            # k(x, x) of a row with itself is exact; the block has rounding in the distance.
             i, j = np.arange(X.shape[0])[rows], np.arange(X.shape[0])[columns]
             _, here, there = np.intersect1d(i, j, assume_unique=True, return_indices=True)
             block[here, there] = diagonal[i[here]]
@@ -164,23 +135,10 @@ class KernelFunction:
         return Gram(values, diagonal + constant, constant)
 
     def scores(self, X: Matrix, support_vectors: Matrix | None, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
-        """k(X, support vectors) times coef^T, a block of rows at a time.
+        """k(X, support vectors) coef^T of shape (n_samples, n_labels), a block of rows at a time.
 
-        Parameters
-        ----------
-        X : ndarray or csr_array of shape (n_samples, n_features)
-            Rows to score; their kernel values with all training rows when the kernel is precomputed.
-        support_vectors : ndarray or csr_array of shape (n_support, n_features), or None
-            None for a precomputed kernel.
-        support : int ndarray of shape (n_support,)
-            Which training rows they are.
-        coef : ndarray of shape (n_labels, n_support)
-            Dual coefficients.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels)
-            Scores without intercept.
+        ``support_vectors`` is None for a precomputed kernel: then X holds the kernel values with all training rows, of
+        which the columns ``support`` are taken. ``coef`` has the shape (n_labels, n_support).
         """
         if len(support) == 0:
             return np.zeros((X.shape[0], coef.shape[0]))
@@ -194,49 +152,20 @@ class KernelFunction:
 def kernel_function(
     kernel: str | Callable[[Any, Any], Any], gamma: str | float, degree: int, coef0: float, X: Matrix
 ) -> KernelFunction:
-    """The kernel that an estimator's parameters stand for.
-
-    Parameters
-    ----------
-    kernel, gamma, degree, coef0
-        As the estimators take them.
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Training rows.
-
-    Returns
-    -------
-    KernelFunction
-        With numbers for all parameters.
-    """
+    """The kernel for an estimator's parameters; gamma "scale" and "auto" become numbers by scikit-learn's rule."""
     if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
         return KernelFunction(kernel, np.nan, degree, coef0)
     center = X.mean(axis=0) if kernel == "rbf" and isinstance(X, np.ndarray) else None
-    return KernelFunction(kernel, resolve_gamma(gamma, X), degree, coef0, center)
-
-
-def resolve_gamma(gamma: str | float, X: Matrix) -> float:
-    """The number "scale" and "auto" stand for, by scikit-learn's rule.
-
-    Parameters
-    ----------
-    gamma : {"scale", "auto"} or float
-        1 / (n_features variance of X), 1 / n_features, or a number.
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Training rows.
-
-    Returns
-    -------
-    float
-        Positive.
-    """
     if gamma == "scale":
         variance = X.var() if isinstance(X, np.ndarray) else X.multiply(X).mean() - X.mean() ** 2
-        return 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
-    return 1.0 / X.shape[1] if isinstance(gamma, str) else float(gamma)
+        gamma = 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
+    elif gamma == "auto":
+        gamma = 1.0 / X.shape[1]
+    return KernelFunction(kernel, float(gamma), degree, coef0, center)
 
 
 def _checked(values: Any, shape: tuple[int, int]) -> np.ndarray:
-    """What a user's kernel function returned, as a finite float64 matrix of the right shape."""
+    """Return value of a user's kernel function as a finite float64 matrix of the given shape."""
     values = np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)
     if values.shape != shape:
         raise ValueError(f"kernel must return one value per pair of rows, shape {shape}; got {values.shape}")
@@ -260,11 +189,11 @@ def _check_precomputed(K: Matrix) -> np.ndarray:
 
 
 def _check_symmetric(K: np.ndarray, of_rows: np.ndarray, name: str) -> None:
-    """K holds the values of some rows with each other, ``of_rows`` tells which they are."""
+    """Check the kernel values of some training rows with each other; ``of_rows`` are their numbers."""
     largest = float(np.abs(np.diag(K)).max())
     for rows in row_blocks(len(K), 1024):
         difference = np.abs(K[rows] - K[:, rows].T)
-        if difference.max() > _ASYMMETRY * largest:
+        if difference.max() > _PRECISION * largest:
             i, j = np.unravel_index(int(np.argmax(difference)), difference.shape)
             i, j = of_rows[int(i) + rows.start], of_rows[j]
             raise ValueError(
@@ -273,14 +202,14 @@ def _check_symmetric(K: np.ndarray, of_rows: np.ndarray, name: str) -> None:
 
 
 def _some_rows(n_rows: int) -> np.ndarray:
-    """All rows, or so many evenly spaced ones that their eigenvalues are cheap."""
+    """Numbers of all rows, or of so few evenly spaced ones that their eigenvalues are cheap."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, _ROWS_CHECKED)).astype(np.intp))
 
 
 def _check_positive(K: np.ndarray, name: str) -> None:
-    """A principal part with a negative eigenvalue proves that the whole has one."""
+    """Check for negative eigenvalues. One of a principal submatrix proves that the whole matrix has one."""
     values = np.linalg.eigvalsh(K)
-    if values[0] < -_INDEFINITE * max(values[-1], np.finfo(np.float64).tiny):
+    if values[0] < -_PRECISION * max(values[-1], np.finfo(np.float64).tiny):
         raise ValueError(
             f"{name} must be positive semi-definite; {len(K)} of its rows have the eigenvalue {values[0]:.3g} "
             f"(the largest is {values[-1]:.3g})"

@@ -1,8 +1,8 @@
 """The loop around every solver: tolerance, checkpoints, history, progress, callback, Ctrl-C.
 
 A solver gives two functions. ``step()`` does one iteration and returns a cheap estimate of the duality gap (or None).
-``certify()`` returns the exact primal and dual objective of the current iterate; it may cost as much as a step, so it
-is called only when the estimate says that the tolerance may be met, and at growing intervals in any case.
+``certify()`` returns the exact primal and dual objective of the current iterate. It may cost as much as a step, so it
+is called when the estimate meets the tolerance, and at growing intervals otherwise.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ _LONGEST = 100.0  # most iterations between two certificates
 
 @dataclass(frozen=True)
 class Control:
-    """What the caller wants to see of a running solver, and how it may be stopped.
+    """How a solver is stopped, observed and resumed.
 
     Attributes
     ----------
@@ -37,24 +36,24 @@ class Control:
     verbose : int
         0 silent, 1 a progress bar with the current gap (plain lines when the output is not a terminal).
     callback : callable or None
-        Called with every ``Checkpoint``; a true return value stops the solver with what it has.
+        Called with every ``Checkpoint``; a true return value stops the solver at its current iterate.
     title : str
         Name shown at the progress bar.
     unit : float
-        Objectives are shown and kept times this, when the solver is given a problem in other units.
+        Factor from the solver's objectives to the reported ones, for a solver that works on a rescaled problem.
     n_before : int
-        Iterations done before, by other solvers of the same fit; they are counted in ``Checkpoint.n_iter``.
+        Iterations of earlier solvers of the same fit; ``Checkpoint.n_iter`` includes them.
     started : float or None
         When the fit began, in seconds of ``time.perf_counter``; now if None.
     keep : callable or None
-        Called at every certificate with a function that returns the `FitState`; it may call it at once, or not at all.
+        Called at every certificate with a function that returns the `FitState`, valid until the next iteration.
     before : tuple of Checkpoint
         History of the fit that this one continues; iterations and seconds are counted from its end.
     warnings : list of Warning
-        What the caller of the fit is warned of at its end.
+        Warnings that the fit raises at its end.
     within : callable or None
-        Called with the primal and dual objectives so far, often, also within an iteration, by solvers whose iterations
-        take long; a true return value stops them there.
+        Called with the current primal and dual objectives, also within an iteration, by solvers with long iterations;
+        a true return value stops them.
     """
 
     tol: float
@@ -71,18 +70,7 @@ class Control:
     within: Callable[[float, float], object] | None = None
 
     def packing(self, pack: Callable[[Any], Any]) -> Control:
-        """The same, for a solver whose states are not what the learner starts from.
-
-        Parameters
-        ----------
-        pack : callable
-            Turns a state of the solver into what the learner starts from.
-
-        Returns
-        -------
-        Control
-            Its ``keep`` packs every state.
-        """
+        """The same, with ``pack`` applied to the solution of every kept state: the form the learner starts from."""
         keep = self.keep
         if keep is None:
             return self
@@ -95,20 +83,7 @@ class Control:
 
 
 def tolerance(tol: float, primal: float) -> float:
-    """Absolute tolerance for a duality gap: relative to the primal, with a floor for rounding.
-
-    Parameters
-    ----------
-    tol : float
-        Relative tolerance.
-    primal : float
-        Primal objective.
-
-    Returns
-    -------
-    float
-        ``max(tol, ROUNDING) * abs(primal)``.
-    """
+    """Absolute tolerance of a duality gap: relative to the primal, with a floor for rounding."""
     return max(tol, ROUNDING) * abs(primal)
 
 
@@ -126,18 +101,18 @@ def run_loop(
     Parameters
     ----------
     step : callable
-        One iteration; returns an estimate of the gap, or None when it has none.
+        One iteration; returns an estimate of the gap, or None.
     certify : callable
         Exact (primal, dual) of the current iterate.
     control : Control
         Tolerance, limits, progress and callback.
     check_every : int, default=10
-        Certify after so many iterations without a promising estimate; the interval grows by half each time, up to
-        100, so that a long run spends little on certificates and still shows how it goes on.
+        Certify after this many iterations without a promising estimate. The interval grows by half each time, up to
+        100, so that a long run spends little on certificates and still reports progress.
     patience : int, default=0
-        Iterations without any change of the certificate that do not yet count as a stall.
+        Iterations without a change of the certificate before the loop counts as stalled.
     state : callable or None
-        What a warm start goes on from, at the moment of a certificate; for ``control.keep``.
+        Returns the start of a resumed fit, at the moment of a certificate; for ``control.keep``.
 
     Returns
     -------
@@ -150,10 +125,10 @@ def run_loop(
 
     Notes
     -----
-    An exception (KeyboardInterrupt included) closes the progress bar and goes on to the caller.
+    An exception (KeyboardInterrupt included) closes the progress bar and propagates.
     """
     start = time.perf_counter() if control.started is None else control.started
-    history = list(control.before[:-1])  # the first certificate is that of the state it goes on from
+    history = list(control.before[:-1])  # the first certificate repeats the last one of a resumed fit
     n_iter = last_change = 0
     if control.before:
         start -= control.before[-1].seconds
@@ -174,8 +149,7 @@ def run_loop(
                     "scale the features, regularise more, or lower the weights or the kernel's gamma and degree"
                 )
             if control.keep is not None and state is not None:
-                so_far = tuple(history)
-                control.keep(partial(_fit_state, state, so_far))
+                control.keep(lambda: FitState(state(), tuple(history)))
             if control.callback is not None and control.callback(point):
                 status = Status.STOPPED
             elif point.gap <= tol_abs:
@@ -197,23 +171,11 @@ def run_loop(
             return status, tuple(history), tol_abs
 
 
-def _fit_state(state: Callable[[], Any], history: tuple[Checkpoint, ...]) -> FitState:
-    return FitState(state(), history)
-
-
 @contextlib.contextmanager
 def progress(control: Control) -> Iterator[Callable[[Checkpoint, float], None]]:
-    """Show how a fit goes on: a bar on a terminal, lines elsewhere, nothing when silent.
+    """Yield a function of a ``Checkpoint`` and its absolute tolerance that reports them on stderr.
 
-    Parameters
-    ----------
-    control : Control
-        Its ``verbose`` and ``title``.
-
-    Yields
-    ------
-    callable
-        Takes a ``Checkpoint`` and the absolute tolerance of its gap.
+    A bar on a terminal, lines elsewhere, nothing if ``control.verbose`` is 0.
     """
     if not control.verbose:
         yield lambda point, tol_abs: None
@@ -228,23 +190,16 @@ def progress(control: Control) -> Iterator[Callable[[Checkpoint, float], None]]:
 
     if not console.is_terminal:
         yield lambda point, tol_abs: console.print(
-            f"{control.title}: {point.seconds:.2f} s  {gap_text(point, tol_abs)}",
-            highlight=False,
-            soft_wrap=True,
+            f"{control.title}: {point.seconds:.2f} s  {gap_text(point, tol_abs)}", highlight=False, soft_wrap=True
         )
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[gap]}"),
-        TimeElapsedColumn(),
-    )
+    columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[gap]}"), TimeElapsedColumn()
     first_ratio = math.nan
     with Progress(*columns, console=console) as bar:
         task = bar.add_task(control.title, total=1.0, gap="")
 
         def show(point: Checkpoint, tol_abs: float) -> None:
-            # The way to go is logarithmic: from the first gap down to the tolerance.
+            # Progress is logarithmic, from the first gap down to the tolerance.
             nonlocal first_ratio
             ratio = math.log(max(point.gap, tol_abs) / tol_abs) if tol_abs > 0 else math.nan
             if math.isnan(first_ratio):

@@ -1,8 +1,8 @@
 # mypy: ignore-errors
-"""Random numbers inside kernels: xoshiro256++ (Blackman and Vigna, 2021) with its state in an array.
+"""Random numbers inside compiled loops: xoshiro256++ (Blackman and Vigna, 2021) with its state in an array.
 
-A NumPy ``Generator`` cannot be passed to a cached kernel; four uint64 can. The state is made outside by
-``random_state_array`` from one seed per independent block, so results do not depend on the number of threads.
+A NumPy ``Generator`` cannot be passed to a cached loop; four uint64 can. `random_state_array` makes the state from one
+seed per independent block, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations

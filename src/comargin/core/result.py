@@ -1,4 +1,4 @@
-"""What every solver returns: a solution, its certificate, and how it got there."""
+"""A solver's solution, its certificate, and the history of both."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class Checkpoint(NamedTuple):
 
 
 class FitState(NamedTuple):
-    """A fit at one of its certificates: what it goes on from, in this process or another.
+    """A fit at one of its certificates, from which it resumes in this process or another.
 
     Attributes
     ----------
     solution : object with a shape
-        What the learner's solver starts from; its shape is that of the indicator.
+        Start of the learner's solver; its shape is that of the indicator.
     history : tuple of Checkpoint
-        Certified moments so far, the one of ``solution`` last; empty if ``solution`` has them itself.
+        Certified moments so far, that of ``solution`` last; empty if ``solution`` holds them itself.
     """
 
     solution: Any
@@ -74,8 +74,8 @@ class Result:
     status : Status
         How the solver ended.
     products : object
-        What was computed from ``dual_coef`` and the features for the last certificate, whatever C is: a solver that
-        starts from ``dual_coef`` with a larger C may be spared it. None if the solver keeps nothing of that kind.
+        Products of ``dual_coef`` with the features that do not depend on C; a solver that starts from ``dual_coef``
+        with a larger C may reuse them. None if the solver has none.
     """
 
     coef: np.ndarray

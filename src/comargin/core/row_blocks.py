@@ -1,40 +1,28 @@
-"""What problems, solvers and kernels all need of the rows of a matrix."""
+"""Rows of matrices: blocks of them, their squared lengths, and some of them."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 
 def row_blocks(n_rows: int, size: int = 65536) -> list[slice]:
-    """Rows in parts, so that temporary arrays stay small.
-
-    Parameters
-    ----------
-    n_rows : int
-        Rows.
-    size : int, default=65536
-        Most rows of a part.
-
-    Returns
-    -------
-    list of slice
-        Covering all rows.
-    """
+    """Consecutive slices of at most ``size`` rows that cover all of them, so that temporary arrays stay small."""
     return [slice(begin, min(begin + size, n_rows)) for begin in range(0, n_rows, size)]
 
 
 def squared_lengths(X: np.ndarray | sp.csr_array) -> np.ndarray:
-    """||x_i||^2 of every row.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Rows.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Not negative.
-    """
+    """||x_i||^2 of every row."""
     return np.vecdot(X, X) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=1)).ravel()
+
+
+def take_rows(values: Any, rows: np.ndarray, columns: np.ndarray | None = None) -> Any:
+    """Rows of an array, a DataFrame or a list; ``columns`` too, for a matrix between rows."""
+    if columns is not None:
+        values = values if sp.issparse(values) else np.asarray(values)
+        return values[rows][:, columns]
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]

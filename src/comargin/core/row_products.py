@@ -9,24 +9,16 @@ import scipy.sparse as sp
 
 from .row_blocks import row_blocks
 
-# Parts of a product that a thread takes at once; fixed, so that the result does not depend on the threads. Products of
-# fewer operations than a thread costs to wake are done in one part.
+# Rows and columns of a product that a thread takes at once; fixed, so that the result does not depend on the threads.
 _ROWS, _COLUMNS = 512, 64
+# Multiply-adds below which waking a thread costs more than it saves.
 _WORTH_A_THREAD = 4_000_000
-# Inner products of blocks of rows are kept up to this many bytes.
+# Memory for cached inner products of blocks of rows, in bytes.
 _GRAM_BYTES = 2**28
 
 
 class RowProducts:
-    """X W and X^T Q for dense and CSR rows.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Rows.
-    pool : Executor
-        Threads.
-    """
+    """X W and X^T Q for dense or CSR rows X of shape (n_samples, n_features), in the threads of ``pool``."""
 
     def __init__(self, X: np.ndarray | sp.csr_array, pool: Executor) -> None:
         self.X, self.pool = X, pool
@@ -35,107 +27,45 @@ class RowProducts:
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return int(self.X.shape[0])
 
     def zeros(self, n_columns: int) -> np.ndarray:
-        """Weights without any.
-
-        Parameters
-        ----------
-        n_columns : int
-            Columns.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_columns)
-            In the order that products are fastest with.
-        """
+        """Zero weights of shape (n_features, n_columns), in the memory order of ``arranged``."""
         return self.arranged(np.zeros((self.X.shape[1], n_columns)))
 
     def arranged(self, W: np.ndarray) -> np.ndarray:
-        """Weights in the order that products are fastest with: rounding depends on it, so that it is always the same.
+        """W in the memory order of the fastest products: Fortran for dense X, C for CSR.
 
-        Parameters
-        ----------
-        W : ndarray of shape (n_features, n_columns)
-            Weights.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_columns)
-            A copy if they were in another order.
+        Rounding depends on the order, so all weights have the same.
         """
         return np.asfortranarray(W) if isinstance(self.X, np.ndarray) else np.ascontiguousarray(W)
 
     def take(self, rows: np.ndarray) -> RowProducts:
-        """The same for some rows.
-
-        Parameters
-        ----------
-        rows : int ndarray
-            Which, increasing.
-
-        Returns
-        -------
-        RowProducts
-            With copies of the rows, or itself when these are all.
-        """
+        """The same for copies of some rows, given in increasing order; itself if these are all."""
         return self if len(rows) == self.n_rows else RowProducts(self.X[rows], self.pool)
 
     def part(self, rows: slice) -> np.ndarray | sp.csr_array:
-        """Consecutive rows, not copied.
-
-        Parameters
-        ----------
-        rows : slice
-            With start and stop.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (n_rows, n_features)
-            A view.
-        """
+        """Consecutive rows as a view; ``rows`` has a start and a stop."""
         if isinstance(self.X, np.ndarray):
             return self.X[rows]
-        known = self._parts.get((rows.start, rows.stop))  # to make one takes longer than many products with it
+        key = rows.start, rows.stop
+        known = self._parts.get(key)  # making one takes longer than many products with it
         if known is not None:
             return known
-        first, last = self.X.indptr[rows.start], self.X.indptr[rows.stop]
-        pointers = self.X.indptr[rows.start : rows.stop + 1] - first
-        shape = (rows.stop - rows.start, self.X.shape[1])
-        part = sp.csr_array((self.X.data[first:last], self.X.indices[first:last], pointers), shape=shape)
-        self._parts[rows.start, rows.stop] = part
+        indptr = self.X.indptr[rows.start : rows.stop + 1]
+        entries = slice(indptr[0], indptr[-1])
+        shape = (len(indptr) - 1, self.X.shape[1])
+        part = sp.csr_array((self.X.data[entries], self.X.indices[entries], indptr - indptr[0]), shape=shape)
+        self._parts[key] = part
         return part
 
     def keeps_gram(self, n_rows: int) -> bool:
-        """Whether inner products of blocks of so many rows are kept.
-
-        Parameters
-        ----------
-        n_rows : int
-            Rows of a block.
-
-        Returns
-        -------
-        bool
-            True if those of all blocks take little memory.
-        """
+        """Whether ``gram`` of blocks of ``n_rows`` rows is cached: all of them take little memory."""
         return 8 * n_rows * self.n_rows <= _GRAM_BYTES
 
     def gram(self, rows: slice) -> np.ndarray:
-        """Inner products of consecutive rows, kept for the next time as long as all take little memory.
-
-        Parameters
-        ----------
-        rows : slice
-            With start and stop.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_rows)
-            Not to be changed.
-        """
+        """Inner products of consecutive rows, cached if ``keeps_gram``; read-only for the caller."""
         gram = self._grams.get((rows.start, rows.stop))
         if gram is None:
             X = self.part(rows)
@@ -145,22 +75,9 @@ class RowProducts:
         return gram
 
     def forward(self, W: np.ndarray, rows: slice | None = None) -> np.ndarray:
-        """X W.
-
-        Parameters
-        ----------
-        W : ndarray of shape (n_features, n_columns)
-            Weights.
-        rows : slice or None
-            Some rows; all if None.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_columns)
-            In C order.
-        """
+        """X W in C order, of some consecutive rows or of all."""
         X = self.X if rows is None else self.part(rows)
-        if self._operations(X, W.shape[1]) < _WORTH_A_THREAD:
+        if X.size * W.shape[1] < _WORTH_A_THREAD:
             return np.ascontiguousarray(X @ W)
         out = np.empty((X.shape[0], W.shape[1]))
         products = self if rows is None else RowProducts(X, self.pool)
@@ -172,46 +89,21 @@ class RowProducts:
         return out
 
     def backward(self, Q: np.ndarray) -> np.ndarray:
-        """X^T Q.
-
-        Parameters
-        ----------
-        Q : ndarray of shape (n_rows, n_columns)
-            Coefficients of the rows.
-
-        Returns
-        -------
-        ndarray of shape (n_features, n_columns)
-            Sums.
-        """
+        """X^T Q in the memory order of ``arranged``."""
         out = self.zeros(Q.shape[1])
         self.add(slice(0, self.n_rows), Q, out)
         return out
 
     def add(self, rows: slice, Q: np.ndarray, V: np.ndarray) -> None:
-        """V += X_rows^T Q.
-
-        Parameters
-        ----------
-        rows : slice
-            With start and stop.
-        Q : ndarray of shape (n_rows, n_columns)
-            Coefficients of the rows.
-        V : ndarray of shape (n_features, n_columns)
-            Of ``zeros``; changed.
-        """
+        """V += X_rows^T Q, with V in the memory order of ``arranged``."""
         X = self.part(rows)
-        large = self._operations(X, Q.shape[1]) >= _WORTH_A_THREAD
+        large = X.size * Q.shape[1] >= _WORTH_A_THREAD
         if not (isinstance(X, np.ndarray) and large and V.flags.f_contiguous):
             V += X.T @ Q
             return
 
         def write(columns: slice) -> None:
-            V.T[columns] += Q[:, columns].T @ X  # by rows of memory, as V is in Fortran's order
+            V.T[columns] += Q[:, columns].T @ X  # contiguous writes, as V is in Fortran order
 
         n_parts = 2 * -(-Q.shape[1] // (2 * _COLUMNS))
         list(self.pool.map(write, row_blocks(Q.shape[1], -(-Q.shape[1] // n_parts))))
-
-    @staticmethod
-    def _operations(X: np.ndarray | sp.csr_array, n_columns: int) -> int:
-        return int(X.size) * n_columns

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
 """Products with one row of X, written once for dense and CSR storage.
 
-This is the only file that knows the two apart. The plain functions are the specification: they run under
-``NUMBA_DISABLE_JIT=1`` and in tests. ``@overload`` gives the compiled body by type, so a kernel that calls
-``row_gemv(X, i, V, out)`` is compiled for either storage at no cost.
+Only this file distinguishes the two. The plain functions are the specification: they run under ``NUMBA_DISABLE_JIT=1``
+and in tests. ``@overload`` selects the compiled body by type, so a loop that calls ``row_gemv(X, i, V, out)`` is
+compiled for either storage at no cost.
 
 Notation: x_i is row i of X (n_samples x n_features); V is n_features x n_labels, labels contiguous, so that each
 non-zero of x_i meets one contiguous run of V.
@@ -42,7 +42,7 @@ def _is_csr(X):
 
 
 def _precision(V):
-    """The type numbers are turned to before they meet V: products of mixed precision are not vectorised well."""
+    """Type of V: numbers are converted to it first, because products of mixed precision vectorise badly."""
     return np.float32 if V.dtype == types.float32 else np.float64
 
 
@@ -62,7 +62,7 @@ def _row_gemv(X, i, V, out):
             for label in range(n_labels):
                 out[label] = number(0.0)
             k, end = X.indptr[i], X.indptr[i + 1]
-            while k + 3 < end:  # four at a time: out is loaded and stored once for all of them
+            while k + 3 < end:  # four at a time: one load and store of out for all four
                 a, b, c, d = number(X.data[k]), number(X.data[k + 1]), number(X.data[k + 2]), number(X.data[k + 3])
                 p, q, r, s = X.indices[k], X.indices[k + 1], X.indices[k + 2], X.indices[k + 3]
                 for label in range(n_labels):
@@ -122,8 +122,8 @@ def _row_ger(X, i, delta, V):
     return impl
 
 
-# In what follows positions are unsigned where a product or sum takes one number of each: that spares the test for
-# negative ones, and one number after the other is then up to three times as fast as gathered vectors.
+# The loops below use unsigned positions where each step reads one number: without the test for negative indices,
+# scalar loads are up to three times as fast as gathered vectors.
 
 
 def row_dot(X, i, w):
@@ -153,7 +153,7 @@ def _row_dot(X, i, w):
 
 
 def row_dot_label(X, i, V, label):
-    """Return x_i^T V[:, label]: for rows where few labels are of interest."""
+    """Return x_i^T V[:, label]."""
     idx, val = _row(X, i)
     return val @ V[idx, label]
 
@@ -227,7 +227,7 @@ def _row_axpy(step, X, i, out):
 
 
 def row_collect(step, X, i, total, marked, features, n_features):
-    """Add step * x_i to ``total`` and list its features; returns how many ``features`` now lists, each once."""
+    """Add step * x_i to ``total`` and append its new features to ``features``; returns how many are listed now."""
     idx, val = _row(X, i)
     total[idx] += step * val
     for j in np.arange(len(total))[idx]:

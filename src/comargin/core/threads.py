@@ -1,4 +1,4 @@
-"""Worker threads over kernels without the GIL: as many as were asked for, and no hidden ones in BLAS."""
+"""Worker threads over loops that release the GIL, with BLAS limited to one thread per worker."""
 
 from __future__ import annotations
 
@@ -11,38 +11,27 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Smaller systems are factorised, and multiplied, sooner by one thread than by several that wait for each other
-# (measured with two).
+# Below this many rows one BLAS thread is faster than two (measured with two cores).
 _THREADS_FROM = 1024
 
 
 @contextlib.contextmanager
 def worker_threads(count: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield a pool of threads, with BLAS held to one thread per worker where that is safe.
+    """Yield a pool of ``count`` threads, with BLAS limited to one thread where that is safe.
 
     The small dense systems of the solvers are slower with BLAS threads than without, and n_jobs=1 should mean one core.
-
-    Parameters
-    ----------
-    count : int
-        Workers.
-
-    Yields
-    ------
-    ThreadPoolExecutor
-        Ended, with all work done or dropped, when the block ends.
     """
     with one_blas_thread():
         pool = ThreadPoolExecutor(max_workers=count)
         try:
             yield pool
         finally:
-            # After an error or Ctrl-C: drop what has not started, wait for what has.
+            # After an error or Ctrl-C: drop tasks that have not started, wait for the others.
             pool.shutdown(wait=True, cancel_futures=True)
 
 
 def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
-    """Hold BLAS to one thread, when this is the main thread.
+    """Limit BLAS to one thread if this is the main thread.
 
     The limit belongs to the process. Fits that overlap in several threads of the caller would restore each other's
     limits in the wrong order; only the main thread cannot overlap with itself.
@@ -53,22 +42,11 @@ def one_blas_thread() -> contextlib.AbstractContextManager[Any]:
 
 
 def blas_threads_for(size: int) -> contextlib.AbstractContextManager[Any]:
-    """Hold BLAS to one thread, in the main thread, for work with systems of fewer rows than pay for several threads.
-
-    Parameters
-    ----------
-    size : int
-        Rows of a system.
-
-    Returns
-    -------
-    context manager
-        For the time of the work.
-    """
+    """Limit BLAS to one thread, as `one_blas_thread`, if a system has too few rows to profit from more."""
     return one_blas_thread() if size < _THREADS_FROM else contextlib.nullcontext()
 
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Finding the loaded libraries takes milliseconds: once per process."""
+    """Cached, because finding the loaded libraries takes milliseconds."""
     return ThreadpoolController()

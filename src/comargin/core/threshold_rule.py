@@ -1,8 +1,8 @@
-"""Rules that turn scores into label sets; each learns from scores and true labels alone.
+"""Base of the rules that turn scores into label sets; each learns from scores and true labels alone.
 
-All rules: ``fit(scores, Y, sample_weight=None)`` and ``predict(scores)``. A label that is on in no row given
-to ``fit`` is never switched on, and one that is on in every row always is, whatever the scores: a score
-cannot tell when. (The one exception is `TopK`, which must fill k places.)
+All rules: ``fit(scores, Y, sample_weight=None)`` and ``predict(scores)``. A label that is on in no row given to ``fit``
+is never switched on, and one that is on in every row always is, because its scores cannot be judged. (The one exception
+is `TopK`, which must fill k places.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BoolArray = NDArray[np.bool_]
 
 
 class ThresholdRule(BaseEstimator):
-    """Base of the rules: checks what is given and keeps constant labels constant.
+    """Base of the rules: checks the input and keeps constant labels constant.
 
     Labels that are on in no row, or in every row, given to `fit` are *constant*: they stay off, or on.
     A rule writes ``_learn`` and ``_switch``. Attributes set here: ``n_labels_`` and ``constant_``, an int
@@ -131,7 +131,7 @@ def check_range(name: str, value: Any, low: float, high: float) -> None:
 
 
 def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
-    """Middle of two scores; where rounding leaves [lower, upper) ``lower``, at which ``lower`` is off too."""
+    """Middle of two scores; ``lower``, which a cut leaves off too, where rounding puts it outside [lower, upper)."""
     middle = 0.5 * upper + 0.5 * lower
     return np.where((lower <= middle) & (middle < upper), middle, lower)
 

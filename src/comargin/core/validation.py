@@ -1,7 +1,7 @@
-"""User arrays become canonical arrays here, and nowhere else.
+"""The conversion of user arrays to canonical arrays.
 
-The only caller of scikit-learn's ``validate_data``. ``loop_view`` gives the kernels exactly two forms of X: C-order
-float64, or ``CSR`` with float64 data and int32 indices; each further form would compile every kernel again.
+Only this file calls scikit-learn's ``validate_data``. ``loop_view`` gives the compiled loops exactly two forms of X:
+C-order float64, or ``CSR`` with float64 data and int32 indices; each further form would compile every loop again.
 """
 
 from __future__ import annotations
@@ -15,33 +15,27 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .indicator import check_indicator, dense_indicator, refuse_label_sets
+from .indicator import check_indicator, check_weight, dense_indicator, refuse_label_sets
 from .rows import CSR
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array
 
-# Solvers need the squared length of every row: 1e8 features of this size still have a finite one.
+_X_CHECKS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
+# Solvers need the squared length of every row, which is finite for 1e8 features of this size.
 _LARGEST_FEATURE = 1e150
 
 
 @dataclass(frozen=True)
 class Targets:
-    """How the caller's y maps to an indicator and scores back to the caller's form.
+    """How the caller's y maps to an indicator, and scores back to the caller's form.
 
-    Attributes
-    ----------
-    kind : str
-        "indicator" (2-D {0, 1}), "binary", "multiclass" or "constant" (1-D y with two, more, one class).
-    classes : ndarray
-        Labels 0..L-1 for an indicator, the distinct values of a 1-D y otherwise.
-    sparse : bool
-        Whether predictions are returned as CSR.
-    names : tuple of str
-        Names of the labels: the columns of a DataFrame, the classes of a multiclass y; empty when there are none.
+    ``kind`` is "indicator" (2-D {0, 1}), "binary", "multiclass" or "constant" (1-D y with two, more, one class).
+    ``classes`` are the labels 0..L-1 of an indicator or the distinct values of a 1-D y. ``sparse`` predictions are CSR.
+    ``names`` of the labels are the columns of a DataFrame or the classes of a multiclass y, else empty.
     """
 
     kind: str
@@ -50,19 +44,9 @@ class Targets:
     names: tuple[str, ...] = ()
 
     def decode(self, scores: np.ndarray, on: np.ndarray | None = None) -> np.ndarray | sp.csr_array:
-        """Predictions in the caller's form.
+        """Predictions in the caller's form, from scores of shape (n_samples, n_labels).
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n_samples, n_labels)
-            Decision values.
-        on : bool ndarray of shape (n_samples, n_labels) or None
-            Which labels are on; ``scores > 0`` if None. A multiclass y takes the largest score in any case.
-
-        Returns
-        -------
-        ndarray or csr_array
-            An indicator, or the class of each row.
+        ``on`` is True for labels that are on, ``scores > 0`` by default. A multiclass y takes the largest score.
         """
         on = scores > 0 if on is None else on
         if self.kind == "indicator":
@@ -76,18 +60,11 @@ class Targets:
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What a learner is given: canonical, finite, consistent.
+    """Canonical, finite and consistent input of a learner.
 
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features [+ 1])
-        float64, C order or sorted CSR; a last column of ones when an intercept was asked for.
-    Y : int8 ndarray of shape (n_samples, n_labels)
-        Indicator.
-    sample_weight : ndarray of shape (n_samples,)
-        Non-negative.
-    targets : Targets
-        The way back to the caller's form.
+    X (n_samples, n_features [+ 1]) is float64 in C order or sorted CSR, its last column 1 if the learner appends a
+    constant; Y an int8 indicator (n_samples, n_labels); ``sample_weight`` (n_samples,) non-negative; ``targets`` the
+    way back.
     """
 
     X: Matrix
@@ -99,63 +76,12 @@ class TrainingData:
 def validate_training(
     estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, add_intercept: bool = False
 ) -> TrainingData:
-    """Check and convert what was given to ``fit``; sets ``n_features_in_`` and ``feature_names_in_``.
+    """Check and convert the arguments of ``fit``; sets ``n_features_in_`` and ``feature_names_in_``.
 
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        Whose attributes are set.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        Features.
-    y : array-like or sparse matrix
-        Indicator (n_samples, n_labels) or 1-D classes.
-    sample_weight : array-like of shape (n_samples,) or None
-        Weights of the rows.
-    add_intercept : bool, default=False
-        Append a constant-1 feature.
-
-    Returns
-    -------
-    TrainingData
-        The canonical form.
+    ``add_intercept`` appends a constant-1 feature.
     """
-    if y is None:
-        raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None: "
-            "give an indicator of shape (n_samples, n_labels) or a 1-D array of classes"
-        )
+    require_targets(y, type(estimator).__name__)
     X = validate_data(estimator, X, **_X_CHECKS)
-    _check_feature_size(X)
-    X = _canonical(X, add_intercept)
-    Y, targets = encode_targets(y)
-    check_consistent_length(X, Y)
-    return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets)
-
-
-def validate_features(estimator: Any, X: Any, *, add_intercept: bool = False) -> Matrix:
-    """Check and convert what was given to ``predict`` against what the estimator was fitted with.
-
-    Parameters
-    ----------
-    estimator : BaseEstimator
-        A fitted estimator.
-    X : array-like or sparse matrix of shape (n_samples, n_features)
-        Features.
-    add_intercept : bool, default=False
-        Append a constant-1 feature.
-
-    Returns
-    -------
-    ndarray or csr_array
-        The canonical form.
-    """
-    return _canonical(validate_data(estimator, X, reset=False, **_X_CHECKS), add_intercept)
-
-
-_X_CHECKS = {"accept_sparse": "csr", "dtype": np.float64, "order": "C"}
-
-
-def _check_feature_size(X: Any) -> None:
     values = X.data if sp.issparse(X) else X
     largest = max(values.max(), -values.min()) if values.size else 0.0
     if largest > _LARGEST_FEATURE:
@@ -163,6 +89,15 @@ def _check_feature_size(X: Any) -> None:
             f"X has values as large as {largest:.3g}, whose squares overflow: scale the features, so that none "
             f"exceeds {_LARGEST_FEATURE:g} (sklearn.preprocessing.MaxAbsScaler)"
         )
+    X = _canonical(X, add_intercept)
+    Y, targets = encode_targets(y)
+    check_consistent_length(X, Y)
+    return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets)
+
+
+def validate_features(estimator: Any, X: Any, *, add_intercept: bool = False) -> Matrix:
+    """Check the X of ``predict`` against the fitted estimator and convert it to canonical form."""
+    return _canonical(validate_data(estimator, X, reset=False, **_X_CHECKS), add_intercept)
 
 
 def _canonical(X: Any, add_intercept: bool) -> Matrix:
@@ -171,7 +106,7 @@ def _canonical(X: Any, add_intercept: bool) -> Matrix:
     largest = np.iinfo(np.int32).max
     if max(X.nnz, *X.shape) > largest:
         raise ValueError(f"X is too large: at most {largest} rows, columns and non-zeros are supported, got {X!r}")
-    X = sp.csr_array(X)  # shares the caller's arrays: never changed in place
+    X = sp.csr_array(X)  # shares the caller's arrays, so it is never changed in place
     if X.indices.dtype != np.int32:
         X = sp.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), shape=X.shape)
     if not X.has_canonical_format:
@@ -183,18 +118,7 @@ def _canonical(X: Any, add_intercept: bool) -> Matrix:
 
 
 def loop_view(X: Matrix) -> np.ndarray | CSR:
-    """Canonical X in the form the kernels are compiled for.
-
-    Parameters
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        As ``validate_training`` returns it.
-
-    Returns
-    -------
-    ndarray or CSR
-        float64 C-contiguous, or CSR with float64 / int32 / int32 arrays. No copy where X is in that form already.
-    """
+    """Canonical X in one of the two forms that loops are compiled for; no copy if it has that form."""
     if not isinstance(X, np.ndarray):
         return CSR(
             np.ascontiguousarray(X.data, dtype=np.float64),
@@ -205,19 +129,9 @@ def loop_view(X: Matrix) -> np.ndarray | CSR:
 
 
 def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
-    """Turn any y the estimators accept into an indicator.
+    """Turn any y the estimators accept into an int8 indicator (n_samples, n_labels) and its `Targets`.
 
-    Parameters
-    ----------
-    y : array-like or sparse matrix
-        A 2-D {0, 1} indicator, or 1-D classes (a column of classes is taken as 1-D, with a warning).
-
-    Returns
-    -------
-    Y : int8 ndarray of shape (n_samples, n_labels)
-        Indicator.
-    targets : Targets
-        The way back.
+    y is a 2-D {0, 1} indicator, or 1-D classes; a column of classes is read as 1-D, with a warning.
     """
     if sp.issparse(y):
         Y = _with_labels(check_indicator(y, "y")).toarray()  # int8 before it is dense
@@ -225,15 +139,14 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     refuse_label_sets(y, "y")
     columns = tuple(str(name) for name in getattr(y, "columns", ()))
     y = check_array(y, dtype=None, ensure_2d=False, ensure_min_features=0, input_name="y")
-    if y.ndim == 2 and (y.shape[1] != 1 or _is_binary(y)):
+    # One column with values other than 0 and 1 holds classes.
+    if y.ndim == 2 and (y.shape[1] != 1 or (y.dtype.kind in "buif" and np.isin(y, (0, 1)).all())):
         Y = np.ascontiguousarray(dense_indicator(_with_labels(y), "y"))
         names = columns if len(set(columns)) == Y.shape[1] else ()
         return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False, names=names)
     if y.ndim == 2:
         warnings.warn(
-            "A column-vector y was passed when a 1d array was expected: taken as y.ravel()",
-            DataConversionWarning,
-            stacklevel=2,
+            "A column-vector y was passed when a 1d array was expected: taken as y.ravel()", DataConversionWarning, 2
         )
         y = y.ravel()
     if y.ndim != 1:
@@ -250,9 +163,33 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False, names=names)
 
 
-def _is_binary(y: np.ndarray) -> bool:
-    """Whether a column is an indicator; else it is taken as classes."""
-    return y.dtype.kind in "buif" and bool(np.all((y == 0) | (y == 1)))
+def require_targets(y: Any, caller: str) -> None:
+    """Raise if there is no y; the message begins with the words that scikit-learn's checks expect."""
+    if y is None:
+        raise ValueError(
+            f"{caller} requires y to be passed, but the target y is None: y must be an indicator of shape "
+            "(n_samples, n_labels) or a 1-D array of classes"
+        )
+
+
+def indexable_targets(y: Any, caller: str) -> tuple[Any, sp.csr_array | None]:
+    """Check any y, and return it in a form whose rows can be taken, and its indicator; None for 1-D classes.
+
+    The first is a 1-D array, or an int64 indicator that is sparse if y is. ``caller`` is for the error message.
+    """
+    require_targets(y, caller)
+    if not sp.issparse(y):
+        refuse_label_sets(y, "y")
+        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
+        if y.ndim == 1:
+            check_classification_targets(y)
+            return y, None
+    Y = _with_labels(check_indicator(y, "y"))
+    # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
+    wide = Y.astype(np.int64)
+    if not sp.issparse(y):
+        return wide.toarray(), Y
+    return wide if isinstance(y, sp.sparray) else sp.csr_matrix(wide), Y
 
 
 def _with_labels(Y: Any) -> Any:
@@ -261,54 +198,40 @@ def _with_labels(Y: Any) -> Any:
     return Y
 
 
-def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
-    """Weights of the rows as a float64 array.
+def is_estimator(thing: Any) -> bool:
+    """Whether this is an instance of a scikit-learn estimator."""
+    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
-    Parameters
-    ----------
-    sample_weight : array-like of shape (n_samples,), number or None
-        None means one for every row.
-    n_samples : int
-        Rows expected.
 
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        Finite, non-negative, not all zero.
-    """
-    if sample_weight is None or np.isscalar(sample_weight):
-        sample_weight = np.full(n_samples, 1.0 if sample_weight is None else sample_weight)
+def require_estimator(estimator: Any, what: str) -> None:
+    """Raise unless `is_estimator`; ``what`` describes the expected one."""
+    if not is_estimator(estimator):
+        instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
+        raise ValueError(f"estimator must be {what}; pass {instance}, got {estimator!r}.")
+
+
+def check_seed(random_state: Any) -> Any:
+    """Return ``random_state`` if scikit-learn takes it."""
     try:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must hold numbers, one per row of X: {error}") from error
-    weight = check_array(weight, dtype=np.float64, ensure_2d=False, order="C", input_name="sample_weight")
-    if weight.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape ({n_samples},), one weight per row; got {weight.shape}")
-    if weight.min() < 0:
-        raise ValueError(f"sample_weight must not be negative; the smallest is {weight.min():g}")
-    if not weight.any():
-        raise ValueError("sample_weight is zero for every row: at least one weight must be positive")
-    return weight
+        check_random_state(random_state)
+    except ValueError as error:
+        raise ValueError(
+            f"random_state must be an int, a RandomState instance or None; got {random_state!r}."
+        ) from error
+    return random_state
+
+
+def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
+    """Weights of the rows as float64: `check_weight`, but a number is the weight of every row."""
+    return check_weight(np.full(n_samples, sample_weight) if np.isscalar(sample_weight) else sample_weight, n_samples)
 
 
 def label_weights(class_weight: Any, Y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
-    """Weight of a negative and of a positive of each label of an indicator.
+    """Weights (2, n_labels) of the negatives and the positives of each label of an indicator.
 
-    Parameters
-    ----------
-    class_weight : None, "balanced", dict or list of dict
-        ``{0: w, 1: w}`` for every label or one such dict per label; a missing key weighs 1. "balanced" gives both
-        sides of every label the same total weight, n / (2 n_side); a label with one side only keeps weight 1.
-    Y : ndarray of shape (n_samples, n_labels)
-        Indicator.
-    sample_weight : ndarray of shape (n_samples,)
-        Weights of the rows, counted in "balanced".
-
-    Returns
-    -------
-    ndarray of shape (2, n_labels)
-        Row 0 for negatives, row 1 for positives.
+    ``class_weight`` is None, "balanced", a dict ``{0: w, 1: w}`` for every label, or one such dict per label; a missing
+    key weighs 1. "balanced" gives both sides of every label the same total weight, n / (2 n_side), counted with
+    ``sample_weight``; a label with one side only keeps weight 1.
     """
     n_labels = Y.shape[1]
     if class_weight is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 
 def counted(n: int, noun: str) -> str:
@@ -12,7 +12,14 @@ def counted(n: int, noun: str) -> str:
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """What to add to a message about a name that is not one of ``names``: the one that looks most like it."""
+    """The end of a message about an unknown name: the most similar of ``names``, if there is one."""
     known = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), known, n=1)
     return f"; the nearest is {known[near[0]]!r}" if near else ""
+
+
+def did_you_mean(name: str, names: Sequence[str], form: Callable[[str], str] = str.lower) -> str:
+    """Advice about an unknown name: the two most similar of ``names``, compared in ``form``, or all of them."""
+    known = {form(other): other for other in names}
+    near = [known[match] for match in difflib.get_close_matches(form(name), known, n=2)]
+    return f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""When is a label on: rules that turn scores into label sets, learned by cross-validation.
+"""Rules that turn scores into label sets, learned by cross-validation.
 
 `ThresholdClassifierCV` wraps any classifier with scores. The rules also stand alone, on a matrix of scores:
 
@@ -16,8 +16,7 @@ from __future__ import annotations
 from ..core.threshold_rule import ThresholdRule
 from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
-from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
-from ._row_rules import TopK
+from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from ._with_cuts import fit_with_cuts
 
 __all__ = [

@@ -11,20 +11,20 @@ from scipy import sparse
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import Bunch, check_array, check_random_state, get_tags, indexable
+from sklearn.utils import Bunch, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.executor import Processes
-from ..core.indicator import check_indicator, check_weight, refuse_label_sets
+from ..core.indicator import check_indicator, check_weight
 from ..core.memory import Memory
+from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..rank.label_sets import RankSVMCut
 from ._cross_fit import cross_fit, fit_clone, score_matrix
-from ._cut_rules import GlobalCut, PerLabelCut, ProportionalCut
-from ._row_rules import TopK
+from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 
 RULES: dict[str, Callable[[], Any]] = {
     "per-label": PerLabelCut,
@@ -58,7 +58,7 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         "per-label" (`PerLabelCut`), "global" (`GlobalCut`), "proportional" (`ProportionalCut`), "top-k"
         (`TopK`), "rank-svm" (`RankSVMCut`), each with its defaults; or an object with ``fit(scores, Y,
         sample_weight)`` and ``predict(scores)``, such as ``PerLabelCut(fbr=0.1)``. It is cloned;
-        ``rule__fbr`` reaches its parameters.
+        ``rule__fbr`` sets its parameters.
     cv : int, float, splitter, iterable or "prefit", default=5
         Where the scores come from. An int is the number of folds of `MultilabelStratifiedKFold`, a float the
         share of rows held out once by `MultilabelStratifiedShuffleSplit`; a splitter or an iterable of
@@ -261,7 +261,7 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        if not _is_estimator(self.estimator):  # `fit` says so
+        if not is_estimator(self.estimator):  # `fit` raises the error
             return tags
         inner = get_tags(self.estimator)
         tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
@@ -282,24 +282,15 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
 
     def _check_parameters(self) -> None:
-        estimator = self.estimator
-        if not _is_estimator(estimator):
-            instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
-            raise ValueError(
-                "estimator must be a scikit-learn classifier with decision_function or predict_proba, e.g. "
-                f"OneVsRestClassifier(LogisticRegression()); pass {instance}, got {estimator!r}."
-            )
+        example = "OneVsRestClassifier(LogisticRegression())"
+        what = f"a scikit-learn classifier with decision_function or predict_proba, e.g. {example}"
+        require_estimator(self.estimator, what)
         if not isinstance(self.refit, bool | np.bool_):
             raise ValueError(f"refit must be True or False; got {self.refit!r}.")
-        try:
-            check_random_state(self.random_state)
-        except ValueError as error:
-            raise ValueError(
-                f"random_state must be an int, a RandomState instance or None; got {self.random_state!r}."
-            ) from error
+        check_seed(self.random_state)
 
     def _routed(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of the estimator's ``fit``."""
+        """Keyword arguments of the estimator's ``fit``."""
         params = fit_params if sample_weight is None else {"sample_weight": sample_weight, **fit_params}
         if not get_config()["enable_metadata_routing"]:
             return dict(params)
@@ -320,10 +311,6 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
 
 
-def _is_estimator(thing: Any) -> bool:
-    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
-
-
 def make_rule(rule: Any) -> Any:
     if isinstance(rule, str) and rule in RULES:
         return RULES[rule]()
@@ -336,25 +323,10 @@ def make_rule(rule: Any) -> Any:
 
 
 def read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
-    """Indicator of ``y``, ``y`` as the estimator gets it, and the classes."""
-    if y is None:
-        raise ValueError(
-            "ThresholdClassifierCV requires y to be passed, but the target y is None: give an indicator of "
-            "shape (n_samples, n_labels) or a 1-D array of two classes."
-        )
-    if not sparse.issparse(y):
-        refuse_label_sets(y, "y")
-        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
-    if y.ndim == 2:
-        Y = check_indicator(y, "y")
-        if Y.shape[1] == 0:
-            raise ValueError("y must have at least one label, got none.")
-        # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
-        wide = Y.astype(np.int64)
-        if not sparse.issparse(y):
-            return Y, wide.toarray(), np.arange(Y.shape[1])
-        return Y, wide if isinstance(y, sparse.sparray) else sparse.csr_matrix(wide), np.arange(Y.shape[1])
-    check_classification_targets(y)
+    """The indicator of ``y``, ``y`` in the form the estimator takes, and the classes."""
+    y, Y = indexable_targets(y, "ThresholdClassifierCV")
+    if Y is not None:
+        return Y, y, np.arange(Y.shape[1])
     kind = type_of_target(y, input_name="y")
     if kind != "binary":
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")

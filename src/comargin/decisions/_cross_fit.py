@@ -1,4 +1,4 @@
-"""One cross-fit: scores of rows that a classifier has not learned from."""
+"""Cross-fitting: scores of rows that a classifier has not learned from."""
 
 from __future__ import annotations
 
@@ -14,13 +14,8 @@ from sklearn.utils import get_tags
 
 from ..core.executor import Executor, Task, run
 from ..core.memory import Memory, fit_and_keep
+from ..core.row_blocks import take_rows
 from ..metrics import scores_of
-
-
-def _take_rows(values: Any, rows: NDArray[np.intp]) -> Any:
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    return values[rows] if hasattr(values, "shape") else [values[i] for i in rows]
 
 
 def cross_fit(
@@ -36,31 +31,11 @@ def cross_fit(
 ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
     """Score every row by a model that has not learned from it.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Cloned for every fold.
-    X, y, Y : array-like
-        Rows, the targets as the estimator takes them, and their indicator.
-    splits : list of (ndarray, ndarray)
-        Rows to learn from and rows to score.
-    params : dict
-        Of the estimator's ``fit``.
-    executor : Executor
-        Where folds are fitted.
-    memory : Memory
-        Scores are kept under ``cuts/<fold>``.
-    show : callable
-        Told of every fold.
+    ``y`` are the targets in the form the estimator takes, ``Y`` their indicator, ``params`` the arguments of its
+    ``fit``. The scores of a fold are stored in ``memory`` under ``cuts/<fold>``; ``show`` reports each fold.
 
-    Returns
-    -------
-    first : estimator or None
-        Fitted on the first split; None if its scores were kept.
-    scores : ndarray of shape (n_scored, n_labels)
-        Finite scores, fold after fold.
-    rows : ndarray of shape (n_scored,)
-        The rows they belong to.
+    Returns the estimator of the first split (None if its scores were stored), the finite scores (n_scored, n_labels)
+    fold after fold, and their rows.
     """
     tasks = [
         Task(_score_fold, (estimator, X, y, Y, train, test, params, memory, f"cuts/{fold}"))
@@ -92,11 +67,10 @@ def _score_fold(
             )
         return None, kept
     n_samples = Y.shape[0]
-    X_train, X_test = _take_rows(X, train), _take_rows(X, test)
-    if get_tags(estimator).input_tags.pairwise:
-        X_train, X_test = X_train[:, train], X_test[:, train]
+    columns = train if get_tags(estimator).input_tags.pairwise else None
+    X_train, X_test = take_rows(X, train, columns), take_rows(X, test, columns)
     split_params = {
-        name: _take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
+        name: take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
@@ -113,7 +87,7 @@ def _score_fold(
 
 
 def fit_clone(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
-    """Fit a clone; where a 2-D y may be the reason for an error, say how to get around it."""
+    """Fit a clone; if a 2-D y may be the reason of an error, add the way around it to the message."""
     fitted = clone(estimator)
     try:
         return fitted.fit(X, y, **params)

@@ -1,4 +1,4 @@
-"""The one way a model is fitted with cuts: by training and by comparisons."""
+"""The fit of a model with a threshold rule, for training and comparisons."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def fit_with_cuts(
     should_stop: Callable[[], bool] | None = None,
     show: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, dict[str, float | None] | None]:
-    """Learn a rule on out-of-fold scores, then fit all rows: what training and comparisons do with a model.
+    """Learn a rule on out-of-fold scores, then fit all rows.
 
     Parameters
     ----------
@@ -41,22 +41,22 @@ def fit_with_cuts(
     rule : str or None
         A name of `RULES`; None fits the estimator alone.
     folds : int
-        Of the scores that the rule is learned on.
+        Number of folds for the scores that the rule learns from.
     seed : int
         Shuffles the rows before they are split.
     memory : Memory or None, default=None
-        What an interrupted call with the same arguments has kept.
+        Results of an interrupted call with the same arguments.
     should_stop : callable or None, default=None
-        Asked during the last fit of a learner of this library; a true answer ends it with what is there.
+        Called during the last fit of a learner of this library; a true return value ends it at its current iterate.
     show : callable
-        Told of every fold.
+        Called with a text after every fold.
 
     Returns
     -------
     fitted : estimator
         A `ThresholdClassifierCV`, or the estimator if ``rule`` is None.
     measures : dict or None
-        All measures of the rule on the scores it was learned on; None for a measure that is not defined.
+        All measures of the rule on the scores it was learned from; None for a measure that is not defined.
 
     Examples
     --------
@@ -81,12 +81,12 @@ def fit_with_cuts(
 def _learned_cuts(
     classifier: ThresholdClassifierCV, X: Any, Y: Any, memory: Memory, show: Callable[[str], None]
 ) -> tuple[Any, dict[str, float | None]]:
-    """The rule, and its measures on the scores it was learned on; reused if they are kept."""
+    """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
     kept = memory.recall("rule")
     if kept is not None:
         right = isinstance(kept, tuple) and len(kept) == 2 and isinstance(kept[1], dict)
         if not (right and isinstance(kept[0], ThresholdRule) and getattr(kept[0], "n_labels_", 0) == Y.shape[1]):
-            raise ValueError("the checkpoint has cuts that are none of this training; delete its folder")
+            raise ValueError("the checkpoint has cuts of another training; delete its folder")
         return kept
     classifier._check_parameters()
     indicator, y, _ = read_target(Y)

@@ -1,4 +1,4 @@
-"""What a cut on sorted scores switches on: the searches all rules share.
+"""Searches for the best cut on sorted scores, shared by all rules.
 
 A label is on when its score is *greater* than the cut. Candidate cuts are the midpoints between two different
 neighbouring scores, so tied scores are never separated, and the two ends. An end below the lowest score lies
@@ -16,16 +16,10 @@ from ..core.threshold_rule import BoolArray, FloatArray, below_lowest, end_offse
 
 
 class Curve(NamedTuple):
-    """Candidate cuts of one list of scores, from the highest to the lowest, and what each switches on.
+    """Candidate cuts of one list of scores, strictly decreasing, and what each switches on.
 
-    Attributes
-    ----------
-    cuts : ndarray of shape (n_candidates,)
-        Strictly decreasing. ``cuts[0]`` is the highest score: it switches nothing on.
-    hits, on : ndarray of shape (n_candidates,)
-        Weight of the positives, and of all entries, above each cut.
-    positives : float
-        Weight of all positives.
+    ``cuts[0]`` is the highest score, which switches nothing on. ``hits`` and ``on`` are the weights of the positives,
+    and of all entries, above each cut; ``positives`` is the weight of all positives.
     """
 
     cuts: FloatArray
@@ -39,30 +33,13 @@ class Curve(NamedTuple):
 
 
 def score_curve(
-    scores: FloatArray,
-    positive: NDArray[np.integer[Any]],
-    weight: FloatArray | float,
-    *,
-    every_gap: bool = False,
+    scores: FloatArray, positive: NDArray[np.integer[Any]], weight: FloatArray | float, *, every_gap: bool = False
 ) -> Curve:
-    """Sort once and describe the candidate cuts.
+    """Candidate cuts of the finite ``scores`` (n,), of which the entries ``positive`` (at least one) are on in truth.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Finite scores.
-    positive : int ndarray of shape (n_positives,)
-        Entries whose label is on in truth, at least one.
-    weight : ndarray of shape (n,) or float
-        Positive weights of the entries, or the one weight of all.
-    every_gap : bool, default=False
-        Also keep candidates whose next higher score has no positive. They never maximise F1 or minimise the
-        Hamming loss: lowering a cut over negatives alone only adds errors.
-
-    Returns
-    -------
-    Curve
-        Candidates; exact for integer weights.
+    ``weight`` is positive, one per entry or one for all; the result is exact for integer weights. ``every_gap`` also
+    keeps candidates whose next higher score has no positive: they never maximise F1 or minimise the Hamming loss,
+    because lowering a cut over negatives alone only adds errors.
     """
     n = len(scores)
     if isinstance(weight, float):
@@ -90,28 +67,13 @@ def score_curve(
 
 
 def best_mean_f1(scores: FloatArray, Y: BoolArray, entry_weight: FloatArray, group_weight: FloatArray) -> float:
-    """One cut for all entries with the best weighted mean of the F1 of groups.
+    """The highest of the cuts for all entries with the best weighted mean of the F1 of groups.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_groups, n_entries)
-        Finite scores; a group is a label for macro-F1, a row of the data for example-F1.
-    Y : bool ndarray of shape (n_groups, n_entries)
-        True labels.
-    entry_weight : ndarray of shape (n_entries,)
-        Positive weights of the entries within every group.
-    group_weight : ndarray of shape (n_groups,)
-        Positive weights of the groups in the mean.
+    ``scores`` and ``Y`` have the shape (n_groups, n_entries); a group is a label for macro-F1, a row of the data for
+    example-F1. The weights are positive. F1 without positives and predictions is 0.
 
-    Returns
-    -------
-    float
-        The highest of the best cuts.
-
-    Notes
-    -----
-    Going down the sorted scores, each entry changes the F1 of its own group only; the total is the running
-    sum of these changes. F1 without positives and predictions is 0.
+    Going down the sorted scores, each entry changes the F1 of its own group only; the total is the running sum of these
+    changes.
     """
     order = np.argsort(-scores, axis=1)
     weight = entry_weight[order]
@@ -135,25 +97,12 @@ def balance_f1(curves: list[Curve], micro_weight: float) -> NDArray[np.intp]:
 
     .. math:: G = (1 - w) \frac1L \sum_l F_l + w \frac{2 \sum_l TP_l}{\sum_l (on_l + P_l)}
 
-    Parameters
-    ----------
-    curves : list of Curve
-        One per label, each with a positive.
-    micro_weight : float
-        w, between 0 and 1.
+    ``micro_weight`` is w; each curve has a positive. Returns the index of the chosen candidate of every curve.
 
-    Returns
-    -------
-    ndarray of shape (n_labels,)
-        Index of the chosen candidate of every curve.
-
-    Notes
-    -----
-    Start at each label's best F1, then take the labels in turn and move each to its best candidate while the
-    others stay, until none moves. G rises with every move, so this ends, where no single cut can be improved.
-    That is the global optimum for w = 0, and for w = 1 too: if no label alone can raise micro-F1 = F, each
-    maximises 2 TP_l - F on_l, hence their sum is at its maximum, F times the positives, and no choice of cuts
-    exceeds F.
+    Start at each label's best F1, then move one label after the other to its best candidate while the others stay,
+    until none moves. G rises with every move, so this ends, where no single cut can be improved. That is the global
+    optimum for w = 0, and for w = 1 too: if no label alone can raise micro-F1 = F, each maximises 2 TP_l - F on_l,
+    hence their sum is at its maximum, F times the positives, and no choice of cuts exceeds F.
     """
     chosen = np.array([int(np.argmax(curve.f1())) for curve in curves], dtype=np.intp)
     if micro_weight == 0.0:

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._counts import FORMULAS, count_sets
-from ._input import FloatArray, check_predicted, check_scores, check_true, mean_defined
+from ._input import Weights, check_predicted, check_scores, check_true, mean_defined
 from ._ranking import RANKING_MEASURES, Ranking, label_auc
-from ._sets import SET_MEASURES
+from ._sets import FORMULAS, SET_MEASURES, count_sets
 from ._top_k import AT_K_MEASURES, TopLabels, check_k, check_propensities, propensity_scored_of
 
 
@@ -24,7 +23,7 @@ def evaluate(
     *,
     k: int | Sequence[int] = (1, 3, 5),
     propensities: ArrayLike | None = None,
-    sample_weight: ArrayLike | None = None,
+    sample_weight: Weights = None,
 ) -> dict[str, float]:
     """All measures that apply, in a fixed order, sharing the work between them.
 
@@ -48,7 +47,7 @@ def evaluate(
     dict of str to float
         Each value equals that of the function of the same name with its defaults (`precision_at_3` is
         ``precision_at_k(..., k=3)``). A measure that is not defined on this data, e.g. `one_error` when no
-        row has a label, is nan. `higher_is_better` says which way each one points.
+        row has a label, is nan. `higher_is_better` gives the direction of each.
 
     Examples
     --------
@@ -78,31 +77,19 @@ def evaluate(
     result: dict[str, float] = {}
     if Y_pred is not None:
         counts = count_sets(Y, Y_pred, weight)
-        result |= {name: measure(counts, 0.0) for name, measure in SET_MEASURES.items()}
+        result |= {name: of(counts, 0.0) for name, of in SET_MEASURES.items()}
     if scores is not None and not sparse.issparse(scores):
         ranking = Ranking(Y, scores, None if sample_weight is None else weight)
-        result |= {name: measure(ranking) for name, measure in RANKING_MEASURES.items()}
-    if scores is not None:
-        result |= _evaluate_top_k(Y, scores, k, propensities, weight)
-    return result
-
-
-def _evaluate_top_k(
-    Y: sparse.csr_array, scores: Any, k: int | Sequence[int], propensities: ArrayLike | None, weight: FloatArray
-) -> dict[str, float]:
-    depths = [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
-    if not depths:
-        return {}
-    best = TopLabels(Y, scores, weight, max(depths))
-    result = {
-        f"{stem}_{depth}": mean_defined(measure(best, depth), weight)
-        for stem, measure in AT_K_MEASURES.items()
-        for depth in depths
-    }
-    if propensities is not None:
-        values = check_propensities(propensities, Y.shape[1])
-        for depth in depths:
-            result[f"propensity_scored_precision_at_{depth}"] = propensity_scored_of(best, depth, values)
+        result |= {name: of(ranking) for name, of in RANKING_MEASURES.items()}
+    depths = [] if scores is None else [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
+    if depths:
+        best = TopLabels(Y, scores, weight, max(depths))
+        for stem, measure in AT_K_MEASURES.items():
+            result |= {f"{stem}_{depth}": mean_defined(measure(best, depth), weight) for depth in depths}
+        if propensities is not None:
+            values = check_propensities(propensities, Y.shape[1])
+            for depth in depths:
+                result[f"propensity_scored_precision_at_{depth}"] = propensity_scored_of(best, depth, values)
     return result
 
 
@@ -126,7 +113,7 @@ def per_label(
     -------
     list of dict
         One per label, in the order of the columns, with keys label, support (rows that have it), predicted
-        (rows it is predicted for), precision, recall, f1 and, with scores, auc. What is 0/0 is nan here, so
+        (rows it is predicted for), precision, recall, f1 and, with scores, auc. 0/0 is nan here, so
         that a label without positives cannot be taken for one that is always missed.
         ``pandas.DataFrame(per_label(...))`` makes a table of it.
 

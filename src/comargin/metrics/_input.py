@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.indicator import check_indicator
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+Weights = ArrayLike | None
 
 # Elements of a temporary block: small enough to stay in cache, large enough to hide NumPy's call overhead.
 BLOCK_ELEMENTS = 500_000
@@ -57,7 +58,7 @@ def check_scores(
     _check_same_shape(scores, "scores", Y_true, true_name)
     if values.dtype.kind != "f":
         return scores.astype(np.float64)
-    # min() hands on a NaN and needs no temporary of the size of the scores.
+    # min() propagates a NaN and needs no temporary of the size of the scores.
     if values.size and np.isnan(values.min()):
         raise ValueError("scores must not contain NaN.")
     return scores

@@ -12,11 +12,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, mean_defined
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, mean_defined
+from ._parameters import documented
 
 # Columns are sorted one by one, but copied together: a strided column alone would read every cache line.
 _COLUMN_BLOCK_ELEMENTS = 8_000_000
@@ -148,28 +149,20 @@ RANKING_MEASURES: dict[str, Callable[[Ranking], float]] = {
 RANKING_LOSSES = frozenset({"one_error", "coverage", "ranking_loss"})
 
 
-def _measured(name: str, Y_true: Any, scores: Any, sample_weight: ArrayLike | None) -> float:
+def _measured(name: str, Y_true: Any, scores: Any, sample_weight: Weights) -> float:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true)
     weight = None if sample_weight is None else check_weight(sample_weight, Y_true.shape[0])
     return RANKING_MEASURES[name](Ranking(Y_true, scores, weight))
 
 
-def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def one_error(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Fraction of rows whose top-scored label is not relevant.
 
     Rows with no relevant label are skipped. Of several labels tied at the top the first one counts, so each row is
     0 or 1 (the formula as some papers print it counts all of them). The value is in [0, 1], lower is better; nan if
     no row has a relevant label.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like of shape (n_samples, n_labels)
-        Score of each label; higher means more relevant.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -180,24 +173,14 @@ def one_error(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
     return _measured("one_error", Y_true, scores, sample_weight)
 
 
-def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight: Weights = None) -> float:
     """How many further labels one has to go down each row's ranking to meet all its relevant labels.
 
     The literature's definition: a row that ranks its only relevant label first has coverage 0. scikit-learn's
     `coverage_error` is larger by 1, and counts rows with no relevant label, which are skipped here, as 0. Labels
     tied with the lowest relevant one count as ranked before it. The value is in [0, n_labels - 1], lower is better;
     nan if no row has a relevant label.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like of shape (n_samples, n_labels)
-        Score of each label; higher means more relevant.
-    normalize : bool, default=False
-        Divide by the number of labels, as some papers do.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -209,21 +192,13 @@ def coverage(Y_true: Any, scores: Any, *, normalize: bool = False, sample_weight
     return depth / np.shape(scores)[1] if normalize else depth
 
 
-def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean fraction of pairs (relevant, irrelevant label) of a row that are in the wrong order.
 
     A tie is a wrong order, as in the literature's formula and in scikit-learn. Rows with no pairs, that is with no
     relevant label or with all, are skipped; scikit-learn's `label_ranking_loss` counts them as 0. The value is in
     [0, 1], lower is better; nan if no row has a pair.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like of shape (n_samples, n_labels)
-        Score of each label; higher means more relevant.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -234,7 +209,8 @@ def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = 
     return _measured("ranking_loss", Y_true, scores, sample_weight)
 
 
-def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def average_precision(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean over a row's relevant labels of the precision of its ranking down to that label.
 
     The literature's example-based measure: for relevant label k of a row, the share of relevant ones among the
@@ -242,15 +218,6 @@ def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | No
     `label_ranking_average_precision_score` and gives rows with no relevant label 1; they are skipped here. It is
     not scikit-learn's `average_precision_score`, the area under a precision-recall curve. The value is in (0, 1],
     higher is better; nan if no row has a relevant label.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like of shape (n_samples, n_labels)
-        Score of each label; higher means more relevant.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -261,21 +228,13 @@ def average_precision(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | No
     return _measured("average_precision", Y_true, scores, sample_weight)
 
 
-def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def macro_auc(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean over labels of the area under the label's ROC curve.
 
     Labels that are true in no row or in all rows have no ROC curve and are skipped, without a warning. A tie of a
     positive with a negative row counts one half. The value is in [0, 1], higher is better; nan if no label has both
     positive and negative rows.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like of shape (n_samples, n_labels)
-        Score of each label; higher means more relevant.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -286,20 +245,12 @@ def macro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = Non
     return _measured("macro_auc", Y_true, scores, sample_weight)
 
 
-def micro_auc(Y_true: Any, scores: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def micro_auc(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Area under the ROC curve of all entries of the score matrix pooled into one ranking.
 
     It compares scores of different labels with each other. A tie counts one half. The value is in [0, 1], higher is
     better; nan if all entries of Y_true are equal.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like of shape (n_samples, n_labels)
-        Score of each label; higher means more relevant.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------

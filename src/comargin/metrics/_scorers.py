@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.indicator import refuse_label_sets
+from ..core.wording import did_you_mean
 from . import _ranking, _sets, _top_k
-from ._input import check_true
+from ._input import Weights, check_true
 
 _DEPTHS = (1, 3, 5)
 
@@ -35,16 +35,10 @@ def _split_depth(name: Any) -> tuple[str, int]:
 
 
 def _unknown(name: Any) -> KeyError:
-    """The error for a name that is none; the parts of a name may be in another order, as in ``f1_micro``."""
-
-    def sorted_parts(text: str) -> str:
-        return "_".join(sorted(text.split("_")))
-
+    """The error for an unknown name; its parts may be in another order, as in ``f1_micro``."""
     if _split_depth(name)[0] == _PROPENSITY_AT:
         return KeyError(f"{name!r} depends on the propensities: use propensity_scorer(k, propensities)")
-    by_parts = {sorted_parts(known): known for known in _NAMES}
-    near = [by_parts[parts] for parts in difflib.get_close_matches(sorted_parts(str(name)), by_parts, n=2)]
-    advice = f"did you mean {' or '.join(map(repr, near))}?" if near else f"there are {', '.join(_NAMES)}"
+    advice = did_you_mean(str(name), _NAMES, lambda text: "_".join(sorted(text.split("_"))))
     return KeyError(f"no measure is named {name!r}; {advice}")
 
 
@@ -74,7 +68,7 @@ class _ByMeasure(Mapping[str, Value]):
         return repr(dict(self))
 
 
-#: Which way each measure of `evaluate` points, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
+#: Whether greater values of a measure are better, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
 higher_is_better: Mapping[str, bool] = _ByMeasure(
     (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS)), lambda name: name not in _LOSSES
 )
@@ -123,9 +117,8 @@ def scores_of(estimator: Any, X: Any, *, n_labels: int | None = None) -> NDArray
             if n_labels == 1 and scores.ndim == 2 and scores.shape[1] == 2:
                 scores = scores[:, 1]
     else:
-        raise TypeError(
-            f"estimator must have decision_function or predict_proba, {type(estimator).__name__} has neither."
-        )
+        name = type(estimator).__name__
+        raise TypeError(f"estimator must have decision_function or predict_proba, {name} has neither.")
     if scores.ndim == 1:
         scores = scores[:, None]
     if n_labels is not None and scores.shape[1:] != (n_labels,):
@@ -138,7 +131,7 @@ def scores_of(estimator: Any, X: Any, *, n_labels: int | None = None) -> NDArray
 def _classes_of_labels(estimator: Any) -> Any:
     """Classes of every label, of the estimator itself or of the one it wraps; None if it has none."""
     classes = getattr(estimator, "classes_", None)
-    # A wrapper such as ThresholdClassifierCV numbers the labels, and hands on the probabilities of what it wraps.
+    # A wrapper such as ThresholdClassifierCV numbers the labels, and returns the probabilities of the wrapped one.
     if classes is not None and np.ndim(classes[0]) == 0 and hasattr(estimator, "estimator_"):
         return _classes_of_labels(estimator.estimator_)
     return classes
@@ -197,7 +190,7 @@ class MeasureScorer:
 
     name: str
 
-    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+    def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Weights = None) -> float:
         """Score a fitted estimator on the rows X: the measure, negated if it is a loss.
 
         ``y`` is the true indicator, or the classes of a binary estimator, with ``classes_[1]`` as the one label.
@@ -214,7 +207,7 @@ class MeasureScorer:
             predicted = predicted[:, None]
         return sign * float(getattr(_sets, self.name)(Y, predicted, sample_weight=sample_weight))
 
-    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
+    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
         stem, depth = _split_depth(self.name)
         if depth and stem not in _top_k.AT_K_MEASURES:
             raise _unknown(self.name)
@@ -228,7 +221,7 @@ class PropensityScorer(MeasureScorer):
 
     propensities: tuple[float, ...] = field(repr=False)
 
-    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: ArrayLike | None) -> float:
+    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
         _, depth = _split_depth(self.name)
         return _top_k.propensity_scored_precision_at_k(
             Y, scores, k=depth, propensities=self.propensities, sample_weight=sample_weight
@@ -266,7 +259,7 @@ class Scorers(_ByMeasure[MeasureScorer]):
 
     **Scorers of losses return negated values**, because scikit-learn maximises: ``scorers["hamming_loss"]``,
     ``["one_error"]``, ``["coverage"]`` and ``["ranking_loss"]`` are at most 0, and 0 is the best. Turn the sign
-    of ``mean_test_score`` to get the loss; `higher_is_better` tells losses from the others.
+    of ``mean_test_score`` to get the loss; `higher_is_better` is False for losses.
 
     A read-only mapping by name. It lists the measures at k for k = 1, 3, 5 and knows all k
     (``scorers["ndcg_at_10"]``); ``scoring=dict(scorers)`` takes all that are listed. For propensity-scored

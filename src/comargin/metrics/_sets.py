@@ -1,58 +1,121 @@
-"""Measures of predicted label sets: Hamming loss, subset accuracy, precision, recall and F1."""
+"""Measures of predicted label sets: Hamming loss, subset accuracy, precision, recall and F1.
+
+All of them follow from three counts, per row or per label: ``hits`` (both true and predicted), ``true`` and
+``predicted``. Precision is hits / predicted, recall hits / true, F1 is 2 hits / (true + predicted).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from numpy.typing import ArrayLike
+import numpy as np
+from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._counts import (
-    FORMULAS,
-    SetCounts,
-    count_sets,
-    example_of,
-    hamming_of,
-    macro_f1_of_averages_of,
-    macro_of,
-    micro_of,
-    subset_accuracy_of,
-)
-from ._input import check_predicted, check_true, check_zero_division
+from ._input import FloatArray, Weights, check_predicted, check_true, check_zero_division, mean_defined, ratio
+from ._parameters import documented
+
+
+class Counts(NamedTuple):
+    """Hits, true and predicted labels, one entry per row or per label."""
+
+    hits: FloatArray
+    true: FloatArray
+    predicted: FloatArray
+
+
+class SetCounts(NamedTuple):
+    """The counts of a prediction; `labels` is weighted by `weight`, `rows` is not."""
+
+    rows: Counts
+    labels: Counts
+    weight: FloatArray
+    n_labels: int
+
+
+def count_sets(Y_true: sparse.csr_array, Y_pred: sparse.csr_array, weight: FloatArray) -> SetCounts:
+    """Count hits, true and predicted labels of two checked indicators."""
+    parts = (Y_true.multiply(Y_pred).tocsr(), Y_true, Y_pred)
+    n_labels = Y_true.shape[1]
+    rows = Counts(*(np.diff(Y.indptr).astype(np.float64) for Y in parts))
+    labels = Counts(
+        *(np.bincount(Y.indices, np.repeat(weight, np.diff(Y.indptr)), n_labels).astype(np.float64) for Y in parts)
+    )
+    return SetCounts(rows, labels, weight, n_labels)
+
+
+Formula = Callable[[Counts, float], FloatArray]
+SetMeasure = Callable[[SetCounts, float], float]
+#: Measures of each row or label, from its counts and the value of 0/0.
+FORMULAS: dict[str, Formula] = {
+    "precision": lambda counts, zero_division: ratio(counts.hits, counts.predicted, zero_division),
+    "recall": lambda counts, zero_division: ratio(counts.hits, counts.true, zero_division),
+    "f1": lambda counts, zero_division: ratio(2 * counts.hits, counts.true + counts.predicted, zero_division),
+}
+
+
+def _hamming(counts: SetCounts, zero_division: float) -> float:
+    rows = counts.rows
+    wrong = rows.true + rows.predicted - 2 * rows.hits
+    return mean_defined(wrong / counts.n_labels, counts.weight)
+
+
+def _subset_accuracy(counts: SetCounts, zero_division: float) -> float:
+    rows = counts.rows
+    right = (rows.hits == rows.true) & (rows.hits == rows.predicted)
+    return mean_defined(right.astype(np.float64), counts.weight)
+
+
+def _example(formula: Formula) -> SetMeasure:
+    """Weighted mean of the formula over the rows."""
+    return lambda counts, zero_division: mean_defined(formula(counts.rows, zero_division), counts.weight)
+
+
+def _micro(formula: Formula) -> SetMeasure:
+    """The formula of the counts of all labels together."""
+
+    def measure(counts: SetCounts, zero_division: float) -> float:
+        pooled = Counts(*(np.array([values.sum()]) for values in counts.labels))
+        return float(formula(pooled, zero_division)[0])
+
+    return measure
+
+
+def _macro(formula: Formula) -> SetMeasure:
+    """Mean of the formula over the labels."""
+    return lambda counts, zero_division: mean_defined(formula(counts.labels, zero_division))
+
+
+def _macro_f1_of_averages(counts: SetCounts, zero_division: float) -> float:
+    precision, recall = (_macro(FORMULAS[name])(counts, zero_division) for name in ("precision", "recall"))
+    return 2 * precision * recall / (precision + recall) if precision + recall != 0 else 0.0
+
 
 #: The measures of label sets, from the counts of a prediction and the value of 0/0, in the order of `evaluate`.
-SET_MEASURES: dict[str, Callable[[SetCounts, float], float]] = {
-    "hamming_loss": hamming_of,
-    "subset_accuracy": subset_accuracy_of,
-    **{f"example_{name}": example_of(formula) for name, formula in FORMULAS.items()},
-    **{f"micro_{name}": micro_of(formula) for name, formula in FORMULAS.items()},
-    **{f"macro_{name}": macro_of(formula) for name, formula in FORMULAS.items()},
-    "macro_f1_of_averages": macro_f1_of_averages_of,
+SET_MEASURES: dict[str, SetMeasure] = {
+    "hamming_loss": _hamming,
+    "subset_accuracy": _subset_accuracy,
+    **{f"example_{name}": _example(formula) for name, formula in FORMULAS.items()},
+    **{f"micro_{name}": _micro(formula) for name, formula in FORMULAS.items()},
+    **{f"macro_{name}": _macro(formula) for name, formula in FORMULAS.items()},
+    "macro_f1_of_averages": _macro_f1_of_averages,
 }
 SET_LOSSES = frozenset({"hamming_loss"})
 
 
-def _measured(
-    name: str, Y_true: Any, Y_pred: Any, sample_weight: ArrayLike | None, zero_division: float = 0.0
-) -> float:
+def _measured(name: str, Y_true: Any, Y_pred: Any, sample_weight: Weights, zero_division: float = 0.0) -> float:
     Y_true = check_true(Y_true)
     Y_pred = check_predicted(Y_pred, Y_true)
     counts = count_sets(Y_true, Y_pred, check_weight(sample_weight, Y_true.shape[0]))
     return SET_MEASURES[name](counts, check_zero_division(zero_division))
 
 
-def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: Weights = None) -> float:
     """Fraction of wrong entries of the label indicator (scikit-learn's `hamming_loss`).
 
     The value is in [0, 1], lower is better.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -63,17 +126,11 @@ def hamming_loss(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = 
     return _measured("hamming_loss", Y_true, Y_pred, sample_weight)
 
 
-def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: Weights = None) -> float:
     """Fraction of rows whose label set is predicted exactly (scikit-learn's `accuracy_score`).
 
     The value is in [0, 1], higher is better. A row without labels is right if none is predicted.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -84,22 +141,12 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: ArrayLike | None
     return _measured("subset_accuracy", Y_true, Y_pred, sample_weight)
 
 
-def example_precision(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(zero_division="Value of a row in which no label is predicted; nan leaves such rows out of the mean.")
+def example_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over rows of hits / predicted labels.
 
     scikit-learn's `precision_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
     row is left.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a row in which no label is predicted; nan leaves such rows out of the mean.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -110,22 +157,12 @@ def example_precision(
     return _measured("example_precision", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def example_recall(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(zero_division="Value of a row in which no label is true; nan leaves such rows out of the mean.")
+def example_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over rows of hits / true labels.
 
     scikit-learn's `recall_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
     row is left.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a row in which no label is true; nan leaves such rows out of the mean.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -136,22 +173,14 @@ def example_recall(
     return _measured("example_recall", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def example_f1(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(
+    zero_division="Value of a row in which no label is either true or predicted; nan leaves such rows out of the mean."
+)
+def example_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over rows of 2 hits / (true + predicted labels).
 
     scikit-learn's `f1_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no row is
     left.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a row in which no label is either true or predicted; nan leaves such rows out of the mean.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -162,21 +191,11 @@ def example_f1(
     return _measured("example_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def micro_precision(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(zero_division="The result if no label is predicted anywhere.")
+def micro_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Precision over all entries of the indicator pooled: hits / predicted labels.
 
     scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        The result if no label is predicted anywhere.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -187,21 +206,11 @@ def micro_precision(
     return _measured("micro_precision", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def micro_recall(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(zero_division="The result if no label is true anywhere.")
+def micro_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Recall over all entries of the indicator pooled: hits / true labels.
 
     scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        The result if no label is true anywhere.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -212,19 +221,11 @@ def micro_recall(
     return _measured("micro_recall", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
+@documented(zero_division="The result if no label is either true or predicted anywhere.")
+def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """F1 over all entries of the indicator pooled: 2 hits / (true + predicted labels).
 
     scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        The result if no label is either true or predicted anywhere.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -235,22 +236,12 @@ def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_wei
     return _measured("micro_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def macro_precision(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(zero_division="Value of a label that is never predicted; nan leaves such labels out of the mean.")
+def macro_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over labels of the label's own precision.
 
     scikit-learn's `precision_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
     label is left.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a label that is never predicted; nan leaves such labels out of the mean.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -261,22 +252,12 @@ def macro_precision(
     return _measured("macro_precision", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def macro_recall(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
-) -> float:
+@documented(zero_division="Value of a label without positives; nan leaves such labels out of the mean.")
+def macro_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over labels of the label's own recall.
 
     scikit-learn's `recall_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
     label is left.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a label without positives; nan leaves such labels out of the mean.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -287,21 +268,13 @@ def macro_recall(
     return _measured("macro_recall", Y_true, Y_pred, sample_weight, zero_division)
 
 
-def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None) -> float:
+@documented(zero_division="Value of a label that is never true nor predicted; nan leaves such labels out of the mean.")
+def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
     """Mean over labels of the label's own F1.
 
     scikit-learn's `f1_score` with ``average="macro"``. `macro_f1_of_averages` is the other definition in use; it is
     never smaller than this one (the harmonic mean is concave). The value is in [0, 1], higher is better; nan if no
     label is left.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a label that is never true nor predicted; nan leaves such labels out of the mean.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -312,23 +285,17 @@ def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_wei
     return _measured("macro_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
+@documented(
+    zero_division="Value of a label's precision or recall when it is 0/0; nan leaves such labels out of that average."
+)
 def macro_f1_of_averages(
-    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: ArrayLike | None = None
+    Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None
 ) -> float:
     """Harmonic mean of macro-averaged precision and macro-averaged recall.
 
     The second definition of macro-F1 in the literature. `macro_f1` is the mean of the labels' own F1
     (scikit-learn's); the two can differ by as much as 0.5, so a comparison has to say which one it uses. The value
     is in [0, 1], higher is better; 0 if both averages are 0.
-
-    Parameters
-    ----------
-    Y_true, Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
-        True and predicted {0, 1} label indicator.
-    zero_division : {0, 1, nan}, default=0
-        Value of a label's precision or recall when it is 0/0; nan leaves such labels out of that average.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------

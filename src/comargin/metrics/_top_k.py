@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, check_scores, check_true, mean_defined
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, mean_defined
+from ._parameters import documented
 
 
 def check_k(k: Any) -> int:
@@ -131,33 +132,25 @@ def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
     return values
 
 
-def _best(Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None) -> TopLabels:
+def _best(Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> TopLabels:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true, accept_sparse=True)
     return TopLabels(Y_true, scores, check_weight(sample_weight, Y_true.shape[0]), check_k(k))
 
 
-def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: ArrayLike | None) -> float:
+def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> float:
     best = _best(Y_true, scores, k, sample_weight)
     return mean_defined(AT_K_MEASURES[name](best, k), best.weight)
 
 
-def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+@documented(
+    k="Number of labels taken of each row, positive. Beyond n_labels all are taken, and a hit still counts 1 / k."
+)
+def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None) -> float:
     """Mean fraction of relevant labels among the k best-scored ones of each row.
 
     All rows count; a row with fewer than k relevant labels cannot reach 1, one without any is 0. The value is in
     [0, 1], higher is better.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like or sparse matrix of shape (n_samples, n_labels)
-        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
-    k : int
-        Number of labels taken of each row, positive. Beyond n_labels all are taken, and a hit still counts 1 / k.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -168,22 +161,12 @@ def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike
     return _measured("precision_at", Y_true, scores, k, sample_weight)
 
 
-def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None) -> float:
     """Mean fraction of a row's relevant labels that are among its k best-scored ones.
 
     Rows with no relevant label are skipped. The value is in [0, 1], higher is better; nan if no row has a relevant
     label.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like or sparse matrix of shape (n_samples, n_labels)
-        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
-    k : int
-        Number of labels taken of each row, positive. Beyond n_labels all are taken.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -194,24 +177,14 @@ def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | 
     return _measured("recall_at", Y_true, scores, k, sample_weight)
 
 
-def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | None = None) -> float:
+@documented()
+def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None) -> float:
     """Mean normalised discounted cumulative gain of the k best-scored labels of each row.
 
     A relevant label at rank j gains ``1 / log2(j + 1)``; a row's gain is divided by that of a perfect ranking of
     its relevant labels. Rows with no relevant label are skipped (scikit-learn's `ndcg_score` counts them as 0, and
     averages over the orders of tied labels, where here the first label counts). The value is in [0, 1], higher is
     better; nan if no row has a relevant label.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like or sparse matrix of shape (n_samples, n_labels)
-        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
-    k : int
-        Number of labels taken of each row, positive. Beyond n_labels all are taken.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     Examples
     --------
@@ -222,27 +195,15 @@ def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: ArrayLike | No
     return _measured("ndcg_at", Y_true, scores, k, sample_weight)
 
 
+@documented()
 def propensity_scored_precision_at_k(
-    Y_true: Any, scores: Any, *, k: int, propensities: ArrayLike, sample_weight: ArrayLike | None = None
+    Y_true: Any, scores: Any, *, k: int, propensities: ArrayLike, sample_weight: Weights = None
 ) -> float:
     """Precision at k in which a hit on a rare label counts more, relative to the best possible ranking.
 
     Each hit on label l counts ``1 / propensities[l]`` (Jain et al., 2016). As in the tables of the Extreme
     Classification Repository the sum over all rows is divided by the sum that a perfect ranking would reach, so 1
     is attainable. The value is in [0, 1], higher is better; nan if no row has a relevant label.
-
-    Parameters
-    ----------
-    Y_true : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
-    scores : array-like or sparse matrix of shape (n_samples, n_labels)
-        Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.
-    k : int
-        Number of labels taken of each row, positive. Beyond n_labels all are taken.
-    propensities : array-like of shape (n_labels,)
-        Chance in (0, 1] that a relevant label was recorded; see `label_propensities`.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weight of each row.
 
     References
     ----------

@@ -1,6 +1,6 @@
 """The tasks of a search: one value on one fold, or all values on one fold along a path.
 
-Results are kept under ``search/<parameter>/<fold>/<position of the value>``.
+Results are stored under ``search/<parameter>/<fold>/<position of the value>``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -22,6 +21,7 @@ from sklearn.utils import get_tags
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory, fit_and_keep
 from ..core.result import FitState
+from ..core.row_blocks import take_rows
 from ..core.validation import validate_training
 from ._tune_result import text_of
 from .path import UNCONVERGED, Folds, Progress, fit_path
@@ -30,7 +30,7 @@ from .tune_input import Criterion
 
 @dataclass(frozen=True)
 class Rows:
-    """What all fits of a search are taken from."""
+    """The rows of a search, and its folds."""
 
     X: Any
     y: Any
@@ -41,7 +41,7 @@ class Rows:
         """X to train on and to test, y to train on and to test."""
         train, test = self.folds[fold]
         columns = train if get_tags(model).input_tags.pairwise else None
-        X_train, X_test = (_take(self.X, rows, columns) for rows in (train, test))
+        X_train, X_test = (take_rows(self.X, rows, columns) for rows in (train, test))
         return X_train, X_test, self.y[train], self.y[test]
 
     def weights(self, fold: int) -> tuple[Any, Any]:
@@ -52,7 +52,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class SearchStep:
-    """All values of one parameter, as its tasks see them."""
+    """All values of one parameter, with everything its tasks need."""
 
     base: Any
     name: str
@@ -65,34 +65,34 @@ class SearchStep:
     noted: threading.local
 
     def key(self, fold: int, k: int | None = None) -> str:
-        """Of one fold, or of one value in it; which step of a Pipeline it belongs to is no news."""
+        """Key of one fold, or of one value in it; without the step of a Pipeline in the name of the parameter."""
         key = f"search/{self.name.rpartition('__')[2]}/{fold}"
         return key if k is None else f"{key}/{k}"
 
     def recall(self, fold: int, k: int) -> tuple[float, bool] | None:
-        """What was measured before."""
+        """The stored criterion and convergence of a value, or None."""
         kept = self.memory.recall(self.key(fold, k))
         if kept is None:
             return None
         if not (isinstance(kept, tuple) and [type(each) for each in kept] == [float, bool]):
             raise ValueError(f"the checkpoint of {self.key(fold, k)} holds {kept!r:.80}; delete its folder")
-        self.tell(fold, k, kept[0], " (known)")
+        self.report(fold, k, kept[0], " (known)")
         return kept
 
     def measured(self, fold: int, k: int, model: Any, X_test: Any, y_test: Any, converged: bool) -> tuple[float, bool]:
-        """Measure a fitted model, and keep it."""
+        """Measure a fitted model and store the result."""
         value = float(self.criterion.of(model, X_test, y_test, self.rows.weights(fold)[1]))
         self.memory.keep(self.key(fold, k), (value, bool(converged)))
-        self.tell(fold, k, value)
+        self.report(fold, k, value)
         return value, converged
 
-    def tell(self, fold: int, k: int, value: float, more: str = "") -> None:
-        """Show one cell."""
+    def report(self, fold: int, k: int, value: float, more: str = "") -> None:
+        """Report one cell."""
         tried = f"{self.name.rpartition('__')[2]} {text_of(self.values[k])}"
         self.show(f"fold {fold + 1}  {tried}  {self.criterion.name} {value:.4g}{more}")
 
 
-Cells = list[tuple[int, int, float, bool]]  # fold, position of the value, what was measured, whether the fit converged
+Cells = list[tuple[int, int, float, bool]]  # fold, position of the value, criterion, whether the fit converged
 
 
 def measure_value(step: SearchStep, fold: int, k: int) -> Cells:
@@ -118,8 +118,8 @@ def measure_value(step: SearchStep, fold: int, k: int) -> Cells:
 def measure_path(step: SearchStep, fold: int) -> Cells:
     """All values on one fold, each fit started from the solution of the one before.
 
-    An interrupted path goes on after the last value whose solution is kept, not after the last one that was measured:
-    so every fit starts from where it does without an interruption, and measures the same.
+    An interrupted path resumes after the last value whose solution is stored, not after the last one that was measured.
+    So every fit has the same start, and the same result, as without an interruption.
     """
     every = range(len(step.values))
     known = [step.recall(fold, k) for k in every]
@@ -165,7 +165,7 @@ def measure_path(step: SearchStep, fold: int) -> Cells:
 def _path_state(
     step: SearchStep, fold: int, order: list[int], learner: Any, shape: tuple[int, ...]
 ) -> tuple[int, FitState | None]:
-    """How many values of a path are done, and what the next one starts from."""
+    """How many values of a path are done, and the start of the next one."""
     n_done, state = 0, None
     for place, k in enumerate(order):
         solution = step.memory.recall_state(f"{step.key(fold, k)}/solution", learner, shape)
@@ -178,7 +178,7 @@ def _path_state(
 
 
 def parts_of(estimator: Any) -> tuple[Pipeline | None, Any]:
-    """The transformers of a Pipeline, None if there are none, and the learner at its end."""
+    """The transformers of a Pipeline (or None) and its last step, the learner."""
     if type(estimator) is not Pipeline:
         return None, estimator
     return estimator[:-1] if len(estimator.steps) > 1 else None, estimator.steps[-1][1]
@@ -190,7 +190,7 @@ def with_parameters(estimator: Any, params: dict[str, Any]) -> Any:
 
 
 def _silent(model: Any, should_stop: Callable[[], bool]) -> Any:
-    """Learners of ours neither talk from threads nor go on after Ctrl-C."""
+    """Silence this library's learners, which run in threads, and let them stop after Ctrl-C."""
     for part in (model, *model.get_params(deep=True).values()):
         if isinstance(part, MultilabelClassifier):
             part.set_params(verbose=0, callback=lambda point: should_stop())
@@ -198,7 +198,7 @@ def _silent(model: Any, should_stop: Callable[[], bool]) -> Any:
 
 
 def weight_params(estimator: Any, weight: np.ndarray | None) -> dict[str, np.ndarray]:
-    """Weights in the form ``fit`` takes them: a Pipeline passes on what has the name of a step."""
+    """Weights as keyword arguments of ``fit``: a Pipeline passes on those prefixed by the name of a step."""
     if weight is None:
         return {}
     prefix = ""
@@ -210,13 +210,3 @@ def weight_params(estimator: Any, weight: np.ndarray | None) -> dict[str, np.nda
         if not any(p.name == "sample_weight" or p.kind is p.VAR_KEYWORD for p in signature):
             raise ValueError(f"sample_weight: {type(estimator).__name__}.fit takes none; pass None")
     return {f"{prefix}sample_weight": weight}
-
-
-def _take(X: Any, rows: np.ndarray, columns: np.ndarray | None) -> Any:
-    """Rows of X, and columns if X is a matrix between rows."""
-    if columns is not None:
-        X = X if sp.issparse(X) else np.asarray(X)
-        return X[rows][:, columns]
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]

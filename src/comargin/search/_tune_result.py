@@ -1,4 +1,4 @@
-"""What `tune` returns."""
+"""The result of `tune`."""
 
 from __future__ import annotations
 
@@ -45,13 +45,7 @@ class TuneStep:
         return self.values[self.best_index]
 
     def unconverged_text(self) -> str:
-        """Values for which a fit did not converge, for people.
-
-        Returns
-        -------
-        str
-            The name and the first few values.
-        """
+        """The name of the parameter, and the first few values for which a fit did not converge."""
         texts = [text_of(self.values[k]) for k in np.flatnonzero(~self.converged.all(axis=0))]
         return f"{self.name}: {', '.join(texts[:_MOST_LISTED])}{', ...' if len(texts) > _MOST_LISTED else ''}"
 
@@ -69,7 +63,7 @@ class TuneResult:
     criterion : str
         The measure. All its values are as the measure is: a loss is not negated.
     greater_is_better : bool
-        Which way it points. False for losses, such as the default criterion: the best is the smallest.
+        False for losses, such as the default criterion: the best is the smallest.
     steps : tuple of TuneStep
         One for each parameter, in the order of the search.
     best_estimator : estimator or None
@@ -91,7 +85,8 @@ class TuneResult:
         str
             One line for each value; a star marks the best of each parameter.
         """
-        lines = [self._heading()]
+        direction = "greater" if self.greater_is_better else "smaller"
+        lines = [f"{self.criterion} ({direction} is better), {len(self.steps[0].fold_values)} folds"]
         for step in self.steps:
             texts = [text_of(value) for value in step.values]
             width = max(map(len, (step.name, *texts)))
@@ -103,16 +98,12 @@ class TuneResult:
         best = ", ".join(f"{name}={text_of(value)}" for name, value in self.best_params.items())
         return "\n".join([*lines, "", f"best: {best}, {self.criterion} {self.best_score:.5g}"])
 
-    def _heading(self) -> str:
-        direction = "greater" if self.greater_is_better else "smaller"
-        return f"{self.criterion} ({direction} is better), {len(self.steps[0].fold_values)} folds"
-
     def __str__(self) -> str:
         return self.table()
 
 
 def text_of(value: Any) -> str:
-    """A value of a parameter, short and in one line."""
+    """A value of a parameter, short and on one line."""
     if isinstance(value, Real) and not isinstance(value, bool | Integral):
         return f"{float(value):g}"
     text = " ".join(str(getattr(value, "__name__", value)).split())

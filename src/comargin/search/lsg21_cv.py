@@ -20,42 +20,34 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     """`LSG21Classifier` that chooses alpha by cross-validation.
 
     Every fold is fitted for all values of alpha, from the largest to the smallest, each fit started from the weights of
-    the one before; the held-out rows are scored. The alpha with the best mean score is then fitted on all rows: what is
-    left is an `LSG21Classifier` with that alpha and its certificate.
+    the one before; the held-out rows are scored. The alpha with the best mean score is then fitted on all rows, which
+    gives an `LSG21Classifier` with that alpha and its certificate.
 
     Parameters
     ----------
     alphas : int or array-like of float, default=20
-        Values of alpha to try. An integer means so many values, evenly spaced on a log scale, from ``alpha_max_``,
+        Values of alpha to try. An integer is the number of values, evenly spaced on a log scale, from ``alpha_max_``,
         where all weights become zero, down to ``alpha_ratio`` times that.
     alpha_ratio : float, default=1e-4
         The smallest default alpha, as a fraction of the largest. In (0, 1).
     cv : int, splitter, iterable of (train, test) or None, default=None
-        How rows are held out. An integer means so many folds of
+        How rows are held out. An integer is the number of folds of
         :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
     scoring : str, callable or None, default=None
-        What the best alpha is best at: a name of :data:`comargin.metrics.scorers` or of scikit-learn's scorers, or a
+        The measure that chooses alpha: a name of :data:`comargin.metrics.scorers` or of scikit-learn's scorers, or a
         callable ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a
         1-D y. Take a measure of rankings ("average_precision") when another rule than f >= 0.5 makes the label sets.
     refit : bool, default=True
         Whether to fit all rows with the best alpha. Without it there are the scores and ``alpha_``, but nothing to
         predict with; the certificate is nan.
-    affinity : "cosine", array-like, sparse matrix or LabelGraph of shape (n_labels, n_labels), default="cosine"
-        As in `LSG21Classifier`. "cosine" is taken anew from the training part of every fold.
-    edge_threshold : float, default=0.1
-        As in `LSG21Classifier`.
-    self_edges : bool, default=True
-        As in `LSG21Classifier`.
-    fit_intercept : bool, default=True
-        As in `LSG21Classifier`.
-    solver : {"auto", "irls"}, default="auto"
-        As in `LSG21Classifier`.
+    affinity, edge_threshold, self_edges, fit_intercept, solver : object
+        As in `LSG21Classifier`. The affinity "cosine" is computed from the training part of every fold.
     path_tol : float or None, default=None
         Relative tolerance of the fits in the folds; None is ten times ``tol``.
     tol : float, default=1e-6
         Relative tolerance of the last fit.
     max_iter : int, default=1000
-        Most steps of every fit. One ``ConvergenceWarning`` tells in how many fits they did not suffice.
+        Most steps of every fit. One ``ConvergenceWarning`` counts the fits for which they did not suffice.
     n_jobs : int, default=None
         Threads over the folds. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
@@ -63,7 +55,7 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     verbose : int, default=0
         1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
     callback : callable, default=None
-        Called with every ``Checkpoint`` of the last fit; returning True ends it with what it has.
+        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
 
     Attributes
     ----------
@@ -81,26 +73,8 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         Mean score of ``alpha_`` over the folds.
     converged_ : bool ndarray of shape (n_folds, n_alphas)
         Which fits of the path met the tolerance.
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights, with exact zeros.
-    sparse_coef_ : csr_array of shape (n_labels, n_features)
-        The same without the zeros.
-    intercept_ : ndarray of shape (n_labels,)
-        b.
-    selected_features_, shared_features_, label_graph_
-        As in `LSG21Classifier`.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate of the last fit.
-    history_ : list of Checkpoint
-        Certified moments of the last fit.
-    n_iter_ : int
-        Steps of the last fit.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    coef_, intercept_, objective_, n_iter_, ... : object
+        All attributes of `LSG21Classifier`, from the last fit.
 
     Examples
     --------

@@ -20,8 +20,9 @@ from .path_cv import PathSearch
 # sparse ones 3 to 30 (bibtex, corel5k, enron, plant, rcv1subset1, tmc2007-500). A wider range costs more than it finds:
 # the largest C take most of the time.
 _RANGE = (0.05, 50.0)
-# From so many dual variables on the folds are solved to a larger gap. It is nearly all primal: at a gap of 5 % the dual
-# is within 0.3 % of the optimum (text, bibtex), and the C that is chosen is as good. On a hundred rows it need not be.
+# From this many dual variables on the folds have a larger tolerance, this many times ``tol``. The gap is nearly all
+# primal: at 5 % the dual is within 0.3 % of the optimum (text, bibtex) and the chosen C is as good. With a hundred rows
+# it need not be.
 _LARGE, _LOOSE = 100_000, 50.0
 
 
@@ -29,45 +30,30 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     r"""`M3LClassifier` that chooses C by cross-validation.
 
     Every fold is fitted for all values of C, from the smallest to the largest, each fit started from the solution of
-    the one before; the held-out rows are scored. The C with the best mean score is then fitted on all rows: what is
-    left is an `M3LClassifier` with that C and its certificate.
+    the one before; the held-out rows are scored. The C with the best mean score is then fitted on all rows, which gives
+    an `M3LClassifier` with that C and its certificate.
 
     Parameters
     ----------
     Cs : int or array-like of float, default=10
-        Values of C to try. An integer means so many values, evenly spaced on a log scale, from 0.05 / q to 50 / q
+        Values of C to try. An integer is the number of values, evenly spaced on a log scale, from 0.05 / q to 50 / q
         with q the mean of :math:`k(x_i, x_i)`, the squared lengths of the rows (with the constant feature of
         ``fit_intercept``), rounded to three digits.
     cv : int, splitter, iterable of (train, test) or None, default=None
-        How rows are held out. An integer means so many folds of
+        How rows are held out. An integer is the number of folds of
         :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
         For a splitter that needs groups pass ``list(splitter.split(X, y, groups))``.
     scoring : str, callable or None, default=None
-        What the best C is best at. A name of :data:`comargin.metrics.scorers` or, where it has none, of scikit-learn's
+        The measure that chooses C. A name of :data:`comargin.metrics.scorers` or, where it has none, of scikit-learn's
         scorers ("average_precision" is in both: it is ours, the ranking of labels in each row); or a callable
         ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a 1-D y
         (see Notes). ``sample_weight`` is passed on to scorers that take it.
     refit : bool, default=True
         Whether to fit all rows with the best C. Without it there are the scores and ``C_``, but no ``coef_`` and
         nothing to predict with; the certificate is nan.
-    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
-        As in `M3LClassifier`. gamma and the rest are fixed here: search over them with scikit-learn's tools.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of "rbf" and "poly". "scale" is taken anew from the training part of every fold.
-    degree : int, default=3
-        Of "poly".
-    coef0 : float, default=1.0
-        Of "poly".
-    label_correlation : None, "train", array-like or LabelGraph of shape (n_labels, n_labels), default=None
-        R, as in `M3LClassifier`. "train" is taken anew from the training part of every fold.
-    loss : {"hamming", "correlated"}, default="hamming"
-        As in `M3LClassifier`.
-    fit_intercept : bool, default=True
-        Append a constant-1 feature (for kernels in their feature space), reported as ``intercept_``.
-    class_weight : None, "balanced", dict or list of dict, default=None
-        As in `M3LClassifier`; "balanced" is taken anew from the training part of every fold.
-    solver : {"auto", "dcd", "smo"}, default="auto"
-        As in `M3LClassifier`.
+    kernel, gamma, degree, coef0, label_correlation, loss, fit_intercept, class_weight, solver : object
+        As in `M3LClassifier`, and the same for all values of C. gamma "scale", label_correlation "train" and
+        class_weight "balanced" are computed from the training part of every fold.
     cache_size : float, default=1000
         Megabytes of memory for rows of the kernel matrix, shared evenly by the folds, also when ``n_jobs`` is 1: the
         result must not depend on it.
@@ -77,7 +63,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     tol : float, default=1e-3
         Relative tolerance of the last fit.
     max_iter : int, default=1000
-        Most passes of every fit. One ``ConvergenceWarning`` tells in how many fits they did not suffice.
+        Most passes of every fit. One ``ConvergenceWarning`` counts the fits for which they did not suffice.
     n_jobs : int, default=None
         Threads: over the folds, then over blocks of labels in the last fit. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
@@ -85,7 +71,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     verbose : int, default=0
         1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
     callback : callable, default=None
-        Called with every ``Checkpoint`` of the last fit; returning True ends it with what it has.
+        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
 
     Attributes
     ----------
@@ -101,24 +87,8 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
         Mean score of ``C_`` over the folds.
     converged_ : bool ndarray of shape (n_folds, n_Cs)
         Which fits of the path met the tolerance.
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights (linear kernel only).
-    support_, support_vectors_, dual_coef_ : ndarray
-        As in `M3LClassifier` (other kernels only).
-    intercept_ : ndarray of shape (n_labels,)
-        Weights of the constant feature; zero without intercept.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate of the last fit.
-    history_ : list of Checkpoint
-        Certified moments of the last fit.
-    n_iter_ : int
-        Passes of the last fit.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    coef_, intercept_, objective_, n_iter_, ... : object
+        All attributes of `M3LClassifier`, from the last fit.
 
     Notes
     -----
@@ -129,8 +99,8 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     makes label sets of the scores, e.g. :class:`~comargin.thresholds.ThresholdClassifierCV` around this. For classes,
     micro-F1 is the accuracy.
 
-    Why a coarse ``path_tol``: what a C loses that was chosen at a larger gap is far below the spread of the folds when
-    there are many rows, and not always when there are few (``benchmarks/bench_m3l_search.py``).
+    Why a coarse ``path_tol``: the loss by a C that was chosen at a larger gap is far below the spread of the folds when
+    there are many rows, but not always when there are few (``benchmarks/bench_m3l_search.py``).
 
     A fold whose score is not finite for some C (a measure that is undefined on its rows) is left out of the mean.
     Memory: each thread holds a copy of its fold's training rows and the dual variables of one fit.

@@ -1,4 +1,4 @@
-"""What searches by cross-validation share: folds, a path, the choice, progress."""
+"""The parts that searches by cross-validation share: folds, a path, the choice, progress."""
 
 from __future__ import annotations
 
@@ -24,28 +24,17 @@ from ..model_selection import MultilabelStratifiedKFold
 
 Folds = list[tuple[np.ndarray, np.ndarray]]
 
-# A solver that was stopped by a callback, or met its tolerance, did what was asked for.
+# The other two mean that the tolerance was met, or that a callback stopped the solver.
 UNCONVERGED = (Status.MAX_ITER, Status.STALLED)
-# Scores that differ by rounding alone are equal.
+# Relative difference of two scores that is rounding.
 _TIE = 1e-12
 
 
 def folds_of(cv: Any, X: Any, y: Any, random_state: Any = None) -> Folds:
-    """Rows to train on and rows to test, for every fold.
+    """Indices of the rows to train on and to test, for every fold.
 
-    Parameters
-    ----------
-    cv : int, splitter or iterable of (train, test)
-        An integer means so many folds of `MultilabelStratifiedKFold`, also for a 1-D y.
-    X, y : array-like or sparse matrix
-        What is split.
-    random_state : int, RandomState instance or None
-        Shuffles the rows before an integer ``cv`` splits them; None does not shuffle.
-
-    Returns
-    -------
-    list of (ndarray, ndarray)
-        Row indices.
+    An integer ``cv`` means that many folds of `MultilabelStratifiedKFold`, also for a 1-D y, shuffled if there is a
+    ``random_state``.
     """
     if isinstance(cv, Integral):
         cv = MultilabelStratifiedKFold(int(cv), shuffle=random_state is not None, random_state=random_state)
@@ -56,17 +45,9 @@ def folds_of(cv: Any, X: Any, y: Any, random_state: Any = None) -> Folds:
 
 
 def has_path(model: Any) -> bool:
-    """Whether `fit_path` does what ``fit`` of the model would do for every value.
+    """Whether `fit_path` fits the model as its ``fit`` would for every value.
 
-    Parameters
-    ----------
-    model : estimator
-        Any.
-
-    Returns
-    -------
-    bool
-        True for learners with ``_prepare``, unless a subclass has another ``fit`` or ``_solve`` around it.
+    True for learners with ``_prepare``, unless a subclass wraps it in another ``fit`` or ``_solve``.
     """
     kind = type(model)
     if not (isinstance(model, MultilabelClassifier) and hasattr(kind, "_prepare")):
@@ -84,25 +65,10 @@ def fit_path(
 ) -> Iterator[Result]:
     """Fit one learner for several values of a parameter, each fit started from the solution of the one before.
 
-    What does not depend on it, such as rows of the kernel matrix, is computed once.
-
-    Parameters
-    ----------
-    model : MultilabelClassifier
-        With the method ``_prepare``; it becomes fitted with each value of its ``_path_parameter`` in turn.
-    data : TrainingData
-        What to learn from.
-    values : iterable of float
-        In the order ``_path_ascends`` tells a start is close to the solution, and feasible.
-    state : FitState or None
-        What the first fit starts from: the solution of a value before it in this order, or a state of its own.
-    keep : callable or None
-        Called at every certificate with the place of the value and a function that returns the state.
-
-    Yields
-    ------
-    Result
-        Of each value, when ``model`` is fitted with it.
+    Parts that do not depend on the value, such as rows of the kernel matrix, are computed once. Yields the result of
+    each value while ``model`` is fitted with it. The values are in the order of ``_path_ascends``, in which a start is
+    close to the next solution, and feasible. ``state`` is the solution of an earlier value, or a state of the first
+    one. ``keep`` is called at every certificate with the index of the value and a function that returns the state.
     """
     model._targets, model.classes_ = data.targets, data.targets.classes
     solve = model._prepare(data)
@@ -117,20 +83,7 @@ def fit_path(
 
 
 def scorer_named(name: str, argument: str) -> Callable[..., float]:
-    """The scorer a name stands for, ours before scikit-learn's.
-
-    Parameters
-    ----------
-    name : str
-        A key of `comargin.metrics.scorers`, or a name that scikit-learn knows.
-    argument : str
-        Name of the argument for the error message.
-
-    Returns
-    -------
-    callable
-        ``scorer(model, X, y)``, greater is better.
-    """
+    """The scorer of a name, ours before scikit-learn's; ``argument`` is for the error message."""
     try:
         return scorers[name]
     except KeyError as not_ours:
@@ -141,37 +94,14 @@ def scorer_named(name: str, argument: str) -> Callable[..., float]:
 
 
 def takes_weight(scorer: Callable[..., float]) -> bool:
-    """Whether a scorer has the argument ``sample_weight``.
-
-    Parameters
-    ----------
-    scorer : callable
-        ``scorer(model, X, y)``.
-
-    Returns
-    -------
-    bool
-        Whether weights of the rows may be passed.
-    """
+    """Whether a scorer has the argument ``sample_weight``."""
     return "sample_weight" in inspect.signature(scorer).parameters
 
 
 def best_of(scores: np.ndarray, what: str) -> tuple[int, np.ndarray]:
-    """The best of several values, by the mean over the folds.
+    """Index of the first best value, and the means over the folds, of scores (n_folds, n_values); greater is better.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_folds, n_values)
-        Greater is better. A fold with a score that is not finite is left out.
-    what : str
-        What the scores are, for the error message.
-
-    Returns
-    -------
-    index : int
-        The first of the best.
-    mean : ndarray of shape (n_values,)
-        Means over the folds.
+    Folds with a score that is not finite are left out. ``what`` names the scores in the error message.
     """
     defined = np.isfinite(scores).all(axis=1)
     if not defined.any():
@@ -181,7 +111,7 @@ def best_of(scores: np.ndarray, what: str) -> tuple[int, np.ndarray]:
 
 
 class Progress:
-    """Tells on stderr that one more fit is done: a bar on a terminal, lines elsewhere, nothing when silent."""
+    """Reports every finished fit on stderr: a bar on a terminal, lines elsewhere, nothing if not verbose."""
 
     def __init__(self, verbose: int, total: int, title: str) -> None:
         self.verbose, self.total, self.title = verbose, total, title
@@ -190,7 +120,7 @@ class Progress:
     def __call__(self, text: str) -> None:
         if not self.verbose:
             return
-        with self.lock:  # folds tell from their threads
+        with self.lock:  # folds report from their threads
             self.done += 1
             head, seconds = f"{self.title}: {self.done}/{self.total}", time.perf_counter() - self.began
             if sys.stderr.isatty():

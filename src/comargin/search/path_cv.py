@@ -1,4 +1,4 @@
-"""What learners that choose one parameter by cross-validation along a path share."""
+"""Base of learners that choose one parameter by cross-validation along a path."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ..core.result import Checkpoint, Result, Status
 from ..core.validation import TrainingData
 from .path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, scorer_named, takes_weight
 
-# Parameters that the learner without a search does not have, besides the values to try.
+# Parameters of the search that the learner does not have, besides the values to try.
 _OWN = ("cv", "scoring", "refit", "path_tol")
 
 
 class PathSearch(MultilabelClassifier):
     """A learner that fits every fold for all values of ``_path_parameter`` and all rows with the best.
 
-    A subclass stands before the learner it searches for in the bases of the class, names it in ``_learner`` and writes
+    A subclass lists this class before the learner in its bases, names the learner in ``_learner`` and writes
     ``_default_values``. Its parameter with the values to try is the learner's with an s.
     """
 
@@ -39,12 +39,12 @@ class PathSearch(MultilabelClassifier):
         "refit": ["boolean"],
         "path_tol": [None, Interval(Real, 0, None, closed="left")],
     }
-    _search_only: ClassVar[tuple[str, ...]] = ()  # more parameters that the learner does not have
-    warm_start = False  # no parameter here: the path itself is what would be continued
+    _search_only: ClassVar[tuple[str, ...]] = ()  # further parameters that the learner does not have
+    warm_start = False  # no parameter here: there is no path to continue
 
     @abstractmethod
     def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
-        """So many values to try, when a number is given instead of values."""
+        """``count`` values to try, when a number is given in place of values."""
 
     def _fold_changes(self, n_folds: int) -> dict[str, Any]:
         """Parameters of the fits in the folds that differ from those of the last."""
@@ -98,7 +98,7 @@ class PathSearch(MultilabelClassifier):
         return result, attributes | choice
 
     def _values(self, data: TrainingData) -> np.ndarray:
-        """Values to try, each once, in the order of the path."""
+        """Distinct values to try, in the order of the path."""
         name = f"{self._path_parameter}s"
         given = getattr(self, name)
         if isinstance(given, Integral):
@@ -114,7 +114,7 @@ class PathSearch(MultilabelClassifier):
         return values if self._path_ascends else values[::-1].copy()
 
     def _path_tol(self, data: TrainingData) -> float:
-        """Tolerance of the fits in the folds: choosing needs less than the last fit."""
+        """Tolerance of the fits in the folds: the choice needs less precision than the last fit."""
         return 10.0 * self.tol if self.path_tol is None else self.path_tol
 
     def _model_at(self, value: float, **changes: Any) -> Any:
@@ -154,7 +154,7 @@ class PathSearch(MultilabelClassifier):
                 callback=lambda point: executor.should_stop(),
                 **self._fold_changes(len(folds)),
             )
-            model.n_features_in_ = X_test.shape[1]  # what `predict` compares with
+            model.n_features_in_ = X_test.shape[1]  # `predict` compares with it
             measured = []
             for value, result in zip(values, fit_path(model, part, values), strict=True):
                 if executor.should_stop():
@@ -196,7 +196,7 @@ class PathSearch(MultilabelClassifier):
 
 
 def _scorer(scoring: Any, kind: str) -> Callable[..., float]:
-    """The scorer a name stands for; ``kind`` is that of the targets."""
+    """The scorer for the parameter ``scoring``; ``kind`` is that of the targets."""
     if scoring is None:
         scoring = "micro_f1" if kind == "indicator" else "accuracy"
     return scorer_named(scoring, "scoring") if isinstance(scoring, str) else scoring

@@ -1,4 +1,4 @@
-"""What is given to `tune`, checked: the criterion, the grid, the targets."""
+"""Checks of the arguments of `tune`: the criterion, the grid, the folds."""
 
 from __future__ import annotations
 
@@ -8,15 +8,11 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.metrics import zero_one_loss
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
 
 from ..core.estimator import MultilabelClassifier
-from ..core.indicator import check_indicator, refuse_label_sets
 from ..metrics import MeasureScorer, higher_is_better, scorers
 from .path import scorer_named, takes_weight
 
@@ -31,7 +27,7 @@ class Criterion:
     scorer: Callable[..., float]
     greater_is_better: bool
     sign: float = 1.0
-    sees_all: bool = False  # a function of the user's: it may look at every part of a Pipeline
+    sees_all: bool = False  # a user's function may look at every part of a Pipeline
 
     def of(self, model: Any, X: Any, y: Any, weight: np.ndarray | None) -> float:
         weighted = {} if weight is None or not takes_weight(self.scorer) else {"sample_weight": weight}
@@ -49,7 +45,7 @@ def _error_rate(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
 
 
 def checked_criterion(criterion: Any, y: Any) -> Criterion:
-    """The measure a name or a callable stands for, given the form of y."""
+    """The measure for a name or a callable, given the form of y."""
     if callable(criterion):
         return Criterion(getattr(criterion, "__name__", repr(criterion)), criterion, True, sees_all=True)
     if not isinstance(criterion, str):
@@ -67,13 +63,6 @@ def checked_criterion(criterion: Any, y: Any) -> Criterion:
     return Criterion(criterion, scorer, greater, 1.0 if greater else -1.0)  # scorers of losses negate them
 
 
-def check_estimator(estimator: Any) -> None:
-    """Raise for what is no instance of an estimator."""
-    if isinstance(estimator, type) or not (hasattr(estimator, "fit") and hasattr(estimator, "__sklearn_tags__")):
-        instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
-        raise ValueError(f"estimator must be a scikit-learn classifier; pass {instance}, got {estimator!r}")
-
-
 def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]:
     """Names and values of the grid, in order."""
     pairs = list(grid.items()) if isinstance(grid, Mapping) else grid
@@ -89,8 +78,8 @@ def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]
         if not (is_list or (isinstance(values, np.ndarray) and values.ndim == 1)) or len(values) == 0:
             raise ValueError(f"grid: the values of {name} must be a list of at least one value, got {values!r}")
         tried = tuple(values.tolist() if isinstance(values, np.ndarray) else values)
-        try:  # in this order: a step may replace the estimator a later name belongs to
-            for value in reversed(tried):  # all of them, before hours are spent on the first; which then stays
+        try:  # in order: a step may replace the estimator of a later name
+            for value in reversed(tried):  # check all before hours are spent; the first one stays
                 model.set_params(**{name: clone(value, safe=False)})
                 last = model[-1] if isinstance(model, Pipeline) else model
                 if isinstance(last, MultilabelClassifier):
@@ -102,7 +91,7 @@ def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]
 
 
 def checked_cv(cv: Any, n_samples: int) -> Any:
-    """``cv``, unless it is a number that cannot be one of folds."""
+    """Return ``cv``, unless it is an invalid number of folds."""
     if isinstance(cv, bool | np.bool_) or cv is None or (isinstance(cv, Integral) and not 2 <= int(cv) <= n_samples):
         raise ValueError(
             f"cv must be a number of folds from 2 to the number of rows, {n_samples}, a splitter or an iterable of "
@@ -111,37 +100,8 @@ def checked_cv(cv: Any, n_samples: int) -> Any:
     return cv
 
 
-def checked_state(random_state: Any) -> Any:
-    """``random_state``, if scikit-learn takes it."""
-    try:
-        check_random_state(random_state)
-    except ValueError as error:
-        raise ValueError(f"random_state must be an int, a RandomState or None, got {random_state!r}") from error
-    return random_state
-
-
-def checked_targets(y: Any) -> Any:
-    """Targets as an array or CSR, so that rows can be taken."""
-    if y is None:
-        raise ValueError("y must be an indicator of shape (n_samples, n_labels) or 1-D classes, got None")
-    if not sp.issparse(y):
-        refuse_label_sets(y, "y")
-        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
-        if y.ndim == 1:
-            check_classification_targets(y)
-            return y
-    Y = check_indicator(y, "y")
-    if Y.shape[1] == 0:
-        raise ValueError("y must have at least one label, got none")
-    # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
-    wide = Y.astype(np.int64)
-    if not sp.issparse(y):
-        return wide.toarray()
-    return wide if isinstance(y, sp.sparray) else sp.csr_matrix(wide)
-
-
 def check_flags(refit: Any, verbose: Any) -> None:
-    """Raise for flags that are none."""
+    """Raise unless these are valid flags."""
     if not isinstance(refit, bool | np.bool_):
         raise ValueError(f"refit must be True or False, got {refit!r}")
     if not isinstance(verbose, bool | np.bool_ | Integral) or int(verbose) < 0:

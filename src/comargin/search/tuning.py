@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Real
-from typing import Any, TextIO
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -17,21 +17,11 @@ from sklearn.utils import indexable
 
 from ..core.executor import Executor, Task, Threads, run
 from ..core.memory import Memory
-from ..core.validation import check_sample_weight
+from ..core.validation import check_sample_weight, check_seed, indexable_targets, require_estimator
 from ._cells import Rows, SearchStep, measure_path, measure_value, parts_of, weight_params, with_parameters
 from ._tune_result import TuneResult, TuneStep
 from .path import Progress, best_of, folds_of, has_path
-from .tune_input import (
-    DEFAULT_CRITERION,
-    Criterion,
-    check_estimator,
-    check_flags,
-    checked_criterion,
-    checked_cv,
-    checked_grid,
-    checked_state,
-    checked_targets,
-)
+from .tune_input import DEFAULT_CRITERION, check_flags, checked_criterion, checked_cv, checked_grid
 
 
 def tune(
@@ -66,13 +56,13 @@ def tune(
         Parameters and their values, in the order of the search; names as ``set_params`` takes them, e.g.
         ``"rankcvmclassifier__gamma"``. In a list of pairs a name may come again, for another round.
     criterion : str or callable, default="ranking+hamming"
-        What the best value is best at, on held-out rows. "ranking+hamming" is (ranking loss + Hamming loss) / 2, the
+        The measure on held-out rows that chooses the value. "ranking+hamming" is (ranking loss + Hamming loss) / 2, the
         paper's (77), smaller is better; it stands for "error_rate", the share of wrong rows, when y is 1-D, and for
         "hamming_loss" when there is one label. Or a name of :data:`comargin.metrics.scorers`, which is then the
         measure itself in its own direction; or a name of scikit-learn's scorers, or a callable ``criterion(model, X,
         y)``, greater is better.
     cv : int, splitter or iterable of (train, test), default=3
-        How rows are held out, in the same way for all parameters. An integer means so many folds of
+        How rows are held out, in the same way for all parameters. An integer is the number of folds of
         :class:`~comargin.model_selection.MultilabelStratifiedKFold`, also for a 1-D y. For a splitter that needs
         groups pass ``list(splitter.split(X, y, groups))``.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -94,17 +84,17 @@ def tune(
 
     Notes
     -----
-    The best of one parameter depends on where the others stand: begin with the one that matters most (a kernel's
-    gamma), let the values of a later one include the value it starts from, and add another round where it does not.
+    The best value of one parameter depends on the others: begin with the one that matters most (a kernel's gamma), let
+    the values of a later one include the value it starts from, and add another round where they do not.
 
     Learners of this library that can (M3L, Rank-CVM, Rank-SVM; also as the last step of a Pipeline) are fitted for all
     values of C in one go, whatever their order: from the smallest to the largest, each fit started from the solution
     of the one before, with the kernel matrix computed once and the Pipeline's other steps fitted once per fold. A
     start changes a solution within ``tol`` only. All other fits are made one by one.
 
-    In the folds learners of this library are silent, and their ``callback`` is not called: it belongs to the last
-    fit. Fits that do not converge are counted, and one ``ConvergenceWarning`` tells how many. Memory: every thread
-    holds what one fit needs, for kernels up to ``cache_size``.
+    In the folds learners of this library are silent, and their ``callback`` is called in the last fit only. One
+    ``ConvergenceWarning`` counts the fits that do not converge. Memory: every thread holds the data of one fit, for
+    kernels up to ``cache_size``.
 
     References
     ----------
@@ -158,29 +148,16 @@ def tune_with_memory(
     refit: bool,
     memory: Memory,
 ) -> TuneResult:
-    """`tune`, with a memory of what was measured before.
-
-    Parameters
-    ----------
-    estimator, X, y, grid, criterion, cv, sample_weight, n_jobs, random_state, verbose, refit : object
-        As `tune` has them.
-    memory : Memory
-        Results of cells are kept under ``search/<parameter>/<fold>/<position of the value>``.
-
-    Returns
-    -------
-    TuneResult
-        As of `tune`.
-    """
-    check_estimator(estimator)
+    """`tune`, with a memory that stores the result of every cell under the keys of `_cells`."""
+    require_estimator(estimator, "a scikit-learn classifier")
     steps = checked_grid(grid, estimator)
     check_flags(refit, verbose)
-    y_rows = checked_targets(y)
+    y_rows = indexable_targets(y, "tune")[0]
     X, y_rows = indexable(X, y_rows)
     n_samples = y_rows.shape[0]
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
     measure = checked_criterion(criterion, y_rows)
-    rows = Rows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, checked_state(random_state)))
+    rows = Rows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, check_seed(random_state)))
     n_threads = effective_n_jobs(n_jobs)
 
     best: dict[str, Any] = {}
@@ -191,22 +168,13 @@ def tune_with_memory(
     messages: list[str] = []
     with _noted_convergence() as noted:
         with warnings.catch_warnings():
-            # Rare labels are missing in some folds, as they must be.
+            # Rare labels are missing in some folds.
             warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
             for name, values in steps:
-                step = _search(
-                    with_parameters(estimator, best),
-                    name,
-                    values,
-                    rows,
-                    measure,
-                    Threads(n_threads),
-                    show,
-                    noted,
-                    memory,
-                )
-                best[name] = step.best_value
-                found.append(step)
+                executor, base = Threads(n_threads), with_parameters(estimator, best)
+                step = SearchStep(base, name, values, rows, measure, memory, executor.should_stop, show, noted)
+                found.append(_search(step, executor))
+                best[name] = found[-1].best_value
         if refit:
             noted.messages = messages
             fitted = with_parameters(estimator, best)
@@ -218,66 +186,48 @@ def tune_with_memory(
     return TuneResult(best, score, measure.name, measure.greater_is_better, tuple(found), fitted)
 
 
-def _search(
-    base: Any,
-    name: str,
-    values: tuple[Any, ...],
-    rows: Rows,
-    criterion: Criterion,
-    executor: Executor,
-    show: Progress,
-    noted: threading.local,
-    memory: Memory,
-) -> TuneStep:
+def _search(step: SearchStep, executor: Executor) -> TuneStep:
     """Try all values of one parameter on all folds."""
-    step = SearchStep(base, name, values, rows, criterion, memory, executor.should_stop, show, noted)
-    n_folds = len(rows.folds)
-    if _has_path(base, name, values, rows.weight):
+    shape = n_folds, n_values = len(step.rows.folds), len(step.values)
+    if _has_path(step):
         tasks = [Task(measure_path, (step, fold)) for fold in range(n_folds)]
     else:
-        tasks = [Task(measure_value, (step, fold, k)) for k in range(len(values)) for fold in range(n_folds)]
-    measured, converged = np.full((n_folds, len(values)), np.nan), np.ones((n_folds, len(values)), dtype=bool)
+        tasks = [Task(measure_value, (step, fold, k)) for k in range(n_values) for fold in range(n_folds)]
+    measured, converged = np.full(shape, np.nan), np.ones(shape, dtype=bool)
     for cells in run(tasks, executor):
         for fold, k, value, did_converge in cells:
             measured[fold, k], converged[fold, k] = value, did_converge
-    sign = 1.0 if criterion.greater_is_better else -1.0
-    best, mean = best_of(sign * measured, f"criterion {criterion.name!r} of {name}")
-    return TuneStep(name, values, measured, sign * mean, best, converged)
+    sign = 1.0 if step.criterion.greater_is_better else -1.0
+    best, mean = best_of(sign * measured, f"criterion {step.criterion.name!r} of {step.name}")
+    return TuneStep(step.name, step.values, measured, sign * mean, best, converged)
 
 
-def _has_path(base: Any, name: str, values: tuple[Any, ...], weight: np.ndarray | None) -> bool:
-    """Whether all values are fitted in one go."""
-    learner = parts_of(base)[1]
-    prefix = f"{base.steps[-1][0]}__" if learner is not base else ""
-    numbers = all(isinstance(v, Real) and not isinstance(v, bool) and 0.0 < float(v) < np.inf for v in values)
+def _has_path(step: SearchStep) -> bool:
+    """Whether all values are fitted along one path."""
+    learner = parts_of(step.base)[1]
+    prefix = f"{step.base.steps[-1][0]}__" if learner is not step.base else ""
+    numbers = all(isinstance(v, Real) and not isinstance(v, bool) and 0.0 < float(v) < np.inf for v in step.values)
     # With metadata routing a weight may be meant for other steps too.
-    routed = weight is not None and get_config()["enable_metadata_routing"]
-    return numbers and not routed and has_path(learner) and name == f"{prefix}{learner._path_parameter}"
+    routed = step.rows.weight is not None and get_config()["enable_metadata_routing"]
+    return numbers and not routed and has_path(learner) and step.name == f"{prefix}{learner._path_parameter}"
 
 
 @contextlib.contextmanager
 def _noted_convergence() -> Iterator[threading.local]:
-    """Collect the ConvergenceWarnings of a fit in ``messages`` of the thread it runs in, while there is such a list.
+    """Yield a thread-local object whose list ``messages``, while it exists, collects the thread's ConvergenceWarnings.
 
-    The state of `warnings` belongs to the process: it is changed here, once, and not by the threads.
+    The state of `warnings` belongs to the process, so it is changed once, here, and not by the threads.
     """
     noted = threading.local()
     with warnings.catch_warnings():
         warnings.simplefilter("always", ConvergenceWarning)
         show = warnings.showwarning
 
-        def note(
-            message: Warning | str,
-            category: type[Warning],
-            filename: str,
-            lineno: int,
-            file: TextIO | None = None,
-            line: str | None = None,
-        ) -> None:
+        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
             if issubclass(category, ConvergenceWarning) and hasattr(noted, "messages"):
                 noted.messages.append(str(message))
             else:
-                show(message, category, filename, lineno, file, line)
+                show(message, category, *where, **more)
 
         warnings.showwarning = note
         yield noted
