@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
+from sklearn.neighbors import RadiusNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.neighbors import RadiusNeighborsClassifier
 from sklearn.tree import ExtraTreeClassifier
 
 import comargin
