@@ -407,7 +407,7 @@ def test_two_data_sets_of_one_name(toys):
 
 
 def test_five_folds_are_the_default():
-    assert _checked_protocol(None, None, 0.5).n_splits == 5
+    assert _checked_protocol(None, None, 0.5, 0).splitter.n_splits == 5
 
 
 def test_chains_average_over_orders(toys):

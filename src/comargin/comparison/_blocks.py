@@ -16,7 +16,7 @@ _SPLIT_CAVEAT = (
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """What ranks and tests are computed from.
+    """Values of one measure, arranged for ranks and tests.
 
     Attributes
     ----------
@@ -27,11 +27,11 @@ class Blocks:
     names : tuple of str
         Rows: data sets, or "split 0" and so on.
     over : {"data sets", "splits"}
-        What the rows are.
+        Meaning of the rows.
     higher_is_better : bool
         Which way the measure points.
     left_out : tuple of str
-        Models and data sets (splits) that are not here because cells failed or the measure is not defined.
+        Models and data sets (splits) that are missing because cells failed or the measure is not defined.
     """
 
     values: FloatArray

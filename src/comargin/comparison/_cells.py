@@ -6,7 +6,6 @@ import json
 import platform
 import time
 import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
@@ -21,7 +20,7 @@ from ..decisions import fit_with_cuts
 from ..metrics import evaluate, scores_of
 from ..models import criterion_of
 from ..training import ModelRecipe
-from ..training.building import build, search
+from ..training.building import build, json_value, search
 from ..training.identity import described, hash_of
 from ._results import Record
 
@@ -30,61 +29,31 @@ _LONGEST_TEXT = 500  # of an error or a warning in the results file
 
 @dataclass(frozen=True)
 class Settings:
-    """What is done in every training part, the same for all models.
+    """What is done in every training part, the same for all models."""
 
-    Attributes
-    ----------
-    tune : bool
-        Whether the grids are searched.
-    criterion : str or None
-        What parameters are chosen by; None: what suits the model.
-    inner_folds : int
-        Folds of a training part, for parameters and for cuts.
-    thresholds : str or None
-        Rule of the cuts; None leaves every model its own.
-    """
-
-    tune: bool
-    criterion: str | None
-    inner_folds: int
-    thresholds: str | None
+    tune: bool  # whether the grids are searched
+    criterion: str | None  # what parameters are chosen by; None: what suits the model
+    inner_folds: int  # folds of a training part, for parameters and for cuts
+    thresholds: str | None  # rule of the cuts; None leaves every model its own
 
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """All that a worker needs to fill one row of the results file.
+    """All that a worker needs to fill one row of the results file."""
 
-    Attributes
-    ----------
-    identity : dict
-        Columns that say which cell it is.
-    X, Y : array-like
-        All rows of the data set.
-    train, test : ndarray of int
-        Rows of the split.
-    model : ModelRecipe
-        What is fitted.
-    settings : Settings
-        What is done with it.
-    seed : int
-        Of folds, of estimators.
-    measures : tuple of str
-        What is measured.
-    """
-
-    identity: Record
-    X: Any
+    identity: Record  # columns that say which cell it is
+    X: Any  # all rows of the data set
     Y: NDArray[np.int64]
-    train: NDArray[np.intp]
+    train: NDArray[np.intp]  # rows of the split
     test: NDArray[np.intp]
     model: ModelRecipe
     settings: Settings
-    seed: int
+    seed: int  # of folds and estimators
     measures: tuple[str, ...]
 
 
 def definition_of(model: ModelRecipe, settings: Settings, data: str, protocol: str, random_state: int) -> str:
-    """Hash of all that the results of a model on a data set follow from."""
+    """Hash of everything that determines the results of a model on a data set."""
     grid = [[name, described(values, f"models: {model.name!r}: grid of {name}")] for name, values in model.grid]
     learned = [
         grid if settings.tune else [],
@@ -103,7 +72,7 @@ def seed_of(random_state: int, split: int) -> int:
 
 
 def unmeasured(cell: Cell, error: str = "") -> Record:
-    """The row of a cell before it is run, or when its process did not survive."""
+    """The row of a cell that has not run, or whose process died."""
     return {
         **cell.identity,
         "n_train": len(cell.train),
@@ -120,16 +89,7 @@ def unmeasured(cell: Cell, error: str = "") -> Record:
 def run_cell(cell: Cell) -> Record:
     """Fill one row of the results file; an error of the model is part of the row.
 
-    Parameters
-    ----------
-    cell : Cell
-        What to do.
-
-    Returns
-    -------
-    dict
-        All columns. Seconds are those of one thread: BLAS too is held to one, so that neither they nor the last digits
-        of the measures depend on what else runs.
+    BLAS too uses one thread, so that neither the seconds nor the last digits of the measures depend on what else runs.
     """
     record = unmeasured(cell)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
@@ -150,10 +110,16 @@ def _measured(cell: Cell) -> Record:
     X_train, X_test = _rows(cell.X, cell.train), _rows(cell.X, cell.test)
     Y_train, Y_test = cell.Y[cell.train], cell.Y[cell.test]
     start = time.perf_counter()
-    estimator, chosen = _tuned(cell.model, cell.settings, X_train, Y_train, cell.seed)
+    model, settings = cell.model, cell.settings
+    folds, seed = settings.inner_folds, cell.seed
+    estimator = build(model, X_train, seed)
+    best: dict[str, Any] = {}
+    if settings.tune:
+        criterion = criterion_of(model, settings.criterion, settings.thresholds)
+        estimator, best = search(estimator, model.grid, X_train, Y_train, criterion=criterion, folds=folds, seed=seed)
     tuned = time.perf_counter()
-    rule = cell.settings.thresholds if cell.model.learn_cuts else None
-    estimator, _ = fit_with_cuts(estimator, X_train, Y_train, rule, folds=cell.settings.inner_folds, seed=cell.seed)
+    rule = settings.thresholds if model.learn_cuts else None
+    estimator, _ = fit_with_cuts(estimator, X_train, Y_train, rule, folds=folds, seed=seed)
     fitted = time.perf_counter()
     predicted = estimator.predict(X_test)
     done = time.perf_counter()
@@ -162,40 +128,19 @@ def _measured(cell: Cell) -> Record:
     scores = None
     if hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba"):
         scores = scores_of(estimator, X_test, n_labels=Y_test.shape[1])
-    values = evaluate(Y_test, scores, predicted, k=depths_of(cell.measures))
+    depths = sorted({int(name.rpartition("_")[2]) for name in cell.measures if "_at_" in name})
+    values = evaluate(Y_test, scores, predicted, k=depths)
     return {
         "tune_seconds": tuned - start,
         "fit_seconds": fitted - tuned,
         "predict_seconds": done - fitted,
-        "parameters": json.dumps(chosen),
+        "parameters": json.dumps({name: json_value(value) for name, value in best.items()}),
         **{name: float(values[name]) if name in values else None for name in cell.measures},
     }
 
 
-def _tuned(
-    model: ModelRecipe, settings: Settings, X: Any, Y: NDArray[np.int64], seed: int
-) -> tuple[Any, dict[str, Any]]:
-    """The estimator with the parameters that are best on inner folds, not fitted, and these parameters."""
-    estimator = build(model, X, seed)
-    if not settings.tune:
-        return estimator, {}
-    criterion = criterion_of(model, settings.criterion, settings.thresholds)
-    estimator, best = search(estimator, model.grid, X, Y, criterion=criterion, folds=settings.inner_folds, seed=seed)
-    return estimator, {name: _plain(value) for name, value in best.items()}
-
-
-def depths_of(measures: Sequence[str]) -> list[int]:
-    """The k of the measures at k."""
-    return sorted({int(name.rpartition("_")[2]) for name in measures if "_at_" in name})
-
-
 def _rows(X: Any, rows: NDArray[np.intp]) -> Any:
     return [X[i] for i in rows] if isinstance(X, list) else X[rows]
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON takes."""
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
 
 
 def _one_line(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Run all cells of a comparison, in processes, and keep what is finished."""
+"""Run all cells of a comparison in processes, and record every finished one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.executor import Lost, Processes, Task
 from ..core.indicator import check_indicator
 from ..data import Dataset, fingerprint, load
-from ..decisions import RULES
 from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..models import check_names, checked_criterion, checked_models
 from ..training import ModelRecipe
+from ..training.building import check_integer, check_rule
 from ..training.identity import hash_of
 from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
 from ._comparison import DEFAULT_MEASURES, Comparison
@@ -29,7 +29,7 @@ _DEFAULT_FOLDS = 5
 
 @dataclass(frozen=True)
 class CellDone:
-    """What a callback is told.
+    """One finished cell, as `compare` passes it to its callback.
 
     Attributes
     ----------
@@ -84,7 +84,7 @@ def compare(
     test_size : float, default=0.5
         Share of the rows to test with ``repeats``.
     measures : sequence of str
-        What tables show; names of `comargin.metrics.evaluate`. All of its measures are recorded whatever is named here.
+        Measures in the tables; names of `comargin.metrics.evaluate`, which are all recorded.
     tune : bool, default=True
         Search the grids; False fits every model with its default parameters.
     criterion : str or None, default=None
@@ -130,65 +130,57 @@ def compare(
     """
     compared = checked_models(models)
     chosen = _checked_measures(measures)
-    protocol = _checked_protocol(folds, repeats, test_size)
-    _check_integer("random_state", random_state, 0)
-    _check_integer("inner_folds", inner_folds, 2)
-    _check_flag("tune", tune)
-    _check_flag("retry_failed", retry_failed)
+    check_integer("random_state", random_state, 0)
+    protocol = _checked_protocol(folds, repeats, test_size, int(random_state))
+    check_integer("inner_folds", inner_folds, 2)
+    for name, flag in (("tune", tune), ("retry_failed", retry_failed)):
+        if not isinstance(flag, bool | np.bool_):
+            raise ValueError(f"{name} must be True or False, got {flag!r}")
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}")
-    if thresholds is not None and thresholds not in RULES:
-        raise ValueError(f"thresholds must be None or one of {', '.join(map(repr, RULES))}; got {thresholds!r}")
+    check_rule(thresholds)
     checked_criterion(criterion)
     settings = Settings(bool(tune), criterion, int(inner_folds), thresholds)
     loaded = _checked_datasets(datasets)
 
     recorded = tuple(dict.fromkeys([*scorers, *chosen]))
     file = None if results is None else ResultsFile(results, recorded)
+    before: dict[str, Record] = {}
     if file is not None:
         recorded = file.measures
-    finished = {} if file is None else {record["cell"]: record for record in file.records}
+        before = {record["cell"]: record for record in file.records}
     cells = list(_cells(loaded, compared, settings, protocol, int(random_state), recorded, file is not None))
     found: dict[str, Record] = {}
+
+    def finish(record: Record, *, kept: bool) -> None:
+        found[record["cell"]] = record
+        if callback is not None:
+            callback(CellDone(record, len(found), len(cells), kept=kept))
+
     todo: list[Cell] = []
     for cell in cells:
-        record = finished.get(cell.identity["cell"])
+        record = before.get(cell.identity["cell"])
         if record is None or (record["error"] and retry_failed):
             todo.append(cell)
         else:
-            found[record["cell"]] = record
-            if callback is not None:
-                callback(CellDone(record, len(found), len(cells), kept=True))
+            finish(record, kept=True)
     executor = Processes(int(n_jobs), "loky")
     with closing(executor.results([Task(run_cell, (cell,)) for cell in todo])) as finished:
         for k, result in finished:
             record = unmeasured(todo[k], result.reason) if isinstance(result, Lost) else result
             if file is not None:
                 file.append(record)
-            found[record["cell"]] = record
-            if callback is not None:
-                callback(CellDone(record, len(found), len(cells), kept=False))
+            finish(record, kept=False)
     names = tuple(data.name for data in loaded)
     in_order = [found[cell.identity["cell"]] for cell in cells]
     return Comparison(in_order, names, tuple(model.name for model in compared), chosen)
 
 
-@dataclass(frozen=True)
-class _Protocol:
+class _Protocol(NamedTuple):
     """How rows are split; ``text`` says it in the results file."""
 
     text: str
-    n_splits: int
-    test_size: float | None
-
-    def splits(self, Y: Any, random_state: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        if self.test_size is None:
-            splitter: Any = MultilabelStratifiedKFold(self.n_splits, shuffle=True, random_state=random_state)
-        else:
-            splitter = MultilabelStratifiedShuffleSplit(
-                self.n_splits, test_size=self.test_size, random_state=random_state
-            )
-        return list(splitter.split(Y, Y))
+    splitter: Any
 
 
 def _cells(
@@ -210,7 +202,7 @@ def _cells(
             definition_of(model, settings, data, protocol.text, random_state) if is_recorded else model.name
             for model in models
         ]
-        for split, (train, test) in enumerate(protocol.splits(Y, random_state)):
+        for split, (train, test) in enumerate(protocol.splitter.split(Y, Y)):
             for model, definition in zip(models, definitions, strict=True):
                 identity = {
                     "cell": hash_of([dataset.name, model.name, definition, split]),
@@ -236,8 +228,7 @@ def _checked_datasets(datasets: Any) -> list[Dataset]:
         if not isinstance(dataset, str | Dataset):
             raise ValueError(f"datasets must hold names or Datasets, got a {type(dataset).__name__}")
         loaded.append(load(dataset) if isinstance(dataset, str) else dataset)
-    names = [dataset.name for dataset in loaded]
-    check_names(names, "datasets")
+    check_names([dataset.name for dataset in loaded], "datasets")
     return loaded
 
 
@@ -253,25 +244,16 @@ def _checked_measures(measures: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _checked_protocol(folds: Any, repeats: Any, test_size: Any) -> _Protocol:
+def _checked_protocol(folds: Any, repeats: Any, test_size: Any, seed: int) -> _Protocol:
     if folds is not None and repeats is not None:
         raise ValueError(f"folds and repeats exclude each other, got folds={folds!r} and repeats={repeats!r}")
     if repeats is None:
         n_folds = _DEFAULT_FOLDS if folds is None else folds
-        _check_integer("folds", n_folds, 2)
-        return _Protocol(f"{n_folds} folds", int(n_folds), None)
-    _check_integer("repeats", repeats, 1)
+        check_integer("folds", n_folds, 2)
+        return _Protocol(f"{n_folds} folds", MultilabelStratifiedKFold(int(n_folds), shuffle=True, random_state=seed))
+    check_integer("repeats", repeats, 1)
     if isinstance(test_size, bool) or not isinstance(test_size, Real) or not 0.0 < float(test_size) < 1.0:
         raise ValueError(f"test_size must be a share of the rows between 0 and 1, got {test_size!r}")
-    # Not the number of repeats: the first splits of a longer run are those of a shorter one.
-    return _Protocol(f"hold-out of {float(test_size)!r}", int(repeats), float(test_size))
-
-
-def _check_integer(name: str, value: Any, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
-
-
-def _check_flag(name: str, value: Any) -> None:
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+    splitter = MultilabelStratifiedShuffleSplit(int(repeats), test_size=float(test_size), random_state=seed)
+    # Without the number of repeats: the first splits of a longer run are those of a shorter one.
+    return _Protocol(f"hold-out of {float(test_size)!r}", splitter)

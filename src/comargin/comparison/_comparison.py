@@ -28,14 +28,7 @@ from ._tables import MeasureTable, Style, column_tables
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-DEFAULT_MEASURES = (
-    "hamming_loss",
-    "subset_accuracy",
-    "micro_f1",
-    "macro_f1",
-    "ranking_loss",
-    "average_precision",
-)
+DEFAULT_MEASURES = ("hamming_loss", "subset_accuracy", "micro_f1", "macro_f1", "ranking_loss", "average_precision")
 SECONDS = ("tune_seconds", "fit_seconds", "predict_seconds")
 
 
@@ -54,7 +47,7 @@ class Comparison:
     datasets, models : tuple of str
         What was compared, in the order given.
     measures : tuple of str
-        What tables and texts show; every measure that was recorded can be asked for.
+        Measures in tables and texts; methods take every measure that was recorded.
 
     Examples
     --------
@@ -95,7 +88,7 @@ class Comparison:
         ):
             _check_one(cells, column, same_for, what, path)
         chosen = tuple(measures) if measures is not None else tuple(m for m in DEFAULT_MEASURES if m in recorded)
-        # Not in the order of the file, in which processes finished: that would be another one in every run.
+        # Sorted, as the order of the file is that in which processes finished, another one in every run.
         datasets, models = (tuple(sorted({cell[name] for cell in cells})) for name in ("dataset", "model"))
         order = sorted(cells, key=lambda c: (datasets.index(c["dataset"]), c["split"], models.index(c["model"])))
         return cls(order, datasets, models, chosen)
@@ -113,38 +106,33 @@ class Comparison:
         self._check_measure(measure)
         n_splits = 1 + max(cell["split"] for cell in self.cells)
         found = np.full((len(self.datasets), len(self.models), n_splits), np.nan)
-        rows = {name: k for k, name in enumerate(self.datasets)}
-        columns = {name: k for k, name in enumerate(self.models)}
         for cell in self.cells:
             if cell[measure] is not None:
-                found[rows[cell["dataset"]], columns[cell["model"]], cell["split"]] = cell[measure]
+                row, column = self.datasets.index(cell["dataset"]), self.models.index(cell["model"])
+                found[row, column, cell["split"]] = cell[measure]
         return found
 
     def table(self, measure: str) -> MeasureTable:
         """Mean and standard deviation over the splits for every data set and model, with the average ranks."""
-        values = self.values(measure)
-        counts = np.isfinite(values).sum(axis=2)
-        known = np.where(np.isfinite(values), values, 0.0)
-        mean = np.where(counts > 0, known.sum(axis=2) / np.maximum(counts, 1), np.nan)
-        squares = np.where(np.isfinite(values), values - mean[:, :, None], 0.0) ** 2
-        deviation = np.where(counts > 1, np.sqrt(squares.sum(axis=2) / np.maximum(counts - 1, 1)), np.nan)
+        values = np.ma.masked_invalid(self.values(measure))
+        counts = values.count(axis=2)
         # Where no model has a value, the measure is not defined on that split.
-        n_defined = np.isfinite(values).any(axis=1).sum(axis=1)
+        n_defined = (~np.ma.getmaskarray(values)).any(axis=1).sum(axis=1)
         ranks = self.ranks(measure)
         return MeasureTable(
             measure,
             _higher(measure),
             self.datasets,
             self.models,
-            mean,
-            deviation,
+            np.ma.filled(values.mean(axis=2), np.nan),
+            np.ma.filled(values.std(axis=2, ddof=1), np.nan),
             counts,
             counts == n_defined[:, None],
             np.array([ranks.get(name, np.nan) for name in self.models]),
         )
 
     def blocks(self, measure: str) -> Blocks:
-        """What ranks and tests of a measure are computed from.
+        """Values of a measure, arranged for ranks and tests.
 
         The blocks are the data sets on which every model has all its splits; with one data set, the splits on which
         every model has a value. A model that has none at all is left out first.
@@ -185,7 +173,7 @@ class Comparison:
         return diagram_text(self.critical_difference(measure, alpha), measure, self._over(measure))
 
     def summary(self, measure: str, alpha: float = 0.05) -> str:
-        """What the tests say about a measure, in sentences.
+        """Results of the tests of a measure, in sentences.
 
         Average ranks, Friedman's test, Nemenyi's critical difference, the pairs that differ by Wilcoxon's test after
         Holm's correction; what was left out, and the caveat when all blocks are of one data set.
@@ -194,12 +182,13 @@ class Comparison:
         return f"{summary_of(blocks, alpha)} {blocks.caveat}".strip()
 
     def notes(self) -> list[str]:
-        """What a reader of the tables should know: failures, missing cells, warnings, and versions that differ."""
-        found = []
-        for cell in self.failed:
-            found.append(f"{cell['model']} failed on {cell['dataset']}, split {cell['split']}: {cell['error']}")
-        splits = {name: {c["split"] for c in self.cells if c["dataset"] == name} for name in self.datasets}
-        missing = sum(len(splits[name]) for name in self.datasets) * len(self.models) - len(self.cells)
+        """Failures, missing cells, warnings, and versions that differ, a sentence each."""
+        found = [
+            f"{cell['model']} failed on {cell['dataset']}, split {cell['split']}: {cell['error']}"
+            for cell in self.failed
+        ]
+        splits = {(cell["dataset"], cell["split"]) for cell in self.cells}
+        missing = len(splits) * len(self.models) - len(self.cells)
         if missing:
             found.append(f"{missing} cells are missing.")
         warned = [cell for cell in self.cells if cell["warnings"]]

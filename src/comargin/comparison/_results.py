@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,27 +34,14 @@ FIXED: dict[str, type] = {
     "error": str,
     "versions": str,
 }
-_TEXTS = frozenset(name for name, kind in FIXED.items() if kind is str)
 SUFFIXES = (".csv", ".parquet")
 
 
 class ResultsFile:
     """Finished cells on disk. One run at a time may write to a file.
 
-    Parameters
-    ----------
-    path : str or path
-        Ends in .csv or .parquet; made, with its folder, if it is not there. Half a line at the end of a CSV file, left
-        by a run that was killed while it wrote, is removed.
-    measures : sequence of str
-        Measures that the file must have columns for.
-
-    Attributes
-    ----------
-    records : list of dict
-        Its rows, in the order they were written.
-    measures : tuple of str
-        Its measures: those asked for, or those of the file that was there, which must include them.
+    The file, and its folder, are made if they do not exist; an existing one must have columns for all ``measures``, and
+    may have more. Half a line at the end of a CSV file, left by a run that was killed while it wrote, is removed.
     """
 
     def __init__(self, path: str | os.PathLike[str], measures: Sequence[str]) -> None:
@@ -62,57 +49,36 @@ class ResultsFile:
         self.records: list[Record] = []
         self.measures = tuple(measures)
         if self.path.exists():
-            self._adopt()
+            known, self.records, n_whole = _read(self.path)
+            if known or self.records:  # neither empty nor killed in its first line
+                self.measures = known
+                missing = [name for name in measures if name not in known]
+                if missing:
+                    raise ValueError(
+                        f"results: {self.path} has no column {missing[0]!r}: its cells were made without that measure; "
+                        "give another file"
+                    )
+                if n_whole is not None:
+                    os.truncate(self.path, n_whole)
         if not self.records:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            self._start()
+            if self.path.suffix == ".parquet":
+                self._rewrite_parquet()
+            else:
+                self._write_line((*FIXED, *self.measures), os.O_TRUNC)
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one finished cell.
-
-        Parameters
-        ----------
-        record : mapping
-            Values of all columns; None where there is none.
-        """
-        self.records.append({name: record[name] for name in self._columns()})
+        """Write one finished cell, with a value or None in every column."""
+        self.records.append({name: record[name] for name in (*FIXED, *self.measures)})
         if self.path.suffix == ".parquet":
             self._rewrite_parquet()
         else:
-            self._write([self._columns_of(self.records[-1])], os.O_APPEND)
+            self._write_line(map(_as_text, self.records[-1].values()), os.O_APPEND)
 
-    def _columns(self) -> tuple[str, ...]:
-        return (*FIXED, *self.measures)
-
-    def _columns_of(self, record: Record) -> list[str]:
-        return [_as_text(record[name]) for name in self._columns()]
-
-    def _adopt(self) -> None:
-        """Take over the cells of a file that is there."""
-        wanted = self.measures
-        self.measures, self.records, whole = _read(self.path)
-        if not self.records and not self.measures:  # empty, or killed in its first line
-            self.measures = wanted
-            return
-        missing = [name for name in wanted if name not in self.measures]
-        if missing:
-            raise ValueError(
-                f"results: {self.path} has no column {missing[0]!r}: its cells were made without that measure; give "
-                "another file"
-            )
-        if whole is not None:
-            os.truncate(self.path, whole)
-
-    def _start(self) -> None:
-        if self.path.suffix == ".parquet":
-            self._rewrite_parquet()
-        else:
-            self._write([list(self._columns())], os.O_TRUNC)
-
-    def _write(self, rows: list[list[str]], mode: int) -> None:
-        """Write whole lines in one call, so that a kill leaves at most the last of them in pieces."""
+    def _write_line(self, values: Iterable[str], mode: int) -> None:
+        """Write a whole line in one call, so that a kill leaves at most the last line in pieces."""
         text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(rows)
+        csv.writer(text, lineterminator="\n").writerow(values)
         data = memoryview(text.getvalue().encode("utf-8"))
         file = os.open(self.path, os.O_WRONLY | os.O_CREAT | mode, 0o666)
         try:
@@ -126,29 +92,15 @@ class ResultsFile:
         """Parquet cannot grow: the whole file is replaced, in one step."""
         pa, pq = pyarrow_modules()
         kinds = {str: pa.string(), int: pa.int64(), float: pa.float64()}
-        schema = pa.schema(
-            [(name, kinds[kind]) for name, kind in FIXED.items()] + [(name, pa.float64()) for name in self.measures]
-        )
+        columns = {**FIXED, **dict.fromkeys(self.measures, float)}
+        schema = pa.schema([(name, kinds[kind]) for name, kind in columns.items()])
         table = pa.Table.from_pylist(self.records, schema=schema)
         with AtomicFiles() as files:
             pq.write_table(table, files.reserve(self.path))
 
 
 def read_results(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], list[Record]]:
-    """Measures and rows of a results file, which is not changed; half a line at its end is left out.
-
-    Parameters
-    ----------
-    path : str or path
-        A file that `compare` wrote.
-
-    Returns
-    -------
-    measures : tuple of str
-        Its measures.
-    records : list of dict
-        Its rows.
-    """
+    """Measures and rows of a results file, which is not changed; half a line at its end is left out."""
     file = checked_path(path)
     if not file.is_file():
         raise ValueError(f"results: there is no file {file}")
@@ -215,6 +167,5 @@ def _as_text(value: Any) -> str:
 
 
 def _from_text(name: str, text: str) -> Any:
-    if name in _TEXTS:
-        return text
-    return None if text == "" else FIXED.get(name, float)(text)
+    kind = FIXED.get(name, float)
+    return None if text == "" and kind is not str else kind(text)

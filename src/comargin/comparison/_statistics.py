@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Differences of means that rounding alone can make count as none.
-_DIGITS = 12
+_DIGITS = 12  # values that differ in later digits are equal: rounding alone does that
 
 FloatArray = NDArray[np.float64]
 
@@ -22,17 +21,13 @@ class FriedmanTest:
 
     Attributes
     ----------
-    chi2 : float
-        Friedman's statistic, corrected for ties; chi-squared with ``n_models - 1`` degrees of freedom.
-    p_value : float
-        Its p-value.
-    f : float
-        Iman and Davenport's statistic made of it, less conservative; F with ``n_models - 1`` and
+    chi2, p_value : float
+        Friedman's statistic, corrected for ties, and its p-value; chi-squared with ``n_models - 1`` degrees of freedom.
+    f, f_p_value : float
+        Iman and Davenport's statistic, less conservative, and its p-value; F with ``n_models - 1`` and
         ``(n_models - 1) (n_blocks - 1)`` degrees of freedom. Infinite when all blocks agree.
-    f_p_value : float
-        Its p-value.
     n_models, n_blocks : int
-        What was compared, and on how many data sets (or splits).
+        Numbers of models, and of data sets (or splits).
     """
 
     chi2: float
@@ -53,10 +48,8 @@ class PairTest:
         The models.
     wins, losses, ties : int
         Blocks on which the first is better, worse, equal.
-    p_value : float
-        Two-sided; a difference of zero counts half for either side.
-    p_holm : float
-        The same, corrected by Holm's method for all pairs that were tested together.
+    p_value, p_holm : float
+        Two-sided, a difference of zero counts half for either side; and corrected by Holm's method for all pairs.
     """
 
     first: str
@@ -78,10 +71,8 @@ class CriticalDifference:
         By average rank, the best first.
     ranks : ndarray of shape (n_models,)
         Their average ranks, 1 is the best.
-    difference : float
-        The critical difference.
-    alpha : float
-        Level of the test.
+    difference, alpha : float
+        The critical difference at the level alpha.
     n_blocks : int
         Data sets (or splits) ranked.
     groups : tuple of (int, int)
@@ -250,18 +241,18 @@ def wilcoxon_tests(values: Any, models: Sequence[str], higher_is_better: bool) -
             int(np.count_nonzero(gain < 0)),
             int(np.count_nonzero(gain == 0)),
             p_value,
-            p_holm,
+            float(p_holm),
         )
         for (a, b), gain, p_value, p_holm in zip(pairs, gains, p_values, _holm(p_values), strict=True)
     ]
 
 
-def _holm(p_values: list[float]) -> list[float]:
+def _holm(p_values: list[float]) -> FloatArray:
     """Holm's step-down correction: the k-th smallest of m is multiplied by m - k + 1, and none falls below the last."""
-    corrected, largest = [0.0] * len(p_values), 0.0
-    for place, k in enumerate(np.argsort(p_values, kind="stable")):
-        largest = max(largest, min(1.0, (len(p_values) - place) * p_values[k]))
-        corrected[k] = largest
+    order = np.argsort(p_values, kind="stable")
+    stepped = np.arange(len(p_values), 0, -1) * np.asarray(p_values)[order]
+    corrected = np.empty(len(p_values))
+    corrected[order] = np.maximum.accumulate(np.minimum(stepped, 1.0))
     return corrected
 
 

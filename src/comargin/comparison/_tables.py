@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -12,18 +13,10 @@ from numpy.typing import NDArray
 
 from ._statistics import FloatArray
 
-_LATEX_SPECIAL = {
-    "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-}
+_LATEX_SPECIAL = str.maketrans(
+    {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+    | {sign: f"\\{sign}" for sign in "&%$#_{}"}
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +34,9 @@ class MeasureTable:
     mean, deviation : ndarray of shape (n_datasets, n_models)
         Mean and standard deviation (with n - 1) over the splits that have a value; nan where there are none.
     counts : int ndarray of shape (n_datasets, n_models)
-        How many splits have one.
+        Number of these splits.
     complete : bool ndarray of shape (n_datasets, n_models)
-        Whether these are all on which any model has one.
+        Whether they are all splits on which any model has a value.
     average_ranks : ndarray of shape (n_models,)
         As `Comparison.ranks`; nan for models left out there.
     """
@@ -67,11 +60,11 @@ class Style(Enum):
     LATEX = "latex"
 
     def plain(self, text: str) -> str:
-        """A text as it is, with what the format would read as markup escaped."""
+        """A text with the markup of the format escaped."""
         if self is Style.LATEX:
-            return "".join(_LATEX_SPECIAL.get(letter, letter) for letter in text)
+            return text.translate(_LATEX_SPECIAL)
         if self is Style.MARKDOWN:
-            return "".join(f"\\{letter}" if letter in "\\|*_`<>[]" else letter for letter in text)
+            return re.sub(r"[\\|*_`<>\[\]]", r"\\\g<0>", text)
         return text
 
     def number(self, value: float, spread: float, is_best: bool, is_complete: bool, digits: int) -> str:

@@ -1,8 +1,8 @@
-"""What long work keeps, so that it can be interrupted and go on.
+"""Where long work keeps its results and the states of its fits, so that it can be interrupted and go on.
 
-Searches, cuts and trainings are tasks with keys such as ``search/C/0/3``. They ask a `Memory` for the result of a key
-before they compute it, and give it the result after; fits show it their states on the way. The class here keeps
-nothing; `comargin.training` has one that keeps everything in a folder.
+Searches, cuts and trainings are tasks with keys such as ``search/C/0/3``: names joined by ``/``. They ask a `Memory`
+for the result of a key before they compute it, and hand it the result after; fits hand it their states on the way. The
+class here keeps nothing; `comargin.training` has one that keeps everything in a folder.
 """
 
 from __future__ import annotations
@@ -30,119 +30,42 @@ class Memory:
     """
 
     def recall(self, key: str) -> Any:
-        """The result of a key, or None if it has to be computed.
-
-        Parameters
-        ----------
-        key : str
-            Names joined by ``/``.
-
-        Returns
-        -------
-        object or None
-            As given to `keep`.
-        """
+        """The result of a key as given to `keep`, or None if it has to be computed."""
         return None
 
     def keep(self, key: str, value: Any) -> None:
-        """Keep a result; states of the fit that led to it are forgotten.
+        """Keep a result, and forget the states of the fit that led to it.
 
-        Parameters
-        ----------
-        key : str
-            Names joined by ``/``.
-        value : object
-            Numbers, texts, arrays, lists and dicts of them, or a model that can be saved.
+        A result is made of numbers, texts, arrays, lists and dicts of them, or models that can be saved.
         """
 
     def forget(self, key: str) -> None:
-        """Forget a key and all that begin with it and ``/``.
-
-        Parameters
-        ----------
-        key : str
-            Names joined by ``/``.
-        """
+        """Forget a key and all that begin with it and ``/``."""
 
     def recall_state(self, key: str, learner: Any, shape: tuple[int, ...]) -> FitState | None:
-        """The state of a fit that was interrupted, checked to belong to this one.
-
-        Parameters
-        ----------
-        key : str
-            Of the fit.
-        learner : MultilabelClassifier
-            What is fitted.
-        shape : (int, int)
-            Rows and labels it is fitted on.
-
-        Returns
-        -------
-        FitState or None
-            None if there is none.
-        """
+        """The state of a fit that was interrupted, checked to belong to this learner on ``shape`` rows and labels."""
         return None
 
     def keep_state(self, key: str, state: Callable[[], FitState], *, clock: str | None = None) -> bool:
-        """Keep the state of a running fit, if it is time to.
+        """Keep the state of a running fit, if it is time to; returns whether it was kept.
 
-        Parameters
-        ----------
-        key : str
-            Of the fit.
-        state : callable
-            Returns the state.
-        clock : str or None, default=None
-            Keys with the same clock are kept in turns; None: the key has its own.
-
-        Returns
-        -------
-        bool
-            Whether the state was kept.
+        Keys with the same ``clock`` take turns; with None the key has a clock of its own.
         """
         return False
 
 
 def can_go_on(learner: Any) -> bool:
-    """Whether the fits of a learner have states.
-
-    Parameters
-    ----------
-    learner : estimator
-        Any.
-
-    Returns
-    -------
-    bool
-        True for learners of this library with warm starts.
-    """
+    """Whether the fits of a learner have states: true for learners of this library with warm starts."""
     return isinstance(learner, MultilabelClassifier) and "warm_start" in learner.get_params(deep=False)
 
 
 def fit_and_keep(
     estimator: Any, X: Any, y: Any, memory: Memory, key: str, *, should_stop: Callable[[], bool] | None = None
 ) -> Any:
-    """Fit an estimator, going on from the state that is kept, and keeping states on the way.
+    """Fit an estimator in place and return it: go on from the kept state, and keep states on the way.
 
-    Parameters
-    ----------
-    estimator : estimator
-        A learner, or a Pipeline with one at its end; it becomes fitted. Learners of other libraries have no states.
-    X : array-like, sparse matrix or list of str
-        Rows.
-    y : ndarray or sparse matrix
-        Indicator.
-    memory : Memory
-        Where states are.
-    key : str
-        Of the fit.
-    should_stop : callable or None, default=None
-        Asked at every certificate; a true answer ends the fit with what is there.
-
-    Returns
-    -------
-    estimator
-        The same, fitted.
+    The estimator is a learner, or a Pipeline with one at its end; learners of other libraries have no states.
+    ``should_stop`` is asked at every certificate; a true answer ends the fit with the solution it has.
     """
     learner = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     if not can_go_on(learner):

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import re
-import struct
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
@@ -32,30 +31,14 @@ _NPY_HEADER = re.compile(
     r"\{'descr': '(?P<descr>[<|][a-zA-Z][0-9]{1,6})', 'fortran_order': (?P<fortran>False|True), "
     r"'shape': \((?P<shape>(?:[0-9]{1,15}, ?)*[0-9]{0,15})\), \} *\n"
 )
-# Possessive, and a string without end is one too: the time is linear in any text.
+# Possessive quantifiers, and an unterminated string matches too: the time is linear in any text.
 _JSON_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _NUMBERS = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
 _MAX_DIMENSIONS = 8
-# Deflate makes at most this many bytes of one.
-_MOST_INFLATED = 1032
-# Compressed where that saves this much of the first bytes; weights hardly shrink.
+_MOST_INFLATED = 1032  # bytes that deflate can make of one
+# Members are compressed if their first bytes shrink to less than this; weights hardly shrink.
 _WORTHWHILE = 0.7
 _UTF8_NAME = 0x800  # the one flag of a zip member that says nothing about its contents
-_BROKEN = (
-    zipfile.BadZipFile,
-    zlib.error,
-    re.error,
-    struct.error,
-    EOFError,
-    NotImplementedError,
-    RuntimeError,
-    ValueError,
-    TypeError,
-    LookupError,
-    AttributeError,
-    OverflowError,
-    OSError,
-)
 
 
 class ModelFileError(ValueError):
@@ -83,18 +66,17 @@ class ModelFileError(ValueError):
 
 @contextmanager
 def one_error(path: Path) -> Iterator[None]:
-    """Whatever the contents of a file make go wrong, in a zip file, an array or a constructor, is a ModelFileError."""
+    """Raise a ModelFileError for every error that the contents of a file cause, in a zip file or a constructor."""
     try:
         yield
-    except ModelFileError:
+    except (ModelFileError, MemoryError):
         raise
-    except _BROKEN as error:
-        text = str(error) or type(error).__name__
-        raise ModelFileError(path, f"cannot be read: {text}") from error
+    except Exception as error:
+        raise ModelFileError(path, f"cannot be read: {str(error) or type(error).__name__}") from error
 
 
 def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write a file that appears whole or not at all; the same contents give the same bytes."""
+    """Write a file, whole or not at all; the same contents give the same bytes."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
     if len(text) > MAX_JSON:
         raise ValueError(
@@ -111,7 +93,7 @@ def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndar
                     _write_member(archive, f"arrays/{k}.npy", *_npy(array))
             raw.flush()
             os.fsync(raw.fileno())
-    if hasattr(os, "O_DIRECTORY"):  # where folders can be opened: the new name survives a power cut too
+    if hasattr(os, "O_DIRECTORY"):  # not on Windows: sync the folder, so that the new name survives a power cut
         folder = os.open(path.parent, os.O_DIRECTORY)
         try:
             os.fsync(folder)
@@ -120,7 +102,7 @@ def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndar
 
 
 def _npy(array: np.ndarray) -> tuple[bytes, memoryview]:
-    """Header and bytes of an array, which keeps its order: products of another order round differently."""
+    """Header and bytes of an array in its own order: products with another order round differently."""
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     shape = ", ".join(map(str, array.shape)) + ("," if array.ndim == 1 else "")
@@ -144,7 +126,7 @@ def _write_member(archive: zipfile.ZipFile, name: str, header: bytes, data: memo
 
 
 class Archive:
-    """An open model file of at most ``max_size`` bytes, unpacked; nothing in it is believed before it is checked."""
+    """An open model file of at most ``max_size`` bytes when unpacked; every declared size is checked before use."""
 
     def __init__(self, path: Path, max_size: int) -> None:
         self.path = path
@@ -159,7 +141,11 @@ class Archive:
                 if not (end.startswith(b"PK\x05\x06") and end.endswith(b"\0\0")):  # and no comment
                     raise ModelFileError(path, "is not whole: its end is missing, or something was appended")
                 self._zip = zipfile.ZipFile(_SmallReads(self._file))
-                self._members = self._checked_members(max_size)
+                self._members = self._checked_members()
+                self.n_arrays = len(self._members) - 1
+                self.unpacked_size = sum(info.file_size for info in self._members.values())
+                if self.unpacked_size > max_size:
+                    raise ModelFileError(path, f"holds {self.unpacked_size} bytes, more than max_size={max_size}")
         except BaseException:
             self._file.close()
             raise
@@ -171,17 +157,7 @@ class Archive:
         self._zip.close()
         self._file.close()
 
-    @property
-    def n_arrays(self) -> int:
-        """Number of arrays."""
-        return len(self._members) - 1
-
-    @property
-    def unpacked_size(self) -> int:
-        """Bytes of all members."""
-        return sum(info.file_size for info in self._members.values())
-
-    def _checked_members(self, max_size: int) -> dict[str, zipfile.ZipInfo]:
+    def _checked_members(self) -> dict[str, zipfile.ZipInfo]:
         members: dict[str, zipfile.ZipInfo] = {}
         for info in self._zip.infolist():
             name = info.filename
@@ -191,24 +167,16 @@ class Archive:
                 raise ModelFileError(self.path, f"has the member {name!r} twice")
             if info.flag_bits & ~_UTF8_NAME:
                 raise ModelFileError(self.path, f"{name}: is encrypted or written in a way that is not ours")
-            if info.compress_type == zipfile.ZIP_STORED:
-                possible = info.file_size == info.compress_size
-            elif info.compress_type == zipfile.ZIP_DEFLATED:
-                possible = info.file_size <= _MOST_INFLATED * info.compress_size
-            else:
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ModelFileError(self.path, f"{name}: unknown compression {info.compress_type}")
-            if not possible:
-                raise ModelFileError(
-                    self.path, f"{name}: {info.compress_size} bytes cannot be the {info.file_size} it declares"
-                )
+            size, packed = info.file_size, info.compress_size
+            if size > _MOST_INFLATED * packed or (info.compress_type == zipfile.ZIP_STORED and size != packed):
+                raise ModelFileError(self.path, f"{name}: {packed} bytes cannot be the {size} it declares")
             members[name] = info
         if members.keys() != {DOCUMENT, *(f"arrays/{k}.npy" for k in range(len(members) - 1))}:
             raise ModelFileError(self.path, f"lacks {DOCUMENT} or an array")
         if sum(info.compress_size for info in members.values()) > self.file_size:
             raise ModelFileError(self.path, "declares more than the file has")
-        total = sum(info.file_size for info in members.values())
-        if total > max_size:
-            raise ModelFileError(self.path, f"holds {total} bytes, more than max_size={max_size}")
         return members
 
     def document(self) -> Any:
@@ -224,7 +192,7 @@ class Archive:
             raise ModelFileError(self.path, f"{DOCUMENT}: nested more than {MAX_DEPTH} levels deep")
         return json.loads(
             text.decode("utf-8"),
-            parse_constant=_no_constant,
+            parse_constant=_finite,
             parse_float=_finite,
             parse_int=_small_integer,
             object_pairs_hook=_no_repeats,
@@ -244,14 +212,11 @@ class Archive:
             flat = np.empty(count, dtype)
             target = flat.view(np.uint8)
             filled = 0
-            while filled < len(target):
-                chunk = member.read(min(_CHUNK, len(target) - filled))
-                if not chunk:
-                    raise ModelFileError(self.path, f"{name}: ends early")
+            while chunk := member.read(_CHUNK):  # zipfile ends at the declared size, and compares the checksum there
                 target[filled : filled + len(chunk)] = np.frombuffer(chunk, np.uint8)
                 filled += len(chunk)
-            if member.read(1):  # the end is where the checksum is compared
-                raise ModelFileError(self.path, f"{name}: is longer than it declares")
+            if filled != len(target):
+                raise ModelFileError(self.path, f"{name}: ends early")
         largest = {"b": 1, "U": 0x10FFFF}.get(dtype.kind)
         if largest is not None and count and target.view(np.uint8 if dtype.kind == "b" else "<u4").max() > largest:
             raise ModelFileError(self.path, f"{name}: bytes that are no {dtype}")
@@ -275,7 +240,7 @@ class Archive:
 
 
 class _SmallReads:
-    """A file without large reads: zipfile reads a table of contents in one go, in whatever size it declares."""
+    """A file that refuses large reads: zipfile reads a table of contents at once, whatever size it declares."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
@@ -294,14 +259,10 @@ def _depth(text: bytes) -> int:
     return int(np.cumsum(opened - np.isin(bare, (ord("]"), ord("}")))).max(initial=0))
 
 
-def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is no JSON number")
-
-
 def _finite(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"the number {text[:40]} is too large")
+        raise ValueError(f"the number {text[:40]} is not finite")
     return number
 
 

@@ -1,4 +1,4 @@
-"""How objects are written and read: by constructor parameters and named attributes, each of a known kind."""
+"""Codecs: objects are written and read by constructor parameters and named attributes, each of a known kind."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from ..graphs import LabelGraph
-from ._kinds import FLAG, NOTHING, REALS, TEXTS, Kind, any_of, choice, inside, instance
+from ._kinds import FLAG, NOTHING, REALS, TEXTS, Kind, any_of, check_sizes, choice, inside, instance
 from ._values import Node, Reader, Writer
 
-# Private to scikit-learn, but what a user has set by `set_output` and `set_fit_request`.
 _SETTINGS = {"_sklearn_output_config": "set_output", "_metadata_request": "metadata requests"}
 
 
@@ -33,6 +32,14 @@ def _part(node: dict[str, Node], name: str, where: str) -> dict[str, Node]:
     return part
 
 
+def _read_fields(nodes: dict[str, Node], kinds: Mapping[str, Kind], reader: Reader, where: str) -> dict[str, Any]:
+    values = {name: reader.value(nodes[name], inside(where, name)) for name in kinds}
+    for name, kind in kinds.items():
+        kind.check(values[name], inside(where, name))
+    check_sizes(values, kinds, where, {})
+    return values
+
+
 @dataclass(frozen=True)
 class RecordCodec:
     """Objects that are nothing but their fields, all given to the constructor."""
@@ -43,20 +50,32 @@ class RecordCodec:
     check: Callable[[Any, str], None] = lambda obj, where: None  # raises ValueError when fields do not fit together
 
     def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
-        """Return the fields."""
         return {"fields": {name: writer.value(getattr(obj, name), inside(where, name)) for name in self.fields}}
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
-        """Return the object, checked."""
         found = _part(node, "fields", where)
         if found.keys() != self.fields.keys():
             raise ValueError(f"{where}: the fields of a {self.name} are {', '.join(self.fields)}")
-        values = {name: reader.value(value, inside(where, name)) for name, value in found.items()}
-        for name, kind in self.fields.items():
-            kind.check(values[name], inside(where, name))
-        obj = self.cls(**values)
+        obj = self.cls(**_read_fields(found, self.fields, reader, where))
         self.check(obj, where)
         return obj
+
+
+@dataclass(frozen=True)
+class PackedCodec:
+    """Objects that are taken apart into other fields than their own, which stand beside the name of the class."""
+
+    name: str
+    cls: type
+    fields: Mapping[str, Kind]
+    split: Callable[[Any], dict[str, Any]]
+    join: Callable[[dict[str, Any], Reader, str], Any]  # raises ValueError when fields do not fit together
+
+    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
+        return {name: writer.value(value, inside(where, name)) for name, value in self.split(obj).items()}
+
+    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
+        return self.join(_read_fields(node, self.fields, reader, where), reader, where)
 
 
 @dataclass(frozen=True)
@@ -68,12 +87,13 @@ class EstimatorCodec:
     fitted: Mapping[str, Kind] = field(default_factory=dict)
     rebuilt: frozenset[str] = frozenset()  # attributes that are not saved: the constructor or `rebuild` makes them
     allowed: Mapping[str, Kind] = field(default_factory=dict)  # parameters that are not free
+    sizes: Callable[[Any], dict[str, int]] = lambda obj: {}  # sizes that no attribute has as its shape
     check: Callable[[Any, str], None] = lambda obj, where: None  # raises ValueError when attributes do not fit together
     rebuild: Callable[[Any, Reader], None] = lambda obj, reader: None  # completes an estimator that was read
     foreign: bool = False  # a class of another package, whose other private names are left alone
 
     def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
-        """Return parameters, those with their default apart, and fitted attributes."""
+        _refuse_settings(obj, where or self.name)
         params = obj.get_params(deep=False)
         nodes = self.write_params(params, writer, where)
         state = {}
@@ -82,16 +102,13 @@ class EstimatorCodec:
             if name in self.fitted:
                 _refuse(self.fitted[name], value, path)
                 state[name] = writer.value(value, path)
-            elif name in _SETTINGS:
-                raise TypeError(f"{where or self.name}: {_SETTINGS[name]} cannot be saved")
             elif name not in params and name not in self.rebuilt and not (self.foreign and name.startswith("_")):
                 raise TypeError(f"{path}: {self.name} has no such attribute, it cannot be saved")
         if state:
-            self.check(obj, where)
+            self._check_all(obj, where)
         return {**nodes, "state": state}
 
     def write_params(self, params: dict[str, Any], writer: Writer, where: str) -> dict[str, Node]:
-        """Nodes of the parameters."""
         defaults = _signature(self.cls)
         nodes: dict[str, dict[str, Node]] = {"params": {}, "defaults": {}}
         for name, value in params.items():
@@ -103,7 +120,6 @@ class EstimatorCodec:
         return nodes
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
-        """Return the estimator, checked."""
         obj = self.cls(**self.read_params(node, reader, where))
         state = _part(node, "state", where)
         for name, value in state.items():
@@ -115,12 +131,17 @@ class EstimatorCodec:
             if not isinstance(getattr(self.cls, name, None), property):  # computed in other versions of the class
                 setattr(obj, name, fitted)
         if state:
-            self.check(obj, where)
+            self._check_all(obj, where)
             self.rebuild(obj, reader)
         return obj
 
+    def _check_all(self, obj: Any, where: str) -> None:
+        found = {name: getattr(obj, name) for name in self.fitted if hasattr(obj, name)}
+        check_sizes(found, self.fitted, where, self.sizes(obj))
+        self.check(obj, where)
+
     def read_params(self, node: dict[str, Node], reader: Reader, where: str) -> dict[str, Any]:
-        """Parameters for the constructor; one that had its default and exists no more is not needed."""
+        """Parameters for the constructor; one that is gone from the class may be missing if it had its default."""
         known = _signature(self.cls)
         given, defaults = _part(node, "params", where), _part(node, "defaults", where)
         for name in given:
@@ -132,6 +153,13 @@ class EstimatorCodec:
             if name in params:
                 kind.check(params[name], inside(where, name))
         return params
+
+
+def _refuse_settings(obj: Any, where: str) -> None:
+    """Raise TypeError for what `set_output` and `set_fit_request` have set, which scikit-learn keeps privately."""
+    for name, setting in _SETTINGS.items():
+        if name in vars(obj):
+            raise TypeError(f"{where}: {setting} cannot be saved")
 
 
 def _refuse(kind: Kind, value: Any, where: str) -> None:
@@ -148,33 +176,25 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and isinstance(value, bool | int | float | str | tuple) and value == default
 
 
-_TEXT_PARAMETERS = {
+TEXT_PARAMETERS = {
     "input": choice("content"),  # the others make a file or a file name of every text
     "analyzer": choice("word", "char", "char_wb"),
     "tokenizer": NOTHING,
     "preprocessor": NOTHING,
 }
-_HASHES = Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 1 <= value < 1 << 31)
-
-
-def hashing_codec(cls: type) -> EstimatorCodec:
-    """Of HashingVectorizer, which learns nothing."""
-    return EstimatorCodec(cls.__name__, cls, allowed={**_TEXT_PARAMETERS, "n_features": _HASHES}, foreign=True)
 
 
 @dataclass(frozen=True)
 class VectorizerCodec(EstimatorCodec):
     """CountVectorizer and TfidfVectorizer: terms in the order of their columns, and ``idf_``.
 
-    They are read through public names alone: a fit with these terms as the given vocabulary, then the parameter as it
-    was.
+    Reading uses public names alone: it fits with these terms as the vocabulary, and then resets that parameter.
     """
 
-    allowed: Mapping[str, Kind] = field(default_factory=lambda: _TEXT_PARAMETERS)
+    allowed: Mapping[str, Kind] = field(default_factory=lambda: TEXT_PARAMETERS)
     foreign: bool = True
 
     def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
-        """Return parameters, terms and idf."""
         nodes = self.write_params(obj.get_params(deep=False), writer, where)
         vocabulary = getattr(obj, "vocabulary_", None)
         if vocabulary is None:
@@ -187,7 +207,6 @@ class VectorizerCodec(EstimatorCodec):
         return {**nodes, "state": {name: writer.value(value, path) for name, value in state.items()}}
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
-        """Return the vectorizer, fitted if it was."""
         params = self.read_params(node, reader, where)
         obj = self.cls(**params)
         state = _part(node, "state", where)
@@ -202,7 +221,7 @@ class VectorizerCodec(EstimatorCodec):
         if idf is not None and len(idf) != len(terms):
             raise ValueError(f"{path}: {len(terms)} terms, but {len(idf)} weights of terms")
         with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")  # of the empty text
+            warnings.simplefilter("ignore")  # that the text is empty
             obj.set_params(vocabulary=terms).fit([""])
         obj.set_params(vocabulary=params.get("vocabulary"))
         if idf is not None:
@@ -218,12 +237,9 @@ class PipelineCodec:
     cls = Pipeline
 
     def write(self, obj: Pipeline, writer: Writer, where: str) -> dict[str, Node]:
-        """Return names and steps."""
         if obj.memory is not None:
             raise TypeError(f"{inside(where, 'memory')}: a cache cannot be saved: set_params(memory=None) first")
-        for name in vars(obj):
-            if name in _SETTINGS:
-                raise TypeError(f"{where or self.name}: {_SETTINGS[name]} cannot be saved")
+        _refuse_settings(obj, where or self.name)
         steps = [writer.value(step, inside(where, f"steps[{k}]")) for k, (_, step) in enumerate(obj.steps)]
         names = writer.value([name for name, _ in obj.steps], inside(where, "steps"))
         rest = ("transform_input", "verbose")
@@ -231,7 +247,6 @@ class PipelineCodec:
         return {"names": names, "steps": steps, **more}
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Pipeline:
-        """Return the pipeline."""
         names = reader.value(node["names"], inside(where, "steps"))
         if type(names) is not list or not isinstance(node["steps"], list) or len(names) != len(node["steps"]):
             raise ValueError(f"{inside(where, 'steps')}: names and steps do not agree")
@@ -245,22 +260,16 @@ class PipelineCodec:
         return Pipeline(list(zip(names, steps, strict=True)), **rest)
 
 
-class GraphCodec:
-    """LabelGraph, whose constructor checks the weights."""
+def _join_graph(fields: dict[str, Any], reader: Reader, where: str) -> LabelGraph:
+    if len(set(fields["label_names"])) != len(fields["label_names"]):
+        raise ValueError(f"{inside(where, 'label_names')}: a name comes twice")
+    return LabelGraph(**fields)  # whose constructor checks the weights
 
-    name = "LabelGraph"
-    cls = LabelGraph
 
-    def write(self, obj: LabelGraph, writer: Writer, where: str) -> dict[str, Node]:
-        """Return weights and names."""
-        return {name: writer.value(getattr(obj, name), inside(where, name)) for name in ("weights", "label_names")}
-
-    def read(self, node: dict[str, Node], reader: Reader, where: str) -> LabelGraph:
-        """Return the graph."""
-        weights = reader.value(node["weights"], inside(where, "weights"))
-        names = reader.value(node["label_names"], inside(where, "label_names"))
-        TEXTS.check(names, inside(where, "label_names"))
-        instance(sp.csr_array).check(weights, inside(where, "weights"))
-        if len(set(names)) != len(names):
-            raise ValueError(f"{inside(where, 'label_names')}: a name comes twice")
-        return LabelGraph(weights, names)
+GRAPH_CODEC = PackedCodec(
+    "LabelGraph",
+    LabelGraph,
+    {"weights": instance(sp.csr_array), "label_names": TEXTS},
+    lambda graph: {"weights": graph.weights, "label_names": graph.label_names},
+    _join_graph,
+)

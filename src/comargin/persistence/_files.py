@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Iterable
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from .. import __version__
 from ..core.result import FitState
 from ._archive import MAX_DEPTH, Archive, ModelFileError, one_error, write_archive
 
-# Files of all formats up to this one are read, for ever.
+# This format and all earlier ones stay readable.
 FORMAT = 1
 DEFAULT_MAX_SIZE = 1 << 32
 
@@ -30,8 +32,8 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
     path : str or path-like
         The file, ``.cmg`` by custom. It appears whole or not at all: an old one stays until the new one is on disk.
     meta : dict or None, default=None
-        What else should be known about the model (label names, how it was trained): strings, finite numbers, booleans,
-        None, and lists and dicts of them. `load_meta` and `inspect` give it back.
+        More about the model (label names, how it was trained): strings, finite numbers, booleans, None, and lists and
+        dicts of them. `load_meta` and `inspect` return it.
 
     Returns
     -------
@@ -45,7 +47,7 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
 
     Notes
     -----
-    What is loaded predicts the same bits, has the same parameters, and can be fitted again. With ``warm_start=True``
+    A loaded model predicts the same bits, has the same parameters, and can be fitted again. With ``warm_start=True``
     the next ``fit`` goes on from the solution, also after loading; the file then holds the state of the solver too.
 
     Examples
@@ -101,7 +103,7 @@ def check_state(learner: Any, state: Any, shape: tuple[int, ...]) -> None:
     Parameters
     ----------
     learner : MultilabelClassifier
-        What goes on from the state.
+        The learner that is to go on from the state.
     state : object
         As `load` returned it.
     shape : (int, int)
@@ -125,7 +127,7 @@ def check_state(learner: Any, state: Any, shape: tuple[int, ...]) -> None:
         codec.fitted["_dual_start"].check(state.solution, "solution")
     if tuple(state.solution.shape) != tuple(shape):
         raise ValueError(f"the state is of {state.solution.shape} rows and labels, the fit of {shape}")
-    check_start(learner, state.solution, shape[1], "solution")
+    check_start(state.solution, "solution", {"labels": shape[1]})
 
 
 def _described(obj: Any) -> tuple[Any, list[Any]]:
@@ -214,7 +216,7 @@ def load_meta(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
 
 def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Tell what is in a model file, without reading its arrays.
+    """Describe a model file without reading its arrays.
 
     Parameters
     ----------
@@ -282,34 +284,25 @@ def _document(archive: Archive) -> dict[str, Any]:
 def _tree(node: Any, where: str) -> dict[str, Any]:
     """Estimators below a node, by their paths from the estimator above."""
     if isinstance(node, list):
-        pairs = [(f"{where}[{k}]", item) for k, item in enumerate(node)]
-    elif not isinstance(node, dict):
+        return _trees((f"{where}[{k}]", item) for k, item in enumerate(node))
+    if not isinstance(node, dict):
         return {}
-    elif node.get("type") == "object" and ("params" in node or "steps" in node):
-        parts = [(name, node.get(name)) for name in ("steps",)]
-        for group in ("params", "defaults", "state"):
-            parts += list(node[group].items()) if isinstance(node.get(group), dict) else []
-        below: dict[str, Any] = {}
-        for name, item in parts:
-            below |= _tree(item, name)
-        return {where: {"class": str(node.get("class")), "parts": below}}
-    else:
-        pairs = [(where, node.get("items"))]
-    found: dict[str, Any] = {}
-    for path, item in pairs:
-        found |= _tree(item, path)
-    return found
+    if node.get("type") != "object" or not ("params" in node or "steps" in node):
+        return _tree(node.get("items"), where)
+    groups = [node[name] for name in ("params", "defaults", "state") if isinstance(node.get(name), dict)]
+    parts = [("steps", node.get("steps")), *(item for group in groups for item in group.items())]
+    return {where: {"class": str(node.get("class")), "parts": _trees(parts)}}
+
+
+def _trees(parts: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    return {path: tree for where, node in parts for path, tree in _tree(node, where).items()}
 
 
 def _check_meta(value: Any, where: str, depth: int) -> None:
-    """Only what comes back from JSON as it was."""
+    """Raise unless a value comes back from JSON as it was."""
     if depth == 0:
         raise ValueError("meta is nested too deeply")
     kind = type(value)
-    if value is None or kind in (bool, str) or (kind is float and math.isfinite(value)):
-        return
-    if kind is int and -(1 << 63) <= value < 1 << 63:
-        return
     if kind is list:
         for k, item in enumerate(value):
             _check_meta(item, f"{where}[{k}]", depth - 1)
@@ -318,7 +311,11 @@ def _check_meta(value: Any, where: str, depth: int) -> None:
             if type(key) is not str:
                 raise TypeError(f"{where}: keys must be strings, got {key!r}")
             _check_meta(item, f"{where}[{json.dumps(key)}]", depth - 1)
-    else:
+    elif not (
+        kind in (NoneType, bool, str)
+        or (kind is float and math.isfinite(value))
+        or (kind is int and -(1 << 63) <= value < 1 << 63)
+    ):
         raise TypeError(
             f"{where}: strings, finite numbers of at most 64 bits, booleans, None, lists and dicts can be saved; "
             f"got {value!r:.80}"

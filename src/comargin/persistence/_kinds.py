@@ -1,9 +1,13 @@
-"""What an attribute may hold: the checks between a file and the code that computes with it."""
+"""What an attribute may hold: the checks between a file and the code that computes with it.
+
+A kind tests one value by itself. A kind with a ``shape`` also names its sizes, such as ``("labels", "features")``: the
+attributes of one model that name a size must agree on it, which `check_sizes` compares.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,12 @@ class Kind:
 
     expected: str  # in words, for messages
     accepts: Callable[[Any], bool]
+    shape: tuple[str | int, ...] = ()  # sizes of an array, length of a list, or what a whole number counts
+    optional: bool = False  # whether an attribute with a shape may be missing
+
+    def shaped(self, *shape: str | int, optional: bool = False) -> Kind:
+        """The same kind with names (or numbers) of its sizes."""
+        return replace(self, shape=shape, optional=optional)
 
     def check(self, value: Any, where: str) -> None:
         """Raise ValueError when the value does not belong."""
@@ -32,29 +42,34 @@ def _is_array(value: Any, kinds: str, ndim: int) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind in kinds and value.ndim == ndim
 
 
-def floats(ndim: int, *, finite: bool = True) -> Kind:
-    """Float64 arrays; the compiled loops know no other floats, and some do not end on NaN."""
+def floats(ndim: int, *, finite: bool = True, single: bool = False) -> Kind:
+    """Float64 arrays: our loops know no other floats, and some do not end on NaN. Scikit-learn's may be float32 too."""
+    dtypes = (np.float64, np.float32) if single else (np.float64,)
 
     def accepts(value: Any) -> bool:
-        right = _is_array(value, "f", ndim) and value.dtype == np.float64
+        right = _is_array(value, "f", ndim) and value.dtype in dtypes
         return right and (not finite or bool(np.isfinite(value).all()))
 
-    return Kind(f"a {'finite ' if finite else ''}float64 array with {ndim} dimension(s)", accepts)
+    names = " or ".join(np.dtype(dtype).name for dtype in dtypes)
+    return Kind(f"a {'finite ' if finite else ''}{names} array with {ndim} dimension(s)", accepts)
 
 
-def reals(ndim: int) -> Kind:
-    """Finite arrays of float64 or float32, as scikit-learn keeps them."""
+def integers(ndim: int, *, least: int = 0, dtype: type | None = None) -> Kind:
+    """Integer arrays, of any type or a given one, without values below ``least``."""
+
+    def accepts(value: Any) -> bool:
+        right = _is_array(value, "iu", ndim) and (dtype is None or value.dtype == dtype)
+        return right and bool((value >= least).all())
+
+    return Kind(f"an {np.dtype(dtype or int)} array with {ndim} dimension(s), at least {least}", accepts)
+
+
+def csr(*classes: type) -> Kind:
+    """Finite float64 matrices of exactly these classes."""
+    names = " or ".join(cls.__name__ for cls in classes)
     return Kind(
-        f"a finite array of floats with {ndim} dimension(s)",
-        lambda value: _is_array(value, "f", ndim) and value.dtype.itemsize >= 4 and bool(np.isfinite(value).all()),
-    )
-
-
-def integers(ndim: int, *, least: int) -> Kind:
-    """Integer arrays without values below ``least``."""
-    return Kind(
-        f"an integer array with {ndim} dimension(s), at least {least}",
-        lambda value: _is_array(value, "iu", ndim) and bool((value >= least).all()),
+        f"a finite float64 {names}",
+        lambda value: type(value) in classes and value.dtype == np.float64 and bool(np.isfinite(value.data).all()),
     )
 
 
@@ -89,25 +104,16 @@ FLAG = instance(bool)
 TEXT = instance(str)
 COUNT = Kind("a whole number, at least 0", lambda value: type(value) in (int, np.int32, np.int64) and value >= 0)
 NUMBER = Kind("a number", lambda value: type(value) in (int, float, np.float64, np.float32, np.int64, np.int32))
+INDICES = integers(1)
 VECTOR, MATRIX = floats(1), floats(2)
-REALS, REALS_MATRIX = reals(1), reals(2)
+REALS, REALS_MATRIX = floats(1, single=True), floats(2, single=True)
 # Thresholds are infinite for labels that never are on; means over nothing are NaN.
 LOOSE_VECTOR, LOOSE_MATRIX = floats(1, finite=False), floats(2, finite=False)
 FLAGS_MATRIX = Kind("a boolean array with 2 dimensions", lambda value: _is_array(value, "b", 2))
 TEXTS = list_of(TEXT, tuple)
-CLASSES = Kind(
-    "a 1-D array of numbers or strings",
-    lambda value: _is_array(value, "biufU", 1) or (_is_array(value, "O", 1) and all(type(v) is str for v in value)),
-)
 NAMES = Kind("an array of strings", lambda value: _is_array(value, "O", 1) and all(type(v) is str for v in value))
-ROWS = any_of(
-    MATRIX,
-    Kind(
-        "a finite float64 csr_array",
-        lambda value: type(value) is sp.csr_array and value.dtype == np.float64 and bool(np.isfinite(value.data).all()),
-    ),
-)
-
+CLASSES = Kind("a 1-D array of numbers or strings", lambda value: _is_array(value, "biufU", 1) or NAMES.accepts(value))
+ROWS = any_of(MATRIX, csr(sp.csr_array))
 CLASSIFIER = Kind("a classifier", lambda value: hasattr(value, "fit") and hasattr(value, "predict"))
 _NAMED = {
     "anything": ANYTHING,
@@ -119,7 +125,7 @@ _NAMED = {
     "texts": TEXTS,
     "names": NAMES,
     "classes": CLASSES,
-    "integers": integers(1, least=0),
+    "integers": INDICES,
     "vector": VECTOR,
     "matrix": MATRIX,
     "loose vector": LOOSE_VECTOR,
@@ -142,13 +148,28 @@ def kind_of(declared: Any) -> Kind:
     raise ValueError(f"{declared!r} is no kind: use {', '.join(_NAMED)}, a class, a tuple of kinds or [kind]")
 
 
-def check_shape(where: str, array: Any, *shape: int) -> None:
-    """Raise ValueError when an array has another shape."""
-    if array.shape != shape:
-        raise ValueError(f"{where}: expected the shape {shape}, found {array.shape}")
+def check_shape(where: str, found: tuple[int, ...], *expected: int) -> None:
+    """Raise ValueError when a shape is another one."""
+    if found != expected:
+        raise ValueError(f"{where}: expected the shape {expected}, found {found}")
 
 
-def check_shapes(model: Any, where: str, shapes: dict[str, tuple[int, ...]]) -> None:
-    """Raise ValueError when an array of a model has another shape."""
-    for name, shape in shapes.items():
-        check_shape(inside(where, name), getattr(model, name), *shape)
+def check_sizes(values: Mapping[str, Any], kinds: Mapping[str, Kind], where: str, sizes: dict[str, int]) -> None:
+    """Raise ValueError unless all values that name a size agree on it; ``sizes`` has those known before, and grows."""
+    for name, kind in kinds.items():
+        if name not in values:
+            if kind.shape and not kind.optional:
+                raise ValueError(f"{inside(where, name)}: is missing")
+            continue
+        found = _sizes_of(values[name])
+        if kind.shape and found:
+            named = zip(kind.shape, found, strict=True)
+            expected = (sizes.setdefault(key, size) if isinstance(key, str) else key for key, size in named)
+            check_shape(inside(where, name), found, *expected)
+
+
+def _sizes_of(value: Any) -> tuple[int, ...]:
+    """Shape of an array, length of a list, a whole number itself; empty for everything else."""
+    if isinstance(value, int | np.integer):
+        return (int(value),)
+    return (len(value),) if isinstance(value, list | tuple) else getattr(value, "shape", ())

@@ -1,4 +1,4 @@
-"""Our own classes: which attributes they have, and what must fit together before anything is computed with them."""
+"""Our own classes: their attributes, and the checks that these fit together before anything uses them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.multioutput import ClassifierChain
 
 from ..baselines import ChainEnsemble
-from ..core.kernel_functions import KernelFunction, KernelMultilabelClassifier
+from ..core.kernel_functions import KernelFunction
 from ..core.result import Checkpoint
 from ..core.validation import Targets
 from ..decisions import GlobalCut, PerLabelCut, ProportionalCut, RankSVMCut, ThresholdClassifierCV, TopK
@@ -29,21 +29,22 @@ from ..structured.generation import Round, StoppedGeneration
 from ..structured.labelings import StructuredDual
 from ..svmplus import PrBRClassifier, PrMLClassifier
 from . import _kinds as kinds
-from ._codecs import EstimatorCodec, GraphCodec, RecordCodec
-from ._kinds import COUNT, MATRIX, NUMBER, VECTOR, Kind, check_shape, check_shapes, inside, instance, list_of
+from ._codecs import GRAPH_CODEC, EstimatorCodec, RecordCodec
+from ._kinds import COUNT, INDICES, MATRIX, NUMBER, VECTOR, Kind, check_shape, inside, instance, list_of
 from ._starts import CLIQUE, PrBRStart, PrMLStart, RankStart, check_start
 from ._starts import CODECS as STARTS
 from ._values import Codec, Reader
 
-# Of the plan of an elimination, for every state of its widest table.
+# Bytes of the plan of an elimination, for every state of its widest table.
 _STATE_BYTES = 16
 
-_INDICES = kinds.integers(1, least=0)
 _RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut)
+# `_rebuild_structured` makes them.
+_REBUILT = frozenset({"_column_coef", "_column_intercept", "_inference_engine"})
 
 _FITTED: dict[str, Kind] = {
-    "n_features_in_": COUNT,
-    "feature_names_in_": kinds.NAMES,
+    "n_features_in_": COUNT.shaped("features"),
+    "feature_names_in_": kinds.NAMES.shaped("features", optional=True),
     "classes_": kinds.CLASSES,
     "_targets": instance(Targets),
     **dict.fromkeys(("objective_", "dual_objective_", "duality_gap_"), NUMBER),
@@ -53,12 +54,16 @@ _FITTED: dict[str, Kind] = {
 }
 # What every learner's fit sets; states of warm starts that are matrices.
 LEARNER_STATE: dict[str, Kind] = {**_FITTED, "_dual_start": MATRIX}
-_LINEAR: dict[str, Kind] = {"coef_": MATRIX, "intercept_": VECTOR}
+# Searches with refit=False have none of them, and kernels no weights: `_check_learner` looks for what is missing.
+_LINEAR: dict[str, Kind] = {
+    "coef_": MATRIX.shaped("labels", "features", optional=True),
+    "intercept_": VECTOR.shaped("labels", optional=True),
+}
 _KERNEL: dict[str, Kind] = {
     **_LINEAR,
-    "support_": _INDICES,
-    "support_vectors_": kinds.any_of(kinds.NOTHING, kinds.ROWS),
-    "dual_coef_": MATRIX,
+    "support_": INDICES.shaped("support", optional=True),
+    "support_vectors_": kinds.any_of(kinds.NOTHING, kinds.ROWS).shaped("support", "features", optional=True),
+    "dual_coef_": MATRIX.shaped("labels", "support", optional=True),
     "_kernel_function": instance(KernelFunction),
 }
 _RANK: dict[str, Kind] = {
@@ -70,15 +75,15 @@ _RANK: dict[str, Kind] = {
 }
 _STRUCTURED: dict[str, Kind] = {
     **_LINEAR,
-    "cliques_": list_of(CLIQUE),
-    "clique_coef_": list_of(MATRIX),
-    "clique_intercept_": list_of(VECTOR),
-    "clique_norms_": VECTOR,
+    "cliques_": list_of(CLIQUE).shaped("cliques"),
+    "clique_coef_": list_of(MATRIX).shaped("cliques"),
+    "clique_intercept_": list_of(VECTOR).shaped("cliques"),
+    "clique_norms_": VECTOR.shaped("cliques"),
     "label_graph_": instance(LabelGraph),
 }
 _LSG21: dict[str, Kind] = {
     **_LINEAR,
-    "selected_features_": list_of(_INDICES),
+    "selected_features_": list_of(INDICES),
     "shared_features_": instance(dict),
     "label_graph_": instance(LabelGraph),
 }
@@ -103,60 +108,55 @@ def _check_kernel_function(function: KernelFunction, where: str) -> None:
         raise ValueError(f"{where}: parameters of a kernel must be finite")
 
 
-def _check_learner(model: Any, where: str) -> None:
-    """Shapes that prediction relies on, and those of a warm start."""
-    if not hasattr(model, "_targets"):
-        raise ValueError(f"{where}: has no targets")
+def _learner_sizes(model: Any) -> dict[str, int]:
     targets = model._targets
-    n_labels = len(targets.classes) if targets.kind in ("indicator", "multiclass") else 1
-    if hasattr(model, "feature_names_in_"):
-        check_shapes(model, where, {"feature_names_in_": (model.n_features_in_,)})
-    missing = [name for name in model._own_attributes if name not in vars(model) and name not in _REBUILT]
+    return {"labels": len(targets.classes) if targets.kind in ("indicator", "multiclass") else 1}
+
+
+def _check_learner(model: Any, where: str) -> None:
+    """What prediction relies on beside the sizes of arrays, and the state of a warm start."""
+    n_labels = _learner_sizes(model)["labels"]
+    needed = [name for name in model._own_attributes if name not in _REBUILT]
+    if not isinstance(model, PathSearch) or hasattr(model, "intercept_"):  # refit=False: scores of the folds, no model
+        needed += ["intercept_", "support_" if hasattr(model, "_kernel_function") else "coef_"]
+    if hasattr(model, "support_"):
+        needed += ["dual_coef_", "support_vectors_", "_kernel_function"]
+    missing = [name for name in needed if not hasattr(model, name)]
     if missing:
         raise ValueError(f"{where}: has no {missing[0][:80]}")
-    if isinstance(model, PathSearch) and not hasattr(model, "intercept_"):
-        return  # refit=False: scores of the folds, and no model
-    check_shape(inside(where, "intercept_"), model.intercept_, n_labels)
-    if hasattr(model, "coef_") or not isinstance(model, KernelMultilabelClassifier):
-        check_shape(inside(where, "coef_"), model.coef_, n_labels, model.n_features_in_)
     if hasattr(model, "support_"):
-        _check_support(model, n_labels, where)
+        _check_support(model, where)
     if isinstance(model, StructuredClassifier):
         _check_structured(model, n_labels, where)
-    if hasattr(model, "threshold_") and model.threshold_.n_labels_ != n_labels:
-        raise ValueError(f"{inside(where, 'threshold_')}: is of another number of labels")
-    n_columns = 2 if targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels
-    check_start(model, getattr(model, "_dual_start", None), n_columns, inside(where, "_dual_start"))
+    if hasattr(model, "threshold_"):
+        check_shape(inside(where, "threshold_"), (model.threshold_.n_labels_,), n_labels)
+    n_columns = 2 if model._targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels
+    sizes = {"labels": n_columns, "features": model.n_features_in_}
+    check_start(getattr(model, "_dual_start", None), inside(where, "_dual_start"), sizes)
 
 
-def _check_support(model: Any, n_labels: int, where: str) -> None:
-    n_features, n_support = model.n_features_in_, len(model.support_)
-    check_shape(inside(where, "dual_coef_"), model.dual_coef_, n_labels, n_support)
-    precomputed = model._kernel_function.kernel == "precomputed"
+def _check_support(model: Any, where: str) -> None:
+    n_features, function = model.n_features_in_, model._kernel_function
+    precomputed = function.kernel == "precomputed"
     if precomputed != (model.support_vectors_ is None):
         raise ValueError(f"{inside(where, 'support_vectors_')}: rows belong to every kernel but a precomputed one")
-    if not precomputed:
-        check_shape(inside(where, "support_vectors_"), model.support_vectors_, n_support, n_features)
-    elif n_support and model.support_.max() >= n_features:
+    if precomputed and len(model.support_) and model.support_.max() >= n_features:
         raise ValueError(f"{inside(where, 'support_')}: a row beyond the {n_features} training rows")
-    if model._kernel_function.center is not None:
-        check_shape(inside(where, "_kernel_function.center"), model._kernel_function.center, n_features)
+    if function.center is not None:
+        check_shape(inside(where, "_kernel_function.center"), function.center.shape, n_features)
 
 
 def _check_structured(model: Any, n_labels: int, where: str) -> None:
     if list(check_cliques(model.cliques_, n_labels, inside(where, "cliques_"))) != model.cliques_:
         raise ValueError(f"{inside(where, 'cliques_')}: labels of a clique must rise")
-    check_shape(inside(where, "clique_norms_"), model.clique_norms_, len(model.cliques_))
-    tables = zip(model.cliques_, model.clique_coef_, model.clique_intercept_, strict=True)
-    for clique, coef, intercept in tables:
-        check_shape(inside(where, "clique_coef_"), coef, 1 << len(clique), model.n_features_in_)
-        check_shape(inside(where, "clique_intercept_"), intercept, 1 << len(clique))
-    if model.label_graph_.n_labels != n_labels:
-        raise ValueError(f"{inside(where, 'label_graph_')}: is of another number of labels")
+    for clique, coef, intercept in zip(model.cliques_, model.clique_coef_, model.clique_intercept_, strict=True):
+        check_shape(inside(where, "clique_coef_"), coef.shape, 1 << len(clique), model.n_features_in_)
+        check_shape(inside(where, "clique_intercept_"), intercept.shape, 1 << len(clique))
+    check_shape(inside(where, "label_graph_"), (model.label_graph_.n_labels,), n_labels)
 
 
 def _rebuild_structured(model: Any, reader: Reader) -> None:
-    """The weights that prediction uses, in one matrix, and inference on the cliques that have any."""
+    """Stack the weights that prediction uses, and prepare inference on the cliques with weights."""
     n_labels, used = len(model.coef_), np.flatnonzero(model.clique_norms_)
     model._column_coef = np.concatenate([model.coef_, *(model.clique_coef_[c] for c in used)])
     model._column_intercept = np.concatenate([model.intercept_, *(model.clique_intercept_[c] for c in used)])
@@ -166,14 +166,9 @@ def _rebuild_structured(model: Any, reader: Reader) -> None:
     reader.take(_STATE_BYTES << min(model._inference_engine.width, LARGEST_WIDTH))
 
 
-def _check_rule(rule: Any, where: str) -> None:
-    check_shape(inside(where, "constant_"), rule.constant_, rule.n_labels_)
-    if isinstance(rule, TopK):
-        if not 1 <= rule.k_ <= rule.n_labels_:
-            raise ValueError(f"{inside(where, 'k_')}: must be from 1 to {rule.n_labels_}")
-    else:
-        cuts = rule.coef_ if isinstance(rule, RankSVMCut) else rule.thresholds_
-        check_shape(inside(where, "cuts"), cuts, rule.n_labels_)
+def _check_top_k(rule: Any, where: str) -> None:
+    if not 1 <= rule.k_ <= rule.n_labels_:
+        raise ValueError(f"{inside(where, 'k_')}: must be from 1 to {rule.n_labels_}")
 
 
 def _check_threshold_classifier(model: Any, where: str) -> None:
@@ -182,36 +177,32 @@ def _check_threshold_classifier(model: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'rule_')}: is of another number of labels")
 
 
-def _check_zero_shot(model: Any, where: str) -> None:
-    n_classes, n_labels = model.signatures_.shape
-    by_class = dict.fromkeys(("classes_", "class_prior_", "score_mean_", "score_scale_"), (n_classes,))
-    check_shapes(model, where, {**by_class, "constant_attributes_": (n_labels,)})
-
-
 def _check_chains(model: Any, where: str) -> None:
     n_labels, varying = len(model.classes_), model.varying_
-    check_shape(inside(where, "constant_"), model.constant_, n_labels)
     if len(varying) and (varying.max() >= n_labels or (np.diff(varying) <= 0).any()):
         raise ValueError(f"{inside(where, 'varying_')}: labels must rise, and be below {n_labels}")
     if any(len(chain.classes_) != len(varying) for chain in model.chains_) or bool(model.chains_) != bool(len(varying)):
         raise ValueError(f"{inside(where, 'chains_')}: are of another number of labels")
 
 
-_REBUILT = frozenset({"_column_coef", "_column_intercept", "_inference_engine"})
+def _codec(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
+    return EstimatorCodec(cls.__name__, cls, fitted, **more)
 
 
 def _learner(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
-    return EstimatorCodec(cls.__name__, cls, {**_FITTED, **fitted}, check=_check_learner, **more)
+    return _codec(cls, {**_FITTED, **fitted}, sizes=_learner_sizes, check=_check_learner, **more)
 
 
 def _structured(cls: type, fitted: dict[str, Kind]) -> EstimatorCodec:
     return _learner(cls, {**_STRUCTURED, **fitted}, rebuilt=_REBUILT, rebuild=_rebuild_structured)
 
 
-def _rule(cls: type, **fitted: Kind) -> EstimatorCodec:
-    common = {"n_labels_": COUNT, "constant_": kinds.integers(1, least=-1)}
-    return EstimatorCodec(cls.__name__, cls, {**common, **fitted}, check=_check_rule)
+def _rule(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
+    common = {"n_labels_": COUNT.shaped("labels"), "constant_": kinds.integers(1, least=-1).shaped("labels")}
+    return _codec(cls, {**common, **fitted}, **more)
 
+
+_BY_LABEL = kinds.LOOSE_VECTOR.shaped("labels")
 
 CODECS: tuple[Codec, ...] = (
     _learner(M3LClassifier, {**_KERNEL, "_dual_start": MATRIX}),
@@ -237,13 +228,12 @@ CODECS: tuple[Codec, ...] = (
             "_dual_start": instance(PrMLStart),
         },
     ),
-    _rule(GlobalCut, thresholds_=kinds.LOOSE_VECTOR, cut_=NUMBER),
-    _rule(PerLabelCut, thresholds_=kinds.LOOSE_VECTOR, global_cut_=NUMBER, best_f1_=kinds.LOOSE_VECTOR),
-    _rule(ProportionalCut, thresholds_=kinds.LOOSE_VECTOR),
-    _rule(TopK, k_=COUNT),
-    _rule(RankSVMCut, coef_=VECTOR, intercept_=NUMBER),
-    EstimatorCodec(
-        "ThresholdClassifierCV",
+    _rule(GlobalCut, {"thresholds_": _BY_LABEL, "cut_": NUMBER}),
+    _rule(PerLabelCut, {"thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR}),
+    _rule(ProportionalCut, {"thresholds_": _BY_LABEL}),
+    _rule(TopK, {"k_": COUNT}, check=_check_top_k),
+    _rule(RankSVMCut, {"coef_": VECTOR.shaped("labels"), "intercept_": NUMBER}),
+    _codec(
         ThresholdClassifierCV,
         {
             "estimator_": kinds.CLASSIFIER,
@@ -253,29 +243,24 @@ CODECS: tuple[Codec, ...] = (
         },
         check=_check_threshold_classifier,
     ),
-    EstimatorCodec(
-        "ZeroShotClassifier",
+    _codec(
         ZeroShotClassifier,
         {
             "estimator_": kinds.CLASSIFIER,
             "label_correlation_": kinds.any_of(kinds.NOTHING, MATRIX),
-            "classes_": kinds.CLASSES,
-            "signatures_": kinds.integers(2, least=0),
-            "class_prior_": VECTOR,
-            "constant_attributes_": kinds.integers(1, least=0),
-            "score_mean_": VECTOR,
-            "score_scale_": VECTOR,
+            "signatures_": kinds.integers(2).shaped("classes", "labels"),
+            "classes_": kinds.CLASSES.shaped("classes"),
+            "constant_attributes_": INDICES.shaped("labels"),
+            **dict.fromkeys(("class_prior_", "score_mean_", "score_scale_"), VECTOR.shaped("classes")),
         },
-        check=_check_zero_shot,
     ),
-    EstimatorCodec(
-        "ChainEnsemble",
+    _codec(
         ChainEnsemble,
         {
             "chains_": list_of(instance(ClassifierChain)),
-            "varying_": _INDICES,
-            "constant_": _INDICES,
-            "classes_": kinds.CLASSES,
+            "varying_": INDICES,
+            "classes_": kinds.CLASSES.shaped("labels"),
+            "constant_": INDICES.shaped("labels"),
         },
         check=_check_chains,
     ),
@@ -311,5 +296,5 @@ CODECS: tuple[Codec, ...] = (
         MultilabelStratifiedShuffleSplit,
         dict.fromkeys(("n_splits", "test_size", "train_size", "random_state"), kinds.ANYTHING),
     ),
-    GraphCodec(),
+    GRAPH_CODEC,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -78,8 +78,8 @@ def register(
     name = f"{cls.__module__}.{cls.__qualname__}" if name is None else name
     if "." not in name:
         raise ValueError(f"name must have a dot, such as 'package.Name', got {name!r}")
-    known = next((codec for codec in (*_REGISTERED.values(), *_table().values()) if codec.cls is cls), None)
-    same_place = name in _REGISTERED and _REGISTERED[name].cls.__qualname__ == cls.__qualname__  # a module read again
+    known = next((codec for codec in _codecs() if codec.cls is cls), None)
+    same_place = name in _REGISTERED and _REGISTERED[name].cls.__qualname__ == cls.__qualname__  # imported again
     if (known is not None and known.name != name) or (name in _REGISTERED and not same_place):
         raise ValueError(f"{cls.__name__} or the name {name!r} is registered already")
     kinds = {key: kind_of(declared) for key, declared in fitted.items()}
@@ -98,33 +98,28 @@ def _table() -> dict[str, Codec]:
     return {codec.name: codec for codec in (*OURS, *SCIKIT_LEARN)}
 
 
-@cache
-def _by_class() -> dict[type, Codec]:
-    return {codec.cls: codec for codec in _table().values()}
+def _codecs() -> Iterator[Codec]:
+    yield from _REGISTERED.values()
+    yield from _table().values()
 
 
 def codec_of(cls: type) -> Codec | None:
     """Return the codec of exactly this class, not of a parent: a subclass may compute something else."""
-    mine = (codec for codec in _REGISTERED.values() if codec.cls is cls)
-    found = next(mine, None) or _by_class().get(cls)
-    if found is None and _register_models():
-        return codec_of(cls)
-    return found
+    found = next((codec for codec in _codecs() if codec.cls is cls), None)
+    return codec_of(cls) if found is None and _register_models() else found
 
 
 def codec_named(name: str) -> Codec | None:
     """Return the codec of a name in a file."""
     found = _REGISTERED.get(name) or _table().get(name)
-    if found is None and _register_models():
-        return codec_named(name)
-    return found
+    return codec_named(name) if found is None and _register_models() else found
 
 
 def _register_models() -> bool:
-    """Register what the declarations of models say about saving, those of installed packages too; whether any did."""
+    """Register the classes that declarations of models say how to save; returns whether there were new ones."""
     from ..models import known_models
 
-    known = {codec.cls for codec in (*_REGISTERED.values(), *_table().values())}
+    known = {codec.cls for codec in _codecs()}
     new = {type(model.estimator): model.saved for model in known_models().values() if model.saved is not None}
     new = {cls: saved for cls, saved in new.items() if cls not in known}
     for cls, saved in new.items():

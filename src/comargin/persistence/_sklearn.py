@@ -20,44 +20,28 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from . import _kinds as kinds
-from ._codecs import EstimatorCodec, PipelineCodec, RecordCodec, VectorizerCodec, hashing_codec
-from ._kinds import CLASSES, COUNT, NUMBER, REALS, Kind, any_of, check_shapes, choice, inside, instance, list_of
-from ._trees import TREE, TreeCodec, check_trees
+from ._codecs import TEXT_PARAMETERS, EstimatorCodec, PipelineCodec, RecordCodec, VectorizerCodec
+from ._kinds import CLASSES, COUNT, INDICES, NUMBER, REALS, VECTOR, Kind, any_of, choice, inside, instance, list_of
+from ._trees import TREE, TREE_CODEC, check_trees
 from ._values import Codec, Reader
 
-_WHOLE = kinds.integers(1, least=0)
-_INPUT: dict[str, Kind] = {"n_features_in_": COUNT, "feature_names_in_": kinds.NAMES}
+_N_FEATURES = COUNT.shaped("features")  # what the loops of these classes rely on
+_INPUT: dict[str, Kind] = {
+    "n_features_in_": COUNT.shaped("features", optional=True),
+    "feature_names_in_": kinds.NAMES.shaped("features", optional=True),
+}
 
 
 def _constant_predictor() -> type:
-    """The private class that stands in OneVsRestClassifier for a label that is always on or always off."""
+    """The private class that OneVsRestClassifier uses for a label that is always on or always off."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that there is such a label
         model = OneVsRestClassifier(DummyClassifier()).fit([[0.0], [1.0]], np.array([[1, 0], [1, 1]]))
     return type(model.estimators_[0])
 
 
-def _check_names(model: Any, where: str) -> None:
-    if hasattr(model, "feature_names_in_"):
-        check_shapes(model, where, {"feature_names_in_": (model.n_features_in_,)})
-
-
-_BY_FEATURE = ("mean_", "var_", "scale_", "min_", "data_min_", "data_max_", "data_range_", "max_abs_", "idf_")
-
-
-def _check_scaler(model: Any, where: str) -> None:
-    _check_names(model, where)
-    found = [name for name in _BY_FEATURE if getattr(model, name, None) is not None]
-    check_shapes(model, where, dict.fromkeys(found, (model.n_features_in_,)))
-
-
-def _check_linear(model: Any, where: str) -> None:
-    _check_names(model, where)
-    n_scores = 1 if len(model.classes_) == 2 else len(model.classes_)
-    shapes: dict[str, tuple[int, ...]] = {"coef_": (n_scores, model.n_features_in_)}
-    if isinstance(model.intercept_, np.ndarray):
-        shapes["intercept_"] = (n_scores,)
-    check_shapes(model, where, shapes)
+def _linear_sizes(model: Any) -> dict[str, int]:
+    return {"scores": 1 if len(model.classes_) == 2 else len(model.classes_)}
 
 
 def _check_one_vs_rest(model: Any, where: str) -> None:
@@ -67,37 +51,20 @@ def _check_one_vs_rest(model: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'estimators_')}: {len(model.estimators_)} for {n_classes} classes")
 
 
-def _check_constant(model: Any, where: str) -> None:
-    check_shapes(model, where, {"y_": (1,)})
-
-
-def _check_outputs(model: Any, where: str) -> None:
-    _check_names(model, where)
-    if len(model.estimators_) != len(model.classes_):
-        raise ValueError(f"{inside(where, 'estimators_')}: one is needed for each of {len(model.classes_)} labels")
-
-
 def _check_chain(model: Any, where: str) -> None:
-    _check_outputs(model, where)
     if sorted(model.order_) != list(range(len(model.classes_))):
         raise ValueError(f"{inside(where, 'order_')}: is no order of {len(model.classes_)} labels")
 
 
-def _check_svc(model: Any, where: str) -> None:
-    """The shapes that LIBSVM relies on: it gets the arrays as they are."""
-    _check_names(model, where)
-    n_classes, n_support, n_rows = len(model.classes_), len(model.support_), model.shape_fit_[0]
+def _svc_sizes(model: Any) -> dict[str, int]:
+    n_classes = len(model.classes_)
     n_pairs = n_classes * (n_classes - 1) // 2
-    shapes = {
-        "support_vectors_": (n_support, model.n_features_in_),
-        "dual_coef_": (n_classes - 1, n_support),
-        "intercept_": (n_pairs,),
-        "class_weight_": (n_classes,),
-        "_n_support": (n_classes,),
-        "_probA": (n_pairs if model._probA.size else 0,),
-        "_probB": model._probA.shape,
-    }
-    check_shapes(model, where, shapes)
+    return {"pairs": n_pairs, "others": n_classes - 1, "calibrated": n_pairs if model._probA.size else 0}
+
+
+def _check_svc(model: Any, where: str) -> None:
+    """What LIBSVM relies on beside the shapes: it gets the arrays as they are."""
+    n_classes, n_support, n_rows = len(model.classes_), len(model.support_), model.shape_fit_[0]
     if n_classes < 2 or int(model._n_support.sum(dtype=np.int64)) != n_support:
         raise ValueError(f"{inside(where, '_n_support')}: does not add up to {n_support} support vectors")
     if n_support and int(model.support_.max()) >= n_rows:
@@ -109,7 +76,7 @@ def _check_svc(model: Any, where: str) -> None:
 
 
 def _rebuild_svc(model: Any, reader: Reader) -> None:
-    """What prediction reads under private names: of two classes, the signs are those of LIBSVM."""
+    """Set the private attributes that prediction reads; with two classes LIBSVM has the opposite signs."""
     sign = -1.0 if len(model.classes_) == 2 else 1.0
     model._sparse = sp.issparse(model.support_vectors_)
     model._dual_coef_, model._intercept_ = sign * model.dual_coef_, sign * model.intercept_
@@ -117,8 +84,8 @@ def _rebuild_svc(model: Any, reader: Reader) -> None:
 
 
 def _check_neighbors(model: Any, where: str) -> None:
-    _check_names(model, where)
-    check_shapes(model, where, {"_fit_X": (len(model._y), model.n_features_in_)})
+    if len(model._y) != model._fit_X.shape[0]:
+        raise ValueError(f"{inside(where, '_y')}: does not fit the rows")
     several = isinstance(model.classes_, list)
     columns, classes = (model._y.T, model.classes_) if several else (model._y[None], [model.classes_])
     if model._y.ndim != 1 + several or len(columns) != len(classes):
@@ -129,7 +96,7 @@ def _check_neighbors(model: Any, where: str) -> None:
 
 
 def _rebuild_neighbors(model: Any, reader: Reader) -> None:
-    """A fit to the rows of the file, which is deterministic, makes the index of the rows."""
+    """Fit to the rows of the file again, which is deterministic and builds their index."""
     rows, codes, classes = model._fit_X, model._y, model.classes_
     reader.take(4 * (rows.data if sp.issparse(rows) else rows).nbytes)
     names = getattr(model, "feature_names_in_", None)
@@ -141,36 +108,20 @@ def _rebuild_neighbors(model: Any, reader: Reader) -> None:
         model.feature_names_in_ = names
 
 
-def _codec(cls: type, fitted: dict[str, Kind], check: Any = _check_names, **more: Any) -> EstimatorCodec:
+def _codec(cls: type, fitted: dict[str, Kind], check: Any = lambda model, where: None, **more: Any) -> EstimatorCodec:
     return EstimatorCodec(cls.__name__.lstrip("_"), cls, {**_INPUT, **fitted}, check=check, foreign=True, **more)
 
 
-def _array(dtype: type, ndim: int = 1) -> Kind:
-    def accepts(value: Any) -> bool:
-        right = isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == ndim
-        return right and (not value.size or bool(np.isfinite(value).all() and (dtype is float or value.min() >= 0)))
-
-    return Kind(f"a {np.dtype(dtype)} array with {ndim} dimension(s)", accepts)
-
-
+_BY_FEATURE = REALS.shaped("features")
 _LINEAR = {
+    "n_features_in_": _N_FEATURES,
     "classes_": CLASSES,
-    "coef_": kinds.REALS_MATRIX,
-    "intercept_": any_of(REALS, NUMBER),
-    "n_iter_": any_of(COUNT, _WHOLE),
+    "coef_": kinds.REALS_MATRIX.shaped("scores", "features"),
+    "intercept_": any_of(REALS, NUMBER).shaped("scores"),
+    "n_iter_": any_of(COUNT, INDICES),
 }
-_SEEN = {"n_samples_seen_": any_of(NUMBER, _WHOLE, REALS)}
+_SCALER = {"n_features_in_": _N_FEATURES, "n_samples_seen_": any_of(NUMBER, INDICES, REALS)}
 _CONSTANT = _constant_predictor()
-_OPTIONAL = any_of(kinds.NOTHING, REALS)
-_SPARSE = Kind(
-    "a finite CSR matrix of float64",
-    lambda value: (
-        sp.issparse(value)
-        and value.format == "csr"
-        and value.dtype == np.float64
-        and bool(np.isfinite(value.data).all())
-    ),
-)
 _NUMERIC_ROWS = Kind(
     "rows of numbers",
     lambda value: (
@@ -178,20 +129,21 @@ _NUMERIC_ROWS = Kind(
         or (sp.issparse(value) and value.format == "csr")
     ),
 )
-_DENSE_OR_SPARSE = any_of(kinds.MATRIX, _SPARSE)
+_DENSE_OR_SPARSE = any_of(kinds.MATRIX, kinds.csr(sp.csr_array, sp.csr_matrix))
 _SEVERAL_CLASSES = any_of(CLASSES, list_of(CLASSES))
-_INT32 = _array(np.int32)
+_INT32 = kinds.integers(1, dtype=np.int32)
+_HASHES = Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 1 <= value < 1 << 31)
 # Threads of a prediction.
 _JOBS = any_of(kinds.NOTHING, Kind("from -1024 to 1024", lambda value: type(value) is int and abs(value) <= 1024))
 _TREE = {
     "n_outputs_": COUNT,
     "classes_": _SEVERAL_CLASSES,
-    "n_classes_": any_of(COUNT, _WHOLE, list_of(COUNT)),
+    "n_classes_": any_of(COUNT, INDICES, list_of(COUNT)),
 }
 _BAGS = {
     "_n_samples": COUNT,
     "_n_samples_bootstrap": any_of(kinds.NOTHING, COUNT),
-    "_sample_weight": _OPTIONAL,
+    "_sample_weight": any_of(kinds.NOTHING, REALS),
     "oob_score_": NUMBER,
     "oob_decision_function_": any_of(kinds.LOOSE_MATRIX, kinds.floats(3, finite=False)),
 }
@@ -217,18 +169,20 @@ def _forest(cls: type, tree: type) -> EstimatorCodec:
 
 
 CODECS: tuple[Codec, ...] = (
-    _codec(StandardScaler, {**_SEEN, **dict.fromkeys(("mean_", "var_", "scale_"), _OPTIONAL)}, _check_scaler),
+    _codec(
+        StandardScaler,
+        {**_SCALER, **dict.fromkeys(("mean_", "var_", "scale_"), any_of(kinds.NOTHING, REALS).shaped("features"))},
+    ),
     _codec(
         MinMaxScaler,
-        {**_SEEN, **dict.fromkeys(("min_", "scale_", "data_min_", "data_max_", "data_range_"), REALS)},
-        _check_scaler,
+        {**_SCALER, **dict.fromkeys(("min_", "scale_", "data_min_", "data_max_", "data_range_"), _BY_FEATURE)},
     ),
-    _codec(MaxAbsScaler, {**_SEEN, "scale_": REALS, "max_abs_": REALS}, _check_scaler),
+    _codec(MaxAbsScaler, {**_SCALER, "scale_": _BY_FEATURE, "max_abs_": _BY_FEATURE}),
     _codec(Normalizer, {}),
-    _codec(TfidfTransformer, {"idf_": REALS}, _check_scaler),
-    _codec(LogisticRegression, _LINEAR, _check_linear),
-    _codec(LinearSVC, _LINEAR, _check_linear),
-    _codec(_CONSTANT, {"y_": any_of(_WHOLE, REALS)}, _check_constant),
+    _codec(TfidfTransformer, {"n_features_in_": _N_FEATURES, "idf_": REALS.shaped("features", optional=True)}),
+    _codec(LogisticRegression, _LINEAR, sizes=_linear_sizes),
+    _codec(LinearSVC, _LINEAR, sizes=_linear_sizes),
+    _codec(_CONSTANT, {"y_": any_of(INDICES, REALS).shaped(1)}),
     _codec(LabelBinarizer, {"classes_": CLASSES, "y_type_": kinds.TEXT, "sparse_input_": kinds.FLAG}),
     _codec(
         OneVsRestClassifier,
@@ -242,29 +196,36 @@ CODECS: tuple[Codec, ...] = (
     _codec(
         ClassifierChain,
         {
-            "classes_": list_of(CLASSES),
-            "estimators_": _ESTIMATORS,
-            "order_": any_of(_WHOLE, list_of(COUNT)),
+            "classes_": list_of(CLASSES).shaped("labels"),
+            "estimators_": _ESTIMATORS.shaped("labels"),
+            "order_": any_of(INDICES, list_of(COUNT)).shaped("labels"),
             "chain_method_": choice("predict", "predict_proba", "predict_log_proba", "decision_function"),
         },
         _check_chain,
     ),
-    _codec(MultiOutputClassifier, {"classes_": list_of(CLASSES), "estimators_": _ESTIMATORS}, _check_outputs),
+    _codec(
+        MultiOutputClassifier,
+        {"classes_": list_of(CLASSES).shaped("labels"), "estimators_": _ESTIMATORS.shaped("labels")},
+    ),
     _codec(
         SVC,
         {
-            "classes_": CLASSES,
-            "class_weight_": kinds.VECTOR,
-            "support_": _INT32,
-            "support_vectors_": _DENSE_OR_SPARSE,
-            "dual_coef_": _DENSE_OR_SPARSE,
-            **dict.fromkeys(("intercept_", "_probA", "_probB"), kinds.VECTOR),
-            **dict.fromkeys(("_n_support", "n_iter_", "_num_iter"), _INT32),
+            "n_features_in_": _N_FEATURES,
+            "classes_": CLASSES.shaped("classes"),
+            "class_weight_": VECTOR.shaped("classes"),
+            "support_": _INT32.shaped("support"),
+            "support_vectors_": _DENSE_OR_SPARSE.shaped("support", "features"),
+            "dual_coef_": _DENSE_OR_SPARSE.shaped("others", "support"),
+            "intercept_": VECTOR.shaped("pairs"),
+            **dict.fromkeys(("_probA", "_probB"), VECTOR.shaped("calibrated")),
+            "_n_support": _INT32.shaped("classes"),
+            **dict.fromkeys(("n_iter_", "_num_iter"), _INT32),
             "_gamma": NUMBER,
             "fit_status_": COUNT,
             "shape_fit_": list_of(COUNT, tuple),
         },
         _check_svc,
+        sizes=_svc_sizes,
         rebuilt=frozenset({"nu", "epsilon"}),
         rebuild=_rebuild_svc,
         # The rows of a precomputed kernel are indices of another matrix.
@@ -272,20 +233,30 @@ CODECS: tuple[Codec, ...] = (
     ),
     _codec(
         KNeighborsClassifier,
-        {"classes_": _SEVERAL_CLASSES, "_fit_X": _NUMERIC_ROWS, "_y": any_of(_WHOLE, kinds.integers(2, least=0))},
+        {
+            "n_features_in_": _N_FEATURES,
+            "classes_": _SEVERAL_CLASSES,
+            "_fit_X": _NUMERIC_ROWS.shaped("rows", "features"),
+            "_y": any_of(INDICES, kinds.integers(2)),
+        },
         _check_neighbors,
         rebuilt=frozenset({"radius", "outputs_2d_", "effective_metric_", "effective_metric_params_", "n_samples_fit_"}),
         rebuild=_rebuild_neighbors,
         allowed={"n_jobs": _JOBS},
     ),
-    TreeCodec(),
+    TREE_CODEC,
     _tree(DecisionTreeClassifier),
     _tree(ExtraTreeClassifier),
     _forest(RandomForestClassifier, DecisionTreeClassifier),
     _forest(ExtraTreesClassifier, ExtraTreeClassifier),
     VectorizerCodec("CountVectorizer", CountVectorizer),
     VectorizerCodec("TfidfVectorizer", TfidfVectorizer),
-    hashing_codec(HashingVectorizer),
+    EstimatorCodec(
+        "HashingVectorizer",
+        HashingVectorizer,
+        allowed={**TEXT_PARAMETERS, "n_features": _HASHES},
+        foreign=True,
+    ),
     PipelineCodec(),
     RecordCodec("KFold", KFold, dict.fromkeys(("n_splits", "shuffle", "random_state"), kinds.ANYTHING)),
     RecordCodec(

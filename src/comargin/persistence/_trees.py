@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
-from ._kinds import MATRIX, Kind, check_shape, floats, inside, integers
-from ._values import Node, Reader, Writer
+from ._codecs import PackedCodec
+from ._kinds import MATRIX, Kind, floats, inside, integers
+from ._values import Reader
 
 _SAMPLE = DecisionTreeClassifier().fit([[0.0]], [0]).tree_
 TREE = type(_SAMPLE)
@@ -18,57 +19,52 @@ _REAL = ("threshold", "impurity", "weighted_n_node_samples")
 _LEAF, _NO_FEATURE = -1, -2
 
 
-class TreeCodec:
-    """Trees of scikit-learn; a leaf has the children -1 and the feature -2, other nodes stand before their children."""
+_FIELDS: dict[str, Kind] = {
+    "n_features": Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 0 < value < 1 << 31),
+    "n_classes": integers(1, least=1).shaped("outputs"),
+    "whole": integers(2, least=_NO_FEATURE).shaped(len(_WHOLE), "nodes"),
+    "real": floats(2, finite=False).shaped(len(_REAL), "nodes"),
+    "values": floats(3).shaped("nodes", "outputs", "classes"),
+}
 
-    name = "Tree"
-    cls = TREE
 
-    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
-        """Return numbers of features and classes, nodes, and values of nodes."""
-        state = obj.__getstate__()
-        nodes = state["nodes"]
-        values = {
-            "n_features": int(obj.n_features),
-            "n_classes": np.array(obj.n_classes),
-            "whole": np.stack([nodes[name].astype(np.int64) for name in _WHOLE]),
-            "real": np.stack([nodes[name] for name in _REAL]),
-            "values": state["values"],
-        }
-        return {name: writer.value(value, inside(where, name)) for name, value in values.items()}
+def _split(tree: Any) -> dict[str, Any]:
+    state = tree.__getstate__()
+    nodes = state["nodes"]
+    return {
+        "n_features": int(tree.n_features),
+        "n_classes": np.array(tree.n_classes),
+        "whole": np.stack([nodes[name].astype(np.int64) for name in _WHOLE]),
+        "real": np.stack([nodes[name] for name in _REAL]),
+        "values": state["values"],
+    }
 
-    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
-        """Return the tree, checked."""
-        if set(_NODE.names) != {*_WHOLE, *_REAL}:
-            raise ValueError(f"{where}: trees of the installed scikit-learn have other nodes")
-        kinds: dict[str, Kind] = {
-            "n_classes": integers(1, least=1),
-            "whole": integers(2, least=_NO_FEATURE),
-            "real": floats(2, finite=False),
-            "values": floats(3),
-        }
-        found = {name: reader.value(node[name], inside(where, name)) for name in ("n_features", *kinds)}
-        for name, kind in kinds.items():
-            kind.check(found[name], inside(where, name))
-        n_features, n_classes, whole, real = (found[name] for name in ("n_features", "n_classes", "whole", "real"))
-        n_nodes = real.shape[1]
-        check_shape(inside(where, "whole"), whole, len(_WHOLE), n_nodes)
-        check_shape(inside(where, "real"), real, len(_REAL), n_nodes)
-        check_shape(inside(where, "values"), found["values"], n_nodes, len(n_classes), max(n_classes, default=0))
-        if type(n_features) is not int or not 0 < n_features < 1 << 31 or whole[-2:].min(initial=0) < 0:
-            raise ValueError(f"{where}: negative numbers, or no features")
-        # Thresholds are infinite where missing values alone go to one side.
-        if np.isnan(real[0]).any() or not MATRIX.accepts(real[1:]) or whole[-1].max(initial=0) > 1:
-            raise ValueError(f"{where}: nodes that are no numbers")
-        max_depth = _depth(whole[0], whole[1], whole[2], n_features, where)
-        reader.take(n_nodes * _NODE.itemsize + found["values"].nbytes)
-        nodes = np.zeros(n_nodes, _NODE)
-        for name, column in zip((*_WHOLE, *_REAL), (*whole, *real), strict=True):
-            nodes[name] = column
-        tree = TREE(n_features, n_classes.astype(np.intp), len(n_classes))
-        values = np.ascontiguousarray(found["values"])
-        tree.__setstate__({"max_depth": max_depth, "node_count": n_nodes, "nodes": nodes, "values": values})
-        return tree
+
+def _join(fields: dict[str, Any], reader: Reader, where: str) -> Any:
+    if set(_NODE.names) != {*_WHOLE, *_REAL}:
+        raise ValueError(f"{where}: trees of the installed scikit-learn have other nodes")
+    n_classes, whole, real, values = (fields[name] for name in ("n_classes", "whole", "real", "values"))
+    if values.shape[2] != n_classes.max(initial=0):
+        raise ValueError(f"{inside(where, 'values')}: expected {n_classes.max(initial=0)} classes")
+    if whole[-2:].min(initial=0) < 0:
+        raise ValueError(f"{where}: negative numbers")
+    # Thresholds are infinite where missing values alone go to one side.
+    if np.isnan(real[0]).any() or not MATRIX.accepts(real[1:]) or whole[-1].max(initial=0) > 1:
+        raise ValueError(f"{where}: nodes that are no numbers")
+    max_depth = _depth(whole[0], whole[1], whole[2], fields["n_features"], where)
+    n_nodes = real.shape[1]
+    reader.take(n_nodes * _NODE.itemsize + values.nbytes)
+    nodes = np.zeros(n_nodes, _NODE)
+    for name, column in zip((*_WHOLE, *_REAL), (*whole, *real), strict=True):
+        nodes[name] = column
+    tree = TREE(fields["n_features"], n_classes.astype(np.intp), len(n_classes))
+    values = np.ascontiguousarray(values)
+    tree.__setstate__({"max_depth": max_depth, "node_count": n_nodes, "nodes": nodes, "values": values})
+    return tree
+
+
+# A leaf has the children -1 and the feature -2; other nodes stand before their children.
+TREE_CODEC = PackedCodec("Tree", TREE, _FIELDS, _split, _join)
 
 
 def _depth(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int, where: str) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -35,7 +36,7 @@ _SPARSE = {
 }
 # Shorter lists are easier to look at as JSON.
 _SHORT = 8
-# Python's objects take more memory than their bytes in the file; counted before they are made.
+# Memory of Python's objects, which is more than their bytes in the file; counted before they are made.
 _STRING_BYTES = 64
 _NUMBER_BYTES = 40
 _ARRAY_BYTES = 128
@@ -49,14 +50,13 @@ class Codec(Protocol):
         """Name of the class in files, which stays when the class is renamed."""
 
     @property
-    def cls(self) -> type:
-        """The class."""
+    def cls(self) -> type: ...
 
     def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
-        """Return what describes the object, by names of the codec's own choice."""
+        """Return the nodes that describe the object, by names of the codec's own choice."""
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
-        """Return the object, checked."""
+        """Return the object, checked; ``where`` is its path in the model, for messages."""
 
 
 class Writer:
@@ -91,17 +91,18 @@ class Writer:
             return {"type": "number", "dtype": kind.__name__, "value": self.value(value.item(), where)}
         if isinstance(value, type) and value in _SCALARS.values():
             return {"type": "dtype", "name": value.__name__}
-        if kind in (list, tuple):
-            return self._sequence(value, where)
+        if kind is list:
+            return self._packed(value) or {"type": "list", "items": self._items(value, where)}
+        if kind is tuple:
+            return {"type": "tuple", "items": self._packed(list(value)) or self._items(value, where)}
         if kind in (set, frozenset):
-            if not all(type(item) is str for item in value):
+            if not _all(value, str):
                 raise TypeError(f"{where}: only sets of strings can be saved")
             texts = sorted(value)
             return {"type": kind.__name__, "items": self._packed(texts) or texts}
         if kind is dict:
-            values = self._packed(list(value.values())) or _items(
-                "list", [self.value(item, f"{where}[{key!r}]") for key, item in value.items()]
-            )
+            items = list(value.values())
+            values = self._packed(items) or {"type": "list", "items": self._items(items, where, list(value))}
             return {"type": "dict", "keys": self.value(list(value), where), "values": values}
         if kind is np.ndarray:
             return self._array_node(value, where)
@@ -118,14 +119,12 @@ class Writer:
         """Number of an array in the file; the same array is written once."""
         if id(array) not in self._place:
             self._place[id(array)] = len(self.arrays)
-            self.arrays.append(array)  # kept, so that its id stays its own
+            self.arrays.append(array)  # held, so that no other array gets its id
         return self._place[id(array)]
 
-    def _sequence(self, value: list[Any] | tuple[Any, ...], where: str) -> Node:
-        packed = self._packed(list(value))
-        if packed is not None:
-            return packed if type(value) is list else {"type": "tuple", "items": packed}
-        return _items(type(value).__name__, [self.value(item, f"{where}[{k}]") for k, item in enumerate(value)])
+    def _items(self, values: Any, where: str, keys: Any = None) -> list[Node]:
+        keys = range(len(values)) if keys is None else keys
+        return [self.value(item, f"{where}[{key!r}]") for key, item in zip(keys, values, strict=True)]
 
     def _packed(self, values: list[Any]) -> Node | None:
         """Node of a long list of one kind, or None."""
@@ -139,7 +138,7 @@ class Writer:
             return {"type": "integers", "values": self.member(np.array(values, np.int64))}
         if _all(values, float):
             return {"type": "floats", "values": self.member(np.array(values, np.float64))}
-        if _all(values, tuple) and all(_all(value, int) and all(0 <= k < 1 << 63 for k in value) for value in values):
+        if _all(values, tuple) and all(type(k) is int and 0 <= k < 1 << 63 for value in values for k in value):
             flat = np.array([k for value in values for k in value], np.int64)
             return {"type": "int_tuples", "values": self.member(flat), "ends": self.member(_ends(values))}
         if _all(values, np.ndarray):
@@ -211,7 +210,7 @@ class Reader:
         return len(self._arrays)
 
     def value(self, node: Node, where: str) -> Any:
-        """Return what a node stands for; ``where`` is its path in the model, for messages."""
+        """Return the value of a node; ``where`` is its path in the model, for messages."""
         if node is None or isinstance(node, bool | int | float | str):
             return node
         if not isinstance(node, dict) or not isinstance(node.get("type"), str) or node["type"] not in self._readers:
@@ -256,20 +255,18 @@ class Reader:
         return _SEQUENCES[kind](values)
 
     def _strings(self, node: dict[str, Node], where: str) -> list[str]:
-        joined, ends = self.member(node["bytes"], np.uint8, 1), self._cuts(node["ends"], where)
-        if ends[-1] != len(joined):
-            raise ValueError(f"{where}: strings and their lengths do not agree")
-        self.take(_STRING_BYTES * len(ends) + 4 * len(joined))
+        joined = self.member(node["bytes"], np.uint8, 1)
+        bounds = self._bounds(node["ends"], len(joined), where)
+        self.take(_STRING_BYTES * len(bounds) + 4 * len(joined))
         data = joined.tobytes()
-        starts = [0, *ends[:-1].tolist()]
-        return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, ends.tolist(), strict=True)]
+        return [data[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(bounds)]
 
-    def _cuts(self, k: Any, where: str) -> np.ndarray:
-        """Where the parts of an array end: rising, not negative, at least one."""
+    def _bounds(self, k: Any, size: int, where: str) -> list[int]:
+        """Where the parts of an array of this size begin and end; at least one part."""
         ends = self.member(k, np.int64, 1)
-        if len(ends) == 0 or ends[0] < 0 or (ends[1:] < ends[:-1]).any():
-            raise ValueError(f"{where}: parts of an array must have ends that rise")
-        return ends
+        if len(ends) == 0 or ends[0] < 0 or (ends[1:] < ends[:-1]).any() or ends[-1] != size:
+            raise ValueError(f"{where}: ends of the parts of an array must rise from 0 to its size")
+        return [0, *ends.tolist()]
 
     def _numbers(self, node: dict[str, Node], dtype: Any) -> list[Any]:
         values = self.member(node["values"], dtype, 1)
@@ -277,12 +274,11 @@ class Reader:
         return values.tolist()
 
     def _int_tuples(self, node: dict[str, Node], where: str) -> list[tuple[int, ...]]:
-        values, ends = self.member(node["values"], np.int64, 1), self._cuts(node["ends"], where)
-        if ends[-1] != len(values):
-            raise ValueError(f"{where}: tuples and their lengths do not agree")
-        self.take(_NUMBER_BYTES * len(values) + _STRING_BYTES * len(ends))
+        values = self.member(node["values"], np.int64, 1)
+        bounds = self._bounds(node["ends"], len(values), where)
+        self.take(_NUMBER_BYTES * len(values) + _STRING_BYTES * len(bounds))
         numbers = values.tolist()
-        return [tuple(numbers[a:b]) for a, b in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+        return [tuple(numbers[a:b]) for a, b in pairwise(bounds)]
 
     def _array_list(self, node: dict[str, Node], where: str) -> list[np.ndarray]:
         flat, shapes = self.member(node["values"], ndim=1), self.member(node["shapes"], np.int64, 2)
@@ -315,15 +311,14 @@ class Reader:
     def _sparse(self, node: dict[str, Node], where: str) -> Any:
         make = _SPARSE[node["format"], node["container"]]
         shape = node["shape"]
-        if not (
-            isinstance(shape, list) and len(shape) == 2 and all(type(n) is int and 0 <= n < 1 << 40 for n in shape)
-        ):
+        right = isinstance(shape, list) and len(shape) == 2
+        if not right or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
             raise ValueError(f"{where}: {shape!r} is no shape of a matrix")
         data, indices, indptr = (self.member(node[name], ndim=1) for name in ("data", "indices", "indptr"))
         if data.dtype.kind not in "biuf" or not {indices.dtype, indptr.dtype} <= _INDEX_TYPES:
             raise ValueError(f"{where}: numbers with int32 or int64 indices expected")
         outer, inner = shape if node["format"] == "csr" else shape[::-1]
-        # SciPy's loops do not look at bounds.
+        # SciPy's loops do not check bounds.
         if (
             len(indptr) != outer + 1
             or indptr[0] != 0
@@ -336,9 +331,8 @@ class Reader:
 
     def _random_state(self, node: dict[str, Node], where: str) -> np.random.RandomState:
         key, position, gauss = self.member(node["key"], np.uint32, 1), node["position"], node["gauss"]
-        if len(key) != 624 or type(position) is not int or not 0 <= position <= 624:
-            raise ValueError(f"{where}: is no state of a random generator")
-        if gauss is not None and type(gauss) is not float:
+        right = type(position) is int and 0 <= position <= 624 and (gauss is None or type(gauss) is float)
+        if len(key) != 624 or not right:
             raise ValueError(f"{where}: is no state of a random generator")
         state = np.random.RandomState(0)
         state.set_state(("MT19937", key, position, int(gauss is not None), gauss or 0.0))
@@ -350,10 +344,6 @@ class Reader:
         if codec is None:
             raise ValueError(f"{where}: {str(name)[:80]!r} is no class that is read here")
         return codec.read(node, self, where)
-
-
-def _items(kind: str, nodes: list[Node]) -> Node:
-    return {"type": kind, "items": nodes}
 
 
 def _all(values: Any, kind: type) -> bool:

@@ -29,44 +29,27 @@ _PART = re.compile(r"\.[0-9a-f]{16}\.part")  # left by a process that was killed
 # States are as large as the training data, and the file is our own.
 _MAX_SIZE = 1 << 40
 EVERY = 60.0  # seconds between two states of a fit
-# Saving takes at most a fifth of the time.
-_WORTHWHILE = 4.0
+_WORTHWHILE = 4.0  # at least so many times the seconds of a save pass before the next: saving takes a fifth of the time
 
 
 class FolderMemory(Memory):
     """Keeps every result in a file of its own, and states of running fits every minute.
 
-    A file appears whole or not at all: whenever the process is killed, the folder can be opened again.
-
-    Parameters
-    ----------
-    folder : str or path-like
-        Created if it does not exist. Other files in it are left alone.
-    identity : str
-        Hash of all that the training follows from: data, model, parameters, settings. A folder of another one is
-        refused.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from comargin.training._folder import FolderMemory
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     FolderMemory(name, "a1b2").keep("best/C", 3)
-    ...     FolderMemory(name, "a1b2").recall("best/C")
-    3
+    A file appears whole or not at all: whenever the process is killed, the folder can be opened again. ``identity`` is
+    the hash of all that the training follows from (data, model, parameters, settings); the folder of another training
+    is refused. Other files in the folder stay as they are.
     """
 
     def __init__(self, folder: str | os.PathLike[str], identity: str) -> None:
         self.path = Path(folder)
-        self._clocks: dict[str, tuple[float, float]] = {}  # when a state was kept last, and how long that took
+        self._clocks: dict[str, tuple[float, float]] = {}  # time of the last state, and the seconds it took to save
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is a file, not a folder for checkpoints")
         self.path.mkdir(parents=True, exist_ok=True)
         facts = self.path / _FACTS
         if not facts.exists():
-            strange = _kept_files(self.path)
-            if strange:
-                raise ValueError(f"{self.path} has a {strange[0].name} but no {_FACTS}; name another folder")
+            if foreign := _matching(self.path, _KEY):
+                raise ValueError(f"{self.path} has a {foreign[0].name} but no {_FACTS}; name another folder")
             with _writing(facts), AtomicFiles() as files:
                 stream = files.open(facts)
                 json.dump({"format": _FORMAT, "identity": identity}, stream)
@@ -86,10 +69,7 @@ class FolderMemory(Memory):
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keep other trainings out of the folder, until the block or the process ends.
-
-        Windows has no such locks: there nobody is kept out.
-        """
+        """Lock the folder against other trainings until the block or the process ends; Windows has no such locks."""
         if fcntl is None:
             yield
             return
@@ -99,48 +79,39 @@ class FolderMemory(Memory):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise ValueError(f"{self.path} is in use by another training; wait for it, or name another") from None
-            for part in _parts(self.path):
+            for part in _matching(self.path, _PART):
                 part.unlink(missing_ok=True)
             yield
         finally:
             os.close(handle)
 
     def recall(self, key: str) -> Any:
-        """The result of a key, or None."""
-        path = self._file(key)
-        if not path.exists():
-            return None
-        kept = load(path, max_size=_MAX_SIZE)
-        if not isinstance(kept, Kept):
-            raise self.refusal(key, "no result")
-        return kept.value
+        kept = self._read(key)
+        if not isinstance(kept, Kept | None):
+            raise self._refusal(key, "no result")
+        return None if kept is None else kept.value
 
     def keep(self, key: str, value: Any) -> None:
-        """Keep a result, and forget the states of its fit."""
         self._write(key, Kept(value))
         self.forget(f"{key}/{_STATE}")
 
     def forget(self, key: str) -> None:
-        """Forget a key and all below it."""
         name = self._file(key).stem
-        for file in _kept_files(self.path):
+        for file in _matching(self.path, _KEY):
             if file.stem == name or file.stem.startswith(f"{name}-"):
                 file.unlink(missing_ok=True)
 
     def recall_state(self, key: str, learner: Any, shape: tuple[int, ...]) -> FitState | None:
-        """The state of a fit, checked to belong to this learner and these rows."""
-        path = self._file(f"{key}/{_STATE}")
-        if not path.exists():
-            return None
-        state = load(path, max_size=_MAX_SIZE)
-        try:
-            check_state(learner, state, shape)
-        except ValueError as error:
-            raise self.refusal(f"{key}/{_STATE}", "no state of this fit") from error
+        state = self._read(f"{key}/{_STATE}")
+        if state is not None:
+            try:
+                check_state(learner, state, shape)
+            except ValueError as error:
+                raise self._refusal(f"{key}/{_STATE}", "no state of this fit") from error
         return state
 
     def keep_state(self, key: str, state: Callable[[], FitState], *, clock: str | None = None) -> bool:
-        """Keep a state, once a minute, and seldom enough to be worth it."""
+        """Keep a state, once a minute, and less often if saving is slow."""
         clock, now = clock or key, time.perf_counter()
         last, cost = self._clocks.setdefault(clock, (now, 0.0))
         if now - last < max(EVERY, _WORTHWHILE * cost):
@@ -149,17 +120,19 @@ class FolderMemory(Memory):
         self._clocks[clock] = time.perf_counter(), time.perf_counter() - now
         return True
 
-    def refusal(self, key: str, what: str) -> ValueError:
-        """The error for a file that does not hold what this training has put there."""
+    def _refusal(self, key: str, what: str) -> ValueError:
         return ValueError(f"{self._file(key)} holds {what}; delete the folder, or name another one")
 
     def _file(self, key: str) -> Path:
         return self.path / f"{key.replace('/', '-')}.cmg"
 
-    def _write(self, key: str, value: Any) -> None:
+    def _read(self, key: str) -> Any:
         path = self._file(key)
-        with _writing(path):
-            save(value, path)
+        return load(path, max_size=_MAX_SIZE) if path.exists() else None
+
+    def _write(self, key: str, value: Any) -> None:
+        with _writing(self._file(key)):
+            save(value, self._file(key))
 
 
 @contextlib.contextmanager
@@ -193,17 +166,12 @@ def clear_checkpoint(folder: str | os.PathLike[str]) -> None:
     False
     """
     path = Path(folder)
-    # The facts last: without them the others belong to nobody.
-    for file in (*_kept_files(path), *_parts(path), path / _FACTS):
+    # The facts last: `FolderMemory` refuses results without them.
+    for file in (*_matching(path, _KEY), *_matching(path, _PART), path / _FACTS):
         file.unlink(missing_ok=True)
     if not any(path.iterdir()):
         path.rmdir()
 
 
-def _kept_files(path: Path) -> list[Path]:
-    """Files of a training beside its facts."""
-    return sorted(file for file in path.iterdir() if _KEY.fullmatch(file.name))
-
-
-def _parts(path: Path) -> list[Path]:
-    return [file for file in path.iterdir() if _PART.fullmatch(file.name)]
+def _matching(path: Path, name: re.Pattern[str]) -> list[Path]:
+    return sorted(file for file in path.iterdir() if name.fullmatch(file.name))

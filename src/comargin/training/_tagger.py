@@ -35,8 +35,8 @@ class Tagger:
     feature_names : tuple of str
         Names of these columns; empty for texts, and where they have none.
     reading : dict
-        How the training file was read, which new files should be read alike: ``text`` (name of the text column),
-        ``labels`` (name of the column of label lists), ``sep``, as far as they were said.
+        How the training file was read, and new files are to be: ``text`` (name of the text column), ``labels`` (name of
+        the column of label lists), ``sep``, as far as they were given.
     facts : dict
         How it was trained: data, parameters, measures, versions.
     """
@@ -89,7 +89,7 @@ class Tagger:
         return scores_of(self.model, X, n_labels=len(self.label_names))
 
     def labels_and_scores(self, X: Any) -> tuple[sp.csr_array, np.ndarray | None]:
-        """Labels and scores of rows, which are made ready and scored once for both.
+        """Labels and scores of rows, from one pass over the rows.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Tagger:
             As in `comargin.data.stream`; True reads them from where they stood in the training file, or else from
             where the file itself says they are.
         **options : Any
-            Other arguments of `comargin.data.stream`; where they are silent, the training file's count.
+            Other arguments of `comargin.data.stream`; they default to those of the training file.
 
         Yields
         ------
@@ -135,14 +135,14 @@ class Tagger:
             options |= {"feature_names": self.feature_names, "n_features": self.n_features}
         if labels is True:
             labels = self.reading.get("labels", True)
-        # Lists of labels are lists in Parquet, whatever stood between them in the training file.
+        # Parquet has lists of labels, and no separator.
         is_parquet = options.get("format") == "parquet" or str(source).endswith((".parquet", ".pq"))
         if labels is not None and "sep" in self.reading and not is_parquet:
             options.setdefault("sep", self.reading["sep"])
         return stream(source, labels=labels, **options)
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write it to a file; see `comargin.save`.
+        """Write the tagger to a file; see `comargin.save`.
 
         Parameters
         ----------
@@ -208,5 +208,5 @@ class Tagger:
 def _are_names(names: Any) -> bool:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return False
-    # Half a surrogate pair is no text that could be shown or written.
+    # Half a surrogate pair can be neither shown nor written.
     return len(set(names)) == len(names) and not any("\ud800" <= sign <= "\udfff" for sign in "".join(names))

@@ -6,7 +6,6 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -18,13 +17,12 @@ from ..core.estimator import MultilabelClassifier
 from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..data import Dataset, fingerprint
-from ..decisions import RULES, fit_with_cuts
+from ..decisions import fit_with_cuts
 from ..models import ModelRecipe, checked_criterion, checked_models, criterion_of
 from ..search.path import Progress
 from ._folder import FolderMemory
-from ._parameters import searched, with_parameters
 from ._tagger import Tagger
-from .building import build, learner_of, search
+from .building import build, check_integer, check_rule, json_value, learner_of, search, searched, with_parameters
 from .identity import described, identity_of
 
 DEFAULT_MODEL = "m3l"
@@ -82,11 +80,10 @@ def train(
     verbose : int, default=0
         1 shows progress on standard error.
     checkpoint : path or None, default=None
-        A folder for the state of a long training: what the search has measured so far, scores of every fold, and every
-        minute the state of the fits that are running. The same call with the same folder goes on from there.
-        `clear_checkpoint` empties it.
+        A folder for the state of a long training: measures of the search, scores of every fold, and every minute the
+        state of the running fits. The same call with the same folder goes on from there; `clear_checkpoint` empties it.
     should_stop : callable or None, default=None
-        Asked before and during the last fit; a true answer during it ends it with what is there. Learners of
+        Asked at every certificate of the last fit; a true answer ends it with the solution so far. Learners of
         scikit-learn do not ask.
     reading : mapping or None, default=None
         How new files are to be read; see `Tagger`.
@@ -94,7 +91,7 @@ def train(
     Returns
     -------
     Tagger
-        The fitted model with all names. ``facts`` tells how it came to be.
+        The fitted model with all names; ``facts`` records how it was trained.
 
     Examples
     --------
@@ -110,31 +107,30 @@ def train(
     began = time.perf_counter()
     (recipe,) = checked_models(model)
     X, Y = _checked_rows(dataset)
-    for name, value, least in (("folds", folds, 2), ("random_state", random_state, 0)):
-        if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-            raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
+    check_integer("folds", folds, 2)
+    check_integer("random_state", random_state, 0)
+    folds, seed = int(folds), int(random_state)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: a number of threads, or -1 for all cores")
     if folds > Y.shape[0]:
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
-    if thresholds is not None and thresholds not in RULES:
-        raise ValueError(f"thresholds must be None or one of {', '.join(map(repr, RULES))}; got {thresholds!r}")
+    check_rule(thresholds)
     rule_name = thresholds if recipe.learn_cuts else None
     checked_criterion(criterion)
     criterion = criterion_of(recipe, criterion, rule_name)
     fixed = dict(params or {})
-    estimator = with_parameters(build(recipe, X, int(random_state)), fixed, "params")
+    estimator = with_parameters(build(recipe, X, seed), fixed, "params")
     if Y.shape[1] == 1 and not isinstance(learner_of(estimator), MultilabelClassifier):
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
-    print_of_data = fingerprint(X, Y)
+    data_print = fingerprint(X, Y)
     memory = Memory()
     with contextlib.ExitStack() as stack:
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
-            settings = [__version__, criterion, int(folds), rule_name, int(random_state), searches]
-            memory = FolderMemory(checkpoint, identity_of(estimator, print_of_data, settings))
+            settings = [__version__, criterion, folds, rule_name, seed, searches]
+            memory = FolderMemory(checkpoint, identity_of(estimator, data_print, settings))
             stack.enter_context(memory.in_use())
         estimator, best = search(
             estimator,
@@ -142,8 +138,8 @@ def train(
             X,
             Y,
             criterion=criterion,
-            folds=int(folds),
-            seed=int(random_state),
+            folds=folds,
+            seed=seed,
             n_jobs=n_jobs,
             verbose=verbose,
             memory=memory,
@@ -154,32 +150,32 @@ def train(
             X,
             Y,
             rule_name,
-            folds=int(folds),
-            seed=int(random_state),
+            folds=folds,
+            seed=seed,
             memory=memory,
             should_stop=should_stop,
-            show=Progress(verbose, int(folds), "cuts"),
+            show=Progress(verbose, folds, "cuts"),
         )
-    last = fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_
-    _reset_threads(learner_of(last), learner_of(estimator))
-    learner = learner_of(last)
+    learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
+    if isinstance(learner, MultilabelClassifier):  # as the user has set them
+        learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)
     n_features = None if isinstance(X, list) else X.shape[1]
     facts = {
         "model": recipe.name,
         "estimator": type(learner).__name__,
-        "parameters": {name: _json_value(value) for name, value in learner.get_params(deep=False).items()},
-        "searched": {name: _json_value(value) for name, value in best.items()},
+        "parameters": {name: json_value(value) for name, value in learner.get_params(deep=False).items()},
+        "searched": {name: json_value(value) for name, value in best.items()},
         "criterion": criterion if to_search else None,
-        "folds": int(folds),
+        "folds": folds,
         "thresholds": rule_name,
         "fold_measures": measures,
-        "random_state": int(random_state),
+        "random_state": seed,
         "data": {
             "name": dataset.name,
             "rows": Y.shape[0],
             "features": "texts" if n_features is None else n_features,
             "labels": Y.shape[1],
-            "fingerprint": print_of_data,
+            "fingerprint": data_print,
         },
         "seconds": {"search": round(tuned_seconds, 3), "all": round(time.perf_counter() - began, 3)},
         **_certificate(learner),
@@ -189,7 +185,7 @@ def train(
 
 
 def _checked_rows(dataset: Any) -> tuple[Any, Any]:
-    """Features or texts, and an indicator in a type that all of scikit-learn's classifiers take."""
+    """Features or texts, and an indicator of a type that all classifiers of scikit-learn accept."""
     if not isinstance(dataset, Dataset):
         raise ValueError(f"dataset must be a Dataset, got a {type(dataset).__name__}")
     Y = check_indicator(dataset.Y, "dataset.Y").astype(np.int64)
@@ -199,26 +195,12 @@ def _checked_rows(dataset: Any) -> tuple[Any, Any]:
 
 
 def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
-    """A clone whose learner tells how far it is, and has so many threads, unless the user has said how many."""
+    """A clone whose learner shows its progress, and uses ``n_jobs`` threads unless the user has set a number."""
     changed = clone(estimator)
     learner = learner_of(changed)
     if isinstance(learner, MultilabelClassifier):
         learner.set_params(verbose=verbose, n_jobs=n_jobs if learner.n_jobs is None else learner.n_jobs)
     return changed
-
-
-def _reset_threads(fitted: Any, own: Any) -> None:
-    """Give a fitted learner back what the user has said."""
-    if isinstance(fitted, MultilabelClassifier):
-        fitted.set_params(verbose=own.verbose, n_jobs=own.n_jobs)
-
-
-def _json_value(value: Any) -> Any:
-    """A parameter as JSON takes it."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
-    return value if plain else repr(value)
 
 
 def _certificate(learner: Any) -> dict[str, float]:

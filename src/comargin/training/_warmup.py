@@ -12,7 +12,7 @@ _PACKAGE = f"{__name__.split('.')[0]}."
 
 
 def warmup(callback: Callable[[str, int, int], object] | None = None) -> int:
-    """Compile the kernels of every estimator, for dense and sparse features, on tiny data.
+    """Compile the loops of every estimator, for dense and sparse features, on tiny data.
 
     The first fit after an installation or upgrade compiles its loops (some seconds) and stores them on disk; call this
     once, e.g. when an image is built, to have that done. ``NUMBA_CACHE_DIR`` must be writable if it is set.
@@ -20,7 +20,7 @@ def warmup(callback: Callable[[str, int, int], object] | None = None) -> int:
     Parameters
     ----------
     callback : callable or None, default=None
-        Told before each step what is compiled next, how many steps are done, and how many there are.
+        Called before each step with a text that names it, the number of steps done, and the number of all steps.
 
     Returns
     -------
@@ -43,30 +43,27 @@ def warmup(callback: Callable[[str, int, int], object] | None = None) -> int:
 
 def _n_compiled() -> int:
     """Loops that this process has compiled, rather than taken from disk."""
-    kernels = {
-        kernel
+    loops = {
+        loop
         for name, module in list(sys.modules.items())
         if name.startswith(_PACKAGE)
-        for kernel in vars(module).values()
-        if hasattr(kernel, "stats")  # plain functions with NUMBA_DISABLE_JIT=1
+        for loop in vars(module).values()
+        if hasattr(loop, "stats")  # plain functions with NUMBA_DISABLE_JIT=1
     }
-    return sum(sum(kernel.stats.cache_misses.values()) for kernel in kernels)
+    return sum(sum(loop.stats.cache_misses.values()) for loop in loops)
 
 
 def _steps() -> Iterator[tuple[str, Callable[[], object]]]:
-    """What is compiled, and the fits that do it."""
-    from ..m3l.classifier import M3LClassifier
-    from ..rank.cvm_classifier import RankCVMClassifier
-    from ..rank.svm_classifier import RankSVMClassifier
-    from ..search.lsg21_cv import LSG21ClassifierCV
-    from ..structured.cgm_classifier import CGMClassifier
-    from ..structured.classifier import StructuredSVMClassifier
-    from ..svmplus.prbr_classifier import PrBRClassifier
-    from ..svmplus.prml_classifier import PrMLClassifier
+    """Names of the steps, and the fits that compile their loops."""
+    from ..m3l import M3LClassifier
+    from ..rank import RankCVMClassifier, RankSVMClassifier
+    from ..search import LSG21ClassifierCV
+    from ..structured import CGMClassifier, StructuredSVMClassifier
+    from ..svmplus import PrBRClassifier, PrMLClassifier
 
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(40, 3)), rng.integers(0, 2, size=(40, 30))
-    easy = (X > 0.0).astype(int)  # labels at random would not be worth learning for some
+    easy = (X > 0.0).astype(int)  # with random labels PrBR and PrML stop at zero weights
     chain = sp.diags_array([0.4, 1.0, 0.4], offsets=[-1, 0, 1], shape=(30, 30))  # stays sparse
 
     def m3l(features: np.ndarray | sp.csr_array) -> None:

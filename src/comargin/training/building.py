@@ -1,40 +1,48 @@
-"""From a recipe to an estimator for the data at hand: features made ready, seeds set, parameters searched."""
+"""From a recipe to an estimator for the data at hand: features made ready, seeds and parameters set and searched."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
-from ..models import ModelRecipe
+from ..decisions import RULES
+from ..models import ModelRecipe, nearest
 from ..search.tuning import tune_with_memory
 
 LEARNER = "model"  # name of the last step of a pipeline
-# From so many texts on, words that only one of them has are left out: they are half of a vocabulary, and tell nothing.
+# From so many texts on, words of a single text are dropped: they are half of a vocabulary, and no two texts share them.
 _MANY_TEXTS = 1000
 _COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
+Grid = tuple[tuple[str, Any], ...]  # parameters in the order of the search, each with its values
+
+
+def check_integer(name: str, value: Any, least: int) -> None:
+    """Raise ValueError unless an argument is a whole number of at least ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
+
+
+def check_rule(thresholds: Any) -> None:
+    """Raise ValueError unless the argument ``thresholds`` is None or names a rule."""
+    if thresholds is not None and thresholds not in RULES:
+        raise ValueError(f"thresholds must be None or one of {', '.join(map(repr, RULES))}; got {thresholds!r}")
 
 
 def preparation(X: Any) -> list[tuple[str, Any]]:
-    """Steps that make features ready.
+    """Named transformers that make features ready.
 
-    Parameters
-    ----------
-    X : ndarray, sparse matrix or list of str
-        Features or texts.
-
-    Returns
-    -------
-    list of (str, transformer)
-        TF-IDF of texts, and of sparse features without negative values, which are counts as a rule; dense features
-        are standardised; other sparse features stay as they are.
+    Texts, and sparse features without negative values (counts as a rule), become TF-IDF. Dense features are
+    standardised; other sparse features stay as they are.
     """
     if isinstance(X, list):
         return [("tfidf", TfidfVectorizer(sublinear_tf=True, min_df=2 if len(X) >= _MANY_TEXTS else 1))]
@@ -46,22 +54,7 @@ def preparation(X: Any) -> list[tuple[str, Any]]:
 
 
 def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
-    """The estimator of a recipe, not fitted: in a Pipeline where features are made ready, with seeds.
-
-    Parameters
-    ----------
-    recipe : ModelRecipe
-        What to build.
-    X : ndarray, sparse matrix or list of str
-        Features it will be fitted on, which decide how they are made ready.
-    seed : int
-        Replaces a ``random_state`` of None.
-
-    Returns
-    -------
-    estimator
-        A new one.
-    """
+    """The estimator of a recipe, not fitted, in a Pipeline if features are made ready; ``seed`` replaces None."""
     steps = preparation(X) if recipe.prepare else []
     learner = clone(recipe.estimator)
     estimator = Pipeline([*steps, (LEARNER, learner)]) if steps else learner
@@ -74,7 +67,7 @@ def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
 
 
 def prefix_of(estimator: Any) -> str:
-    """What stands before the learner's parameters in the names of ``set_params``."""
+    """Prefix of the learner's parameters in the names of ``set_params``."""
     return f"{LEARNER}__" if isinstance(estimator, Pipeline) else ""
 
 
@@ -83,11 +76,70 @@ def learner_of(estimator: Any) -> Any:
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
+def full_name(estimator: Any, name: str, argument: str) -> str:
+    """Name of ``get_params`` for a parameter that a user names: an error calls it by its argument.
+
+    The user's name is ``C``, also where it belongs to the classifier inside a OneVsRestClassifier, or a name with its
+    step, such as ``tfidf__min_df``.
+    """
+    prefix, known = prefix_of(estimator), estimator.get_params(deep=True)
+    if prefix + name in known:
+        return prefix + name
+    if name in known:
+        return name
+    inner = [full for full in known if full.startswith(prefix) and full.endswith(f"__{name}")]
+    if len(inner) == 1:
+        return inner[0]
+    own = sorted(full.removeprefix(prefix) for full in known if full.startswith(prefix))
+    steps = sorted(full for full in known if "__" in full and not full.startswith(prefix)) if prefix else []
+    names = [one for one in (*own, *steps) if one != "callback"]
+    raise ValueError(f"{argument}: there is no parameter {name!r}; {nearest(name, names)}")
+
+
+def with_parameters(estimator: Any, params: Mapping[str, Any], argument: str) -> Any:
+    """A clone with other values of parameters, named as in `full_name`; the estimator of each checks its value."""
+    changed = clone(estimator)
+    for name, value in params.items():
+        full = full_name(estimator, name, argument)
+        changed.set_params(**{full: value})
+        path = full.rpartition("__")[0]
+        owner = changed.get_params(deep=True)[path] if path else changed
+        if isinstance(owner, BaseEstimator):
+            try:
+                owner._validate_params()
+            except ValueError as error:
+                raise ValueError(f"{argument}: {name}: {error}") from error
+    return changed
+
+
+def searched(
+    estimator: Any, own_grid: Grid, grid: Mapping[str, Sequence[Any]] | None, fixed: Mapping[str, Any]
+) -> Grid:
+    """Parameters of the learner to search: the user's grid, or else the recipe's without the fixed ones."""
+    prefix = prefix_of(estimator)
+    taken = {full_name(estimator, name, "params") for name in fixed}
+    if grid is None:
+        return tuple((name, values) for name, values in own_grid if prefix + name not in taken)
+    chosen = []
+    for name, values in grid.items():
+        full = full_name(estimator, name, "grid")
+        if full in taken:
+            raise ValueError(f"grid: {name!r} has a value already, {fixed[name]!r}")
+        if isinstance(values, str) or not isinstance(values, Sequence) or len(values) == 0:
+            raise ValueError(f"grid: the values of {name!r} must be a list of at least one value, got {values!r}")
+        for value in values:
+            with_parameters(estimator, {name: value}, "grid")
+        if not full.startswith(prefix):
+            raise ValueError(f"grid: {name!r} is no parameter of the learner; only these are searched")
+        chosen.append((full.removeprefix(prefix), tuple(values)))
+    return tuple(chosen)
+
+
 def search(
     estimator: Any,
-    grid: tuple[tuple[str, Any], ...],
+    grid: Grid,
     X: Any,
-    Y: NDArray[Any] | sp.csr_array,
+    Y: np.ndarray | sp.csr_array,
     *,
     criterion: str,
     folds: int,
@@ -96,37 +148,10 @@ def search(
     verbose: int = 0,
     memory: Memory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
-    """Search the learner's parameters one after the other.
+    """Search the learner's parameters one after the other; returns the best estimator, not fitted, and its values.
 
-    Fits of the search have ten times the tolerance of our learners: choosing needs less than the last fit.
-
-    Parameters
-    ----------
-    estimator : estimator
-        As `build` returns it.
-    grid : tuple of (str, values)
-        As in a recipe.
-    X, Y : array-like
-        Training rows.
-    criterion : str
-        What is best; see `comargin.tune`.
-    folds : int
-        Inner folds.
-    seed : int
-        Shuffles them.
-    n_jobs : int or None
-        Threads.
-    verbose : int
-        1 shows progress.
-    memory : Memory or None
-        Keeps the place of the best value of every parameter under ``best/<name>``.
-
-    Returns
-    -------
-    estimator
-        With the best parameters, not fitted.
-    dict
-        Best value of every parameter, by the learner's names.
+    Fits of the search have ten times the tolerance of our learners: choosing needs less than the last fit. The memory
+    keeps the index of the best value of every parameter under ``best/<name>``.
     """
     prefix = prefix_of(estimator)
     features = X
@@ -140,8 +165,8 @@ def search(
     best: dict[str, Any] = {}
     for name, values in grid:
         tried = list(values.of(features) if hasattr(values, "of") else values)
-        place = memory.recall(f"best/{name}")
-        if place is None:
+        index = memory.recall(f"best/{name}")
+        if index is None:
             result = tune_with_memory(
                 clone(estimator).set_params(**coarse),
                 X,
@@ -156,11 +181,19 @@ def search(
                 refit=False,
                 memory=memory,
             )
-            place = result.steps[0].best_index
-            memory.keep(f"best/{name}", place)
+            index = result.steps[0].best_index
+            memory.keep(f"best/{name}", index)
             memory.forget(f"search/{name.rpartition('__')[2]}")
-        elif type(place) is not int or not 0 <= place < len(tried):
-            raise ValueError(f"the checkpoint has value {place!r} of {name}, of {len(tried)}; delete its folder")
-        best[name] = tried[place]
+        elif type(index) is not int or not 0 <= index < len(tried):
+            raise ValueError(f"the checkpoint has value {index!r} of {name}, of {len(tried)}; delete its folder")
+        best[name] = tried[index]
         estimator = clone(estimator).set_params(**{prefix + name: best[name]})
     return estimator, best
+
+
+def json_value(value: Any) -> Any:
+    """A parameter's value as JSON takes it: plain finite values as they are, others as their repr."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
+    return value if plain else repr(value)

@@ -27,26 +27,14 @@ def identity_of(estimator: Any, data: str, settings: Any) -> str:
 
 
 def described(value: Any, where: str) -> Any:
-    """A description of a parameter's value, equal in every process: estimators by class and parameters.
+    """Lists, texts and numbers that describe a value, equal in every process: estimators by class and parameters.
 
-    Parameters
-    ----------
-    value : object
-        The value.
-    where : str
-        What it is, for the error message.
-
-    Returns
-    -------
-    object
-        Lists, texts and numbers; ValueError for a value that cannot be told from another.
+    Raises ValueError, which names the value by ``where``, if another value could have the same description.
     """
-    if value is None or isinstance(value, bool | str):
+    if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, np.generic):
         return described(value.item(), where)
-    if isinstance(value, int):
-        return value
     if isinstance(value, float):  # 1.0 and 1 are the same parameter
         return int(value) if value.is_integer() else value
     if isinstance(value, list | tuple):
