@@ -53,7 +53,7 @@ def test_direction_solves_the_newton_system(rank, rng):
     n, n_labels = 7, 3
     K, loss = kernel(rng, n, rank), Quadratic(rng, (n, n_labels))
     residual = rng.normal(size=(n, n_labels))
-    d, Kd = module._direction(loss, dense(K), residual, K @ residual, 1e-12)
+    d, Kd = module._conjugate_gradients(loss.curvature, dense(K), -residual, -K @ residual, 1e-12)
     KI = np.kron(K, np.eye(n_labels))
     D = np.zeros((n * n_labels, n * n_labels))
     for i in range(n):
@@ -61,7 +61,7 @@ def test_direction_solves_the_newton_system(rank, rng):
     expected = np.linalg.solve(np.eye(len(D)) + D @ KI, -residual.ravel()).reshape(n, n_labels)
     assert_allclose(Kd, K @ expected, atol=1e-9 * np.abs(K @ expected).max())
     assert_allclose(Kd, K @ d, atol=1e-9 * np.abs(Kd).max())
-    loose, _ = module._direction(loss, dense(K), residual, K @ residual, 0.5)
+    loose, _ = module._conjugate_gradients(loss.curvature, dense(K), -residual, -K @ residual, 0.5)
     system = residual + loose + loss.curvature(K @ loose)
     assert np.vdot(system, K @ system) <= 0.25 * np.vdot(residual, K @ residual) * (1 + 1e-9)
 

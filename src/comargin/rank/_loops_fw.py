@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Frank-Wolfe steps for Rank-CVM: the paper's recursions, and an exact search that looks at few pairs.
+"""Frank-Wolfe steps for Rank-CVM: the paper's recursions, and an exact search that visits few pairs.
 
 Over the simplex of the pairs (i, m, n), W(a) = 1/2 a^T Theta a has the gradient, Eq. (59) of Xu (2013),
 

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-Product = Callable[[np.ndarray], np.ndarray]  # V -> K V
+Product = Callable[[np.ndarray], np.ndarray]  # V -> K V or D V
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def newton_step(
     gradient relative to that before the last step.
     """
     tolerance = min(max(gain, POLICY.cg_tolerances[0]), POLICY.cg_tolerances[1])
-    step, along = _direction(loss, product, residual, image, tolerance)
+    step, along = _conjugate_gradients(loss.curvature, product, -residual, -image, tolerance)
     first = float(np.vdot(residual, along))
     if not first < 0.0:  # rounding: no descent direction
         return coef
@@ -86,58 +86,41 @@ def newton_step(
 def refined(loss: PairLoss, product: Product, U: np.ndarray, scores: np.ndarray) -> np.ndarray:
     """A Newton step for U = K beta(U) near the solution, without coefficients, whose sums would lose digits.
 
-    With r = K beta(U) - U and v solving v + K D v = r, the next U is U + r - K D v. Conjugate gradients work in the
-    inner product <u, v> = u^T D v, where the system is symmetric; where D is zero, U + r is right already. ``loss`` is
-    evaluated at U, ``scores`` are K beta(U), and ``product`` is exact.
+    With r = K beta(U) - U and v solving v + K D v = r, the next U is U + r - K D v; where D is zero, U + r is right
+    already. ``loss`` is evaluated at U, ``scores`` are K beta(U), and ``product`` is exact.
     """
-    step = scores - U
-    rest = step.copy()
-    p = rest.copy()
-    square = first = float(np.vdot(rest, loss.curvature(rest)))
-    for _ in range(POLICY.most_products):
-        Dp = loss.curvature(p)
-        K_Dp = product(Dp)
-        curvature = float(np.vdot(Dp, p)) + float(np.vdot(Dp, K_Dp))
-        if not (square > 0.0 and curvature > 0.0):
-            break
-        length = square / curvature
-        step -= length * K_Dp
-        rest -= length * (p + K_Dp)
-        before, square = square, float(np.vdot(rest, loss.curvature(rest)))
-        if square <= POLICY.refined_tolerance**2 * first:
-            break
-        p *= square / before
-        p += rest
-    return U + step
+    rest = scores - U
+    _, Dv = _conjugate_gradients(product, loss.curvature, rest, loss.curvature(rest), POLICY.refined_tolerance)
+    return scores - product(Dv)
 
 
-def _direction(
-    loss: PairLoss, product: Product, residual: np.ndarray, image: np.ndarray, tolerance: float
+def _conjugate_gradients(
+    A: Product, B: Product, rest: np.ndarray, image: np.ndarray, tolerance: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Solve d + D K d = -residual by conjugate gradients; returns d and K d."""
-    d, Kd = np.zeros_like(residual), np.zeros_like(residual)
-    rest, K_rest = -residual, -image
-    p, Kp = rest.copy(), K_rest.copy()
-    square = first = float(np.vdot(rest, K_rest))
+    """Solve d + A B d = rest, symmetric in the inner product u^T B v, given ``image`` = B rest; returns d and B d."""
+    d, Bd = np.zeros_like(rest), np.zeros_like(rest)
+    rest, image = rest.copy(), image.copy()
+    p, Bp = rest.copy(), image.copy()
+    square = first = float(np.vdot(rest, image))
     for _ in range(POLICY.most_products):
-        q = loss.curvature(Kp)
+        q = A(Bp)
         q += p
-        curvature = float(np.vdot(Kp, q))
+        curvature = float(np.vdot(Bp, q))
         if not (square > 0.0 and curvature > 0.0):  # only rounding is left
             break
         length = square / curvature
-        Kq = product(q)
+        Bq = B(q)
         d += length * p
-        Kd += length * Kp
+        Bd += length * Bp
         q *= length
         rest -= q
-        Kq *= length
-        K_rest -= Kq
-        before, square = square, float(np.vdot(rest, K_rest))
+        Bq *= length
+        image -= Bq
+        before, square = square, float(np.vdot(rest, image))
         if square <= tolerance**2 * first:
             break
         p *= square / before
         p += rest
-        Kp *= square / before
-        Kp += K_rest
-    return d, Kd
+        Bp *= square / before
+        Bp += image
+    return d, Bd

@@ -54,7 +54,7 @@ class RankSVMClassifier(RankClassifier):
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit.
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
 
