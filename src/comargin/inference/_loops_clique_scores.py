@@ -26,9 +26,18 @@ class Component(NamedTuple):
 @compiled
 def labeling_scores(potentials, labels, graph, score):
     """Write the score (n,) of one labeling uint8 (n, K) of the whole graph per row of potentials (n, n_columns)."""
-    state = np.empty(graph.column.shape[0], dtype=np.int64)
+    start, member, column = graph.start, graph.member, graph.column
     for i in range(labels.shape[0]):
-        score[i] = component_score(potentials[i], graph, labels[i], state)
+        total = 0.0
+        for k in range(labels.shape[1]):
+            if labels[i, k]:
+                total += potentials[i, k]
+        for c in range(column.shape[0]):
+            state = 0
+            for t in range(start[c], start[c + 1]):
+                state = 2 * state + labels[i, member[t]]
+            total += potentials[i, column[c] + state]
+        score[i] = total
 
 
 @compiled
