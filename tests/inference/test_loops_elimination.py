@@ -7,10 +7,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.inference import brute
 
-from comargin.inference._loops_clique_scores import Cliques, labeling_scores
+from comargin.inference._loops_clique_scores import labeling_scores
 from comargin.inference._loops_elimination import LOW_BITS, bucket, eliminate, eliminate_both_ways, load_block
-from comargin.inference._order import best_order, components
-from comargin.inference._plan import elimination_plan
+from comargin.inference._plan import best_order, components, elimination_plan
+from comargin.inference.engine import _component
 
 GRAPHS = {
     "edge": (2, [(1, 0)]),
@@ -85,7 +85,7 @@ def test_labeling_scores(rng):
     first = n_labels + np.cumsum([0, *(2 ** len(c) for c in cliques)])
     P = rng.normal(size=(32, first[-1]))
     labels = brute.labelings(n_labels).astype(np.uint8)
-    flat = Cliques(np.cumsum([0, *map(len, cliques)]), np.array([k for c in cliques for k in c]), first[:-1].copy())
+    graph = _component(range(n_labels), cliques, dict(zip(cliques, first.tolist(), strict=False)))
     score = np.empty(32)
-    labeling_scores(P, labels, flat, score)
+    labeling_scores(P, labels, graph, score)
     assert_allclose(score, brute.all_scores(n_labels, cliques, P).diagonal(), rtol=1e-12)

@@ -4,17 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.rank import naive_rank as naive
+from tests.rank import pairwise
 from tests.rank import reference_rank as reference
 
-from comargin.rank import problem as rank
 from comargin.rank.problem import RankProblem, core_vector_certificate, rows_with_pairs
-
-
-@pytest.fixture(params=[1, 60, 2**22], ids=["row by row", "a few rows", "all at once"])
-def block(request, monkeypatch):
-    """Pairs looked at together: every result below must not depend on it."""
-    monkeypatch.setattr(rank, "_PAIRS_AT_ONCE", request.param)
-    return request.param
 
 
 def draw(rng, n=11, n_labels=4, C=1.7):
@@ -82,22 +75,17 @@ def test_number_of_pairs_does_not_overflow_small_integers():
 # ---- sums over pairs
 
 
-def test_shortfalls_cover_every_row_once(block, rng):
+def test_shortfalls_equal_plain_loops(rng):
     problem, Y, _ = draw(rng)
     U = rng.normal(size=Y.shape)
-    seen, whole = [], np.full((*Y.shape, 4), np.nan)
-    for rows, short in problem.shortfalls(U):
-        seen += list(range(*rows.indices(len(Y))))
-        whole[rows] = short
-    assert seen == list(range(len(Y)))
-    expected = np.zeros_like(whole)
+    expected = np.zeros((*Y.shape, 4))
     for i, m, n in naive.list_pairs(Y):
         expected[i, m, n] = max(0.0, 1.0 - U[i, m] + U[i, n])
-    assert_allclose(whole, expected, rtol=1e-14)
+    assert_allclose(pairwise.shortfalls(problem, U), expected, rtol=1e-14)
     assert 0 < np.count_nonzero(expected) < problem.n_pairs
 
 
-def test_losses_equal_plain_loops(block, rng):
+def test_losses_equal_plain_loops(rng):
     problem, Y, weight = draw(rng)
     F = 2.0 * rng.normal(size=Y.shape)
     hinge = squared = 0.0
@@ -106,32 +94,32 @@ def test_losses_equal_plain_loops(block, rng):
         short = max(0.0, 1.0 - F[i, m] + F[i, n])
         hinge += cost * short
         squared += 0.5 * cost * short**2
-    assert_allclose(problem.hinge(F), hinge, rtol=1e-13)
-    assert_allclose(problem.squared_hinge(F), squared, rtol=1e-13)
+    assert_allclose(pairwise.hinge(problem, F), hinge, rtol=1e-13)
+    assert_allclose(pairwise.squared_hinge(problem, F), squared, rtol=1e-13)
     assert hinge > 0.1
 
 
-def test_losses_at_zero_and_of_perfect_scores(block, rng):
+def test_losses_at_zero_and_of_perfect_scores(rng):
     problem, Y, weight = draw(rng)
     # At F = 0 every pair of a row costs C_i: the sum is C times the weights.
-    assert_allclose(problem.hinge(np.zeros(Y.shape)), 1.7 * weight.sum(), rtol=1e-13)
-    assert_allclose(problem.squared_hinge(np.zeros(Y.shape)), 0.5 * 1.7 * weight.sum(), rtol=1e-13)
-    assert problem.hinge(Y.astype(float)) == 0.0
-    assert problem.squared_hinge(1.5 * Y) == 0.0
-    assert_array_equal(problem.coefficients(1.0 * Y), np.zeros(Y.shape))
-    assert problem.lowest_gradient(1.5 * Y, 1.5 * Y) == 1.5
+    assert_allclose(pairwise.hinge(problem, np.zeros(Y.shape)), 1.7 * weight.sum(), rtol=1e-13)
+    assert_allclose(pairwise.squared_hinge(problem, np.zeros(Y.shape)), 0.5 * 1.7 * weight.sum(), rtol=1e-13)
+    assert pairwise.hinge(problem, Y.astype(float)) == 0.0
+    assert pairwise.squared_hinge(problem, 1.5 * Y) == 0.0
+    assert_array_equal(pairwise.coefficients(problem, 1.0 * Y), np.zeros(Y.shape))
+    assert pairwise.lowest_gradient(problem, 1.5 * Y, 1.5 * Y) == 1.5
 
 
-def test_coefficients_equal_plain_loops(block, rng):
+def test_coefficients_equal_plain_loops(rng):
     problem, Y, _ = draw(rng)
     U = rng.normal(size=Y.shape)
-    beta = problem.coefficients(U)
+    beta = pairwise.coefficients(problem, U)
     x = implied_x(problem, U)
     assert_allclose(beta, naive.coefficients(Y, x), rtol=1e-12, atol=1e-14)
     # Every pair adds to a relevant label and takes from an irrelevant one.
     assert_allclose(beta.sum(axis=1), 0.0, atol=1e-13)
     assert_allclose(np.sum(beta * Y), sum(x), rtol=1e-13)
-    assert_allclose(problem.hinge(U), sum(x), rtol=1e-13)
+    assert_allclose(pairwise.hinge(problem, U), sum(x), rtol=1e-13)
     assert beta[Y == 1].min() >= 0.0
     assert beta[Y == 0].max() <= 0.0
 
@@ -139,32 +127,32 @@ def test_coefficients_equal_plain_loops(block, rng):
 def test_coefficients_are_the_gradient_of_the_squared_hinge(rng):
     problem, Y, _ = draw(rng, n=6)
     U, step = rng.normal(size=Y.shape), 1e-6
-    beta = problem.coefficients(U)
+    beta = pairwise.coefficients(problem, U)
     for i in range(6):
         for k in range(4):
             E = np.zeros(Y.shape)
             E[i, k] = step
-            slope = (problem.squared_hinge(U + E) - problem.squared_hinge(U - E)) / (2.0 * step)
+            slope = (pairwise.squared_hinge(problem, U + E) - pairwise.squared_hinge(problem, U - E)) / (2.0 * step)
             assert_allclose(-slope, beta[i, k], rtol=1e-6, atol=1e-7)
 
 
-def test_lowest_gradient_equals_the_explicit_product(block, rng):
+def test_lowest_gradient_equals_the_explicit_product(rng):
     problem, Y, _ = draw(rng)
     K, U = gram(rng, len(Y)), rng.normal(size=Y.shape)
-    F = K @ problem.coefficients(U)
+    F = K @ pairwise.coefficients(problem, U)
     gradient = reference.theta(K, Y, problem.cost) @ implied_x(problem, U)
-    assert_allclose(problem.lowest_gradient(F, U), gradient.min(), rtol=1e-12, atol=1e-13)
+    assert_allclose(pairwise.lowest_gradient(problem, F, U), gradient.min(), rtol=1e-12, atol=1e-13)
     # F need not come from U.
     other = rng.normal(size=Y.shape)
     expected = min(other[i, m] - other[i, n] + max(0.0, 1.0 - U[i, m] + U[i, n]) for i, m, n in naive.list_pairs(Y))
-    assert_allclose(problem.lowest_gradient(other, U), expected, rtol=1e-13)
+    assert_allclose(pairwise.lowest_gradient(problem, other, U), expected, rtol=1e-13)
 
 
 def test_lowest_gradient_looks_at_pairs_without_weight(rng):
     problem = RankProblem.of(np.array([[1, 0, 0]]), np.ones(1), 1.0)
     U, F = np.array([[5.0, 0.0, 5.5]]), np.array([[0.0, 3.0, 1.0]])
     assert_allclose(implied_x(problem, U), [0.0, 0.75])
-    assert problem.lowest_gradient(F, U) == -3.0  # of (0, 1), with x = 0; that of (0, 2) is 0.5
+    assert pairwise.lowest_gradient(problem, F, U) == -3.0  # of (0, 1), with x = 0; that of (0, 2) is 0.5
 
 
 # ---- the certificate
@@ -172,13 +160,13 @@ def test_lowest_gradient_looks_at_pairs_without_weight(rng):
 
 def certificate(problem, K, U):
     """As a solver takes it: no list of pairs, only U, beta and F."""
-    beta = problem.coefficients(U)
+    beta = pairwise.coefficients(problem, U)
     F = K @ beta
-    quadratic = np.sum(beta * F) + 2.0 * problem.squared_hinge(U)
-    return core_vector_certificate(np.sum(beta * problem.Y), quadratic, problem.lowest_gradient(F, U))
+    quadratic = np.sum(beta * F) + 2.0 * pairwise.squared_hinge(problem, U)
+    return core_vector_certificate(np.sum(beta * problem.Y), quadratic, pairwise.lowest_gradient(problem, F, U))
 
 
-def test_certificate_equals_the_explicit_quantities(block, rng):
+def test_certificate_equals_the_explicit_quantities(rng):
     problem, Y, _ = draw(rng)
     K, U = gram(rng, len(Y)), rng.normal(size=Y.shape)
     x = np.array(implied_x(problem, U))
@@ -202,7 +190,7 @@ def test_certificate_encloses_the_optimum(C, rng):
             assert objective >= W * (1.0 - 1e-10)
     objective, bound = certificate(problem, K, best_U)
     assert_allclose([objective, bound], W, rtol=1e-8)  # and it is tight at u = f
-    assert_allclose(problem.coefficients(best_U) * 2.0 * W, beta, atol=1e-9 * np.abs(beta).max())
+    assert_allclose(pairwise.coefficients(problem, best_U) * 2.0 * W, beta, atol=1e-9 * np.abs(beta).max())
 
 
 def test_squared_hinge_primal_equals_its_dual_at_the_optimum(rng):
@@ -210,7 +198,7 @@ def test_squared_hinge_primal_equals_its_dual_at_the_optimum(rng):
     K = gram(rng, len(Y))
     W, beta, _ = reference.rank_cvm_optimum(K, Y, problem.cost)
     scaled = beta / (2.0 * W)
-    primal = 0.5 * np.sum(scaled * (K @ scaled)) + problem.squared_hinge(K @ scaled)
+    primal = 0.5 * np.sum(scaled * (K @ scaled)) + pairwise.squared_hinge(problem, K @ scaled)
     assert_allclose(primal, 1.0 / (4.0 * W), rtol=1e-9)
 
 
@@ -220,9 +208,9 @@ def test_hinge_is_the_loss_of_rank_svm(C, rng):
     K = gram(rng, len(Y))
     best = reference.rank_svm_optimum(K, Y, problem.cost)
     norms = 0.5 * np.sum(best.beta * (K @ best.beta))
-    assert_allclose(norms + problem.hinge(best.F), best.objective, rtol=1e-7)
+    assert_allclose(norms + pairwise.hinge(problem, best.F), best.objective, rtol=1e-7)
     assert_allclose(np.sum(best.beta * Y) - norms, best.objective, rtol=1e-7)
     for _ in range(20):  # no other weights and biases are better
         beta, bias = best.beta + 0.1 * rng.normal(size=Y.shape), best.bias + 0.1 * rng.normal(size=4)
-        other = 0.5 * np.sum(beta * (K @ beta)) + problem.hinge(K @ beta + bias)
+        other = 0.5 * np.sum(beta * (K @ beta)) + pairwise.hinge(problem, K @ beta + bias)
         assert other >= best.objective * (1.0 - 1e-9)

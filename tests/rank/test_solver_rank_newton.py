@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from tests.rank import pairwise
 
 from comargin.rank import _newton as module
 from comargin.rank._newton import newton_step
@@ -12,14 +13,9 @@ from comargin.rank.cvm_solver import SquaredHinge
 from comargin.rank.problem import RankProblem
 
 
-class Dense:
-    """K, with a relative error like that of float32."""
-
-    def __init__(self, K, noise=0.0):
-        self.K, self.noise = K, noise
-
-    def roughly(self, V):
-        return (self.K @ V) * (1.0 + self.noise * np.cos(np.arange(V.size)).reshape(V.shape))
+def dense(K, noise=0.0):
+    """The product with K, with a relative error like that of float32."""
+    return lambda V: (K @ V) * (1.0 + noise * np.cos(np.arange(V.size)).reshape(V.shape))
 
 
 class Quadratic:
@@ -44,7 +40,7 @@ def step(loss, K, coef, gain=0.0, noise=0.0):
     F = K @ coef
     loss.evaluate(F)
     residual = coef - loss.beta
-    return newton_step(loss, Dense(K, noise), coef, F, residual, K @ residual, gain)
+    return newton_step(loss, dense(K, noise), coef, F, residual, K @ residual, gain)
 
 
 def kernel(rng, n, rank=None):
@@ -57,7 +53,7 @@ def test_direction_solves_the_newton_system(rank, rng):
     n, n_labels = 7, 3
     K, loss = kernel(rng, n, rank), Quadratic(rng, (n, n_labels))
     residual = rng.normal(size=(n, n_labels))
-    d, Kd = module._direction(loss, Dense(K), residual, K @ residual, 1e-12)
+    d, Kd = module._conjugate_gradients(loss.curvature, dense(K), -residual, -K @ residual, 1e-12)
     KI = np.kron(K, np.eye(n_labels))
     D = np.zeros((n * n_labels, n * n_labels))
     for i in range(n):
@@ -65,7 +61,7 @@ def test_direction_solves_the_newton_system(rank, rng):
     expected = np.linalg.solve(np.eye(len(D)) + D @ KI, -residual.ravel()).reshape(n, n_labels)
     assert_allclose(Kd, K @ expected, atol=1e-9 * np.abs(K @ expected).max())
     assert_allclose(Kd, K @ d, atol=1e-9 * np.abs(Kd).max())
-    loose, _ = module._direction(loss, Dense(K), residual, K @ residual, 0.5)
+    loose, _ = module._conjugate_gradients(loss.curvature, dense(K), -residual, -K @ residual, 0.5)
     system = residual + loose + loss.curvature(K @ loose)
     assert np.vdot(system, K @ system) <= 0.25 * np.vdot(residual, K @ residual) * (1 + 1e-9)
 
@@ -102,7 +98,7 @@ def test_squared_hinge_falls_to_its_minimum(C, rng):
     loss, coef = SquaredHinge(problem), np.zeros((n, n_labels))
 
     def value(coef):
-        return 0.5 * np.sum(coef * (K @ coef)) + problem.squared_hinge(K @ coef)
+        return 0.5 * np.sum(coef * (K @ coef)) + pairwise.squared_hinge(problem, K @ coef)
 
     values = [value(coef)]
     for _ in range(40):
@@ -153,5 +149,5 @@ def test_no_step_from_the_minimum():
         def curvature(self, V):
             return V
 
-    new = newton_step(Nothing(), Dense(K), coef, coef, coef, coef, 1.0)
+    new = newton_step(Nothing(), dense(K), coef, coef, coef, coef, 1.0)
     assert_allclose(new, coef, atol=0)

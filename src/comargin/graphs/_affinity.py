@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from ..core.indicator import check_indicator, dense_indicator
 from ._label_graph import LabelGraph, _as_label_names
 
-# A dense indicator of up to so many labels and entries stays dense: its products take less time than finding the ones.
+# Most labels and entries of a dense indicator that stays dense: its products take less time than finding the ones.
 _FEW_LABELS, _FEW_ENTRIES = 64, 4_000_000
 
 
@@ -84,20 +84,14 @@ def cosine_affinity(
     if not (isinstance(cut, int | float | np.number) and 0 <= cut <= 1):
         raise ValueError(f"cut must be a number in [0, 1], got {cut!r}")
     indicator = _as_indicator(Y)
-    if sample_weight is not None:
-        weight = np.asarray(sample_weight, dtype=np.float64)
-        if weight.shape != indicator.shape[:1] or not (np.isfinite(weight).all() and weight.min(initial=0.0) >= 0.0):
-            raise ValueError(f"sample_weight must hold {indicator.shape[0]} finite, non-negative numbers")
-        if np.any(weight != 1.0):
-            # Sparse: sums in the same order for all pairs, so that equal columns have a cosine of exactly 1.
-            indicator = sp.csr_array(sp.diags_array(np.sqrt(weight)) @ sp.csr_array(indicator))
+    weight = _as_weight(sample_weight, indicator.shape[0])
+    if np.any(weight != 1.0):
+        # Sparse: sums in the same order for all pairs, so that equal columns have a cosine of exactly 1.
+        indicator = sp.csr_array(sp.diags_array(np.sqrt(weight)) @ sp.csr_array(indicator))
     together = _counts(indicator).tocoo()
     together.eliminate_zeros()  # rows of weight 0
-    counts = np.zeros(together.shape[0])
-    on_diagonal = together.row == together.col
-    counts[together.row[on_diagonal]] = together.data[on_diagonal]
-    # sqrt of the product of counts, not product of square roots: exact for perfect squares, so a cosine
-    # equal to the cut is kept.
+    counts = together.diagonal()
+    # Eq. (19). The square root of the product is exact for perfect squares, so that a cosine equal to the cut stays.
     cosine = together.data / np.sqrt(counts[together.row] * counts[together.col])
     keep = cosine >= cut * cosine.max(initial=0.0)
     affinity = sp.coo_array((cosine[keep], (together.row[keep], together.col[keep])), shape=together.shape)
@@ -132,10 +126,9 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
 
     Notes
     -----
-    R is positive semi-definite: G is (a Gram matrix), so is G + alpha I, and R = D (G + alpha I) D, with
-    the diagonal matrix D that makes the diagonal 1, keeps that. With alpha > 0 it is positive definite, its
-    smallest eigenvalue being at least alpha / (n + alpha). At alpha = 0 a constant column is a zero row and
-    column of G, where the 1 on the diagonal is a block of its own.
+    R = D (G + alpha I) D with a diagonal D is positive semi-definite, as the Gram matrix G is. With alpha > 0 its
+    smallest eigenvalue is at least alpha / (n + alpha). At alpha = 0 a constant column is a zero row and column of G,
+    and its diagonal 1 a block of its own.
 
     Examples
     --------
@@ -148,8 +141,7 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
     n_samples = indicator.shape[0]
     together = _counts(indicator).toarray()
     counts = together.diagonal()
-    # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers inside are exact, so independent labels get
-    # exactly 0.
+    # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers are exact, so independent labels get exactly 0.
     gram = 4.0 * (n_samples * together - np.outer(counts, counts)) / n_samples
     norms = np.sqrt(gram.diagonal() + smoothing)
     norms[norms == 0.0] = 1.0  # constant column without smoothing: its row of G is 0
@@ -220,7 +212,7 @@ def _graph(weights: Any, label_names: Sequence[str] | None) -> LabelGraph:
 
 
 def _as_indicator(Y: Any) -> np.ndarray | sp.csr_array:
-    """Check a label indicator, dense or sparse, and return it as float64: as CSR, or dense if it was and is small."""
+    """Check a label indicator and return it in float64: CSR, or dense if it is dense and small."""
     indicator = check_indicator(Y, "Y") if sp.issparse(Y) else dense_indicator(Y, "Y")
     if 0 in indicator.shape:
         raise ValueError(
@@ -234,6 +226,15 @@ def _as_indicator(Y: Any) -> np.ndarray | sp.csr_array:
 def _counts(indicator: np.ndarray | sp.csr_array) -> sp.csr_array:
     """C = Y^T Y, the co-occurrence counts (exact integers in float64)."""
     return sp.csr_array(indicator.T @ indicator)
+
+
+def _as_weight(sample_weight: ArrayLike | None, n_samples: int) -> np.ndarray:
+    weight = np.ones(n_samples) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n_samples,) or not (np.isfinite(weight).all() and weight.min(initial=0.0) >= 0.0):
+        raise ValueError(
+            f"sample_weight must hold {n_samples} finite, non-negative numbers, one per row; got shape {weight.shape}"
+        )
+    return weight
 
 
 def _check_smoothing(smoothing: float) -> None:

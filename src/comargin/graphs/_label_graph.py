@@ -1,4 +1,4 @@
-"""The one object for a graph between labels: symmetric sparse weights and label names."""
+"""The type of every graph between labels: symmetric sparse weights and label names."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ class LabelGraph:
     ----------
     weights : array-like or sparse of shape (n_labels, n_labels)
         Symmetric, finite weights, copied. Explicit zeros are dropped, and differences between (i, j) and
-        (j, i) of the size of rounding are averaged out; ``weights`` is a canonical ``csr_array`` of float64
-        afterwards.
+        (j, i) of the size of rounding are averaged out; stored as a canonical ``csr_array`` of float64.
     label_names : sequence of str, default=()
         One distinct name per label; ``label_0``, ``label_1``, ... when empty.
 
@@ -102,9 +101,7 @@ class LabelGraph:
         """
         if n_labels is None:
             if label_names is None:
-                raise ValueError(
-                    "n_labels or label_names must be given: the edges do not tell how many labels there are"
-                )
+                raise ValueError("n_labels or label_names must be given: edges do not fix the number of labels")
             n_labels = len(label_names)
         pairs = np.asarray(edges)
         if pairs.size == 0:
@@ -137,22 +134,18 @@ class LabelGraph:
     @property
     def edges(self) -> np.ndarray:
         """Label index pairs (i, j), i < j, in lexicographic order; ndarray of shape (n_edges, 2)."""
-        upper = sp.triu(self.weights, k=1, format="coo")
-        order = np.lexsort((upper.col, upper.row))
-        return np.column_stack([upper.row[order], upper.col[order]]).astype(np.intp)
+        upper = sp.triu(self.weights, k=1, format="csr").tocoo()
+        return np.column_stack([upper.row, upper.col]).astype(np.intp)
 
     @property
     def edge_weights(self) -> np.ndarray:
         """Weights in the order of ``edges``; ndarray of shape (n_edges,)."""
-        upper = sp.triu(self.weights, k=1, format="coo")
-        return np.asarray(upper.data[np.lexsort((upper.col, upper.row))])
+        return np.asarray(sp.triu(self.weights, k=1, format="csr").data)
 
     @property
     def isolated(self) -> tuple[str, ...]:
         """Names of the labels without an edge."""
-        alone = np.ones(self.n_labels, dtype=bool)
-        alone[self.edges.ravel()] = False
-        return tuple(name for name, is_alone in zip(self.label_names, alone, strict=True) if is_alone)
+        return tuple(self.label_names[k] for k in np.setdiff1d(np.arange(self.n_labels), self.edges))
 
     def top_edges(self, k: int | None = None) -> list[Edge]:
         """List the strongest edges.
@@ -230,11 +223,9 @@ class LabelGraph:
 
     def __repr__(self) -> str:
         n_edges = len(self.edge_weights)
-        text = f"LabelGraph({_count(self.n_labels, 'label')}, {_count(n_edges, 'edge')}"
-        if n_edges:
-            shown = ", ".join(f"{e.source} - {e.target} {e.weight:.3g}" for e in self.top_edges(3))
-            text += f"; strongest: {shown}"
-        return text + ")"
+        shown = ", ".join(f"{e.source} - {e.target} {e.weight:.3g}" for e in self.top_edges(3))
+        text = f"{_count(self.n_labels, 'label')}, {_count(n_edges, 'edge')}"
+        return f"LabelGraph({text}; strongest: {shown})" if shown else f"LabelGraph({text})"
 
 
 def _count(number: int, noun: str) -> str:
@@ -242,7 +233,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def _as_symmetric_csr(weights: Any) -> sp.csr_array:
-    """Copy to canonical CSR, exactly symmetric, or say what is wrong with ``weights``."""
+    """Copy to canonical CSR, exactly symmetric; a ValueError names what is wrong with ``weights``."""
     if not sp.issparse(weights):
         weights = np.asarray(weights)
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1] or weights.shape[0] == 0:
@@ -269,7 +260,7 @@ def _as_symmetric_csr(weights: Any) -> sp.csr_array:
 
 
 def _as_label_names(names: Sequence[str] | None, n_labels: int) -> tuple[str, ...]:
-    """Check the names, or make them up."""
+    """Check the names; ``label_0``, ``label_1``, ... if there are none."""
     if names is None or (len(names) == 0 and n_labels > 0):
         return tuple(f"label_{i}" for i in range(n_labels))
     if isinstance(names, str):

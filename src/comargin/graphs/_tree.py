@@ -11,16 +11,12 @@ from numpy.typing import ArrayLike
 from scipy.sparse.csgraph import minimum_spanning_tree
 from scipy.special import xlog1py
 
-from ._affinity import _as_indicator, _check_smoothing
+from ._affinity import _as_indicator, _as_weight, _check_smoothing
 from ._label_graph import LabelGraph
 
 
 def chow_liu_tree(
-    Y: Any,
-    smoothing: float = 0.0,
-    *,
-    sample_weight: ArrayLike | None = None,
-    label_names: Sequence[str] | None = None,
+    Y: Any, smoothing: float = 0.0, *, sample_weight: ArrayLike | None = None, label_names: Sequence[str] | None = None
 ) -> LabelGraph:
     r"""Spanning tree of the labels with the largest total mutual information.
 
@@ -43,10 +39,9 @@ def chow_liu_tree(
     Returns
     -------
     graph : LabelGraph
-        The tree, with I_ij in nats as weights and a zero diagonal. A pair without mutual information would
-        add nothing to the tree and is no edge: labels that depend on no other (those without positives,
-        say) stay isolated, and the tree is a forest then. Pairs of equal weight are taken in label order,
-        so the result is determined.
+        The tree, with I_ij in nats as weights and a zero diagonal. A pair without mutual information is no edge:
+        labels that depend on no other (without positives, say) stay isolated, and the tree is a forest. Pairs of
+        equal weight are taken in label order, so the result is deterministic.
 
     References
     ----------
@@ -60,18 +55,15 @@ def chow_liu_tree(
     """
     _check_smoothing(smoothing)
     indicator = sp.csr_array(_as_indicator(Y))
-    weight = np.ones(indicator.shape[0]) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if weight.shape != (indicator.shape[0],) or not np.all(weight >= 0.0) or not 0.0 < weight.sum() < np.inf:
-        raise ValueError(
-            f"sample_weight must have one non-negative finite number per row, not all zero, shape "
-            f"({indicator.shape[0]},); got shape {weight.shape}"
-        )
+    weight = _as_weight(sample_weight, indicator.shape[0])
+    if not 0.0 < weight.sum() < np.inf:
+        raise ValueError(f"sample_weight must have a positive, finite sum, got {weight.sum()}")
     information = _mutual_information(indicator, smoothing, weight)
     n_labels = information.shape[0]
     rows, columns = np.nonzero(np.triu(information, k=1))
     weights = information[rows, columns]
-    # A spanning tree depends on the order of the weights only. Ranks keep the order exactly, settle ties by
-    # label order, and are never 0, which SciPy would read as "no edge".
+    # A spanning tree depends on the order of the weights only. Ranks break ties by label order and are never 0, which
+    # SciPy would read as "no edge".
     rank = np.empty(len(weights))
     rank[np.argsort(-weights, kind="stable")] = np.arange(1, len(weights) + 1)
     tree = minimum_spanning_tree(sp.csr_array((rank, (rows, columns)), shape=(n_labels, n_labels))).tocoo()

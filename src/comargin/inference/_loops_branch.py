@@ -6,8 +6,8 @@ With beliefs b and tables t whose sum is the score (see ``_loops_mplp.py``), a p
     sum over assigned labels of b_i(y_i) + sum over the others of max b_i
     + sum over cliques of the largest entry of t_c that agrees with it,
 
-where a clique with one label left is counted in the belief of that label. Assigning a label changes this by what its
-own cliques change: a node costs as much as the label has neighbours.
+where a clique with one label left is counted in the belief of that label. Assigning a label only changes the terms of
+its own cliques: a node costs as much as the label has neighbours.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def label_to_branch_on(belief, influence, assigned):
 
 @compiled
 def table_influence(component, tables):
-    """For every label, what its cliques could cost: the sum of (maximum - minimum) of their tables."""
+    """For every label, the sum of maximum - minimum of the tables of its cliques."""
     influence = np.zeros(component.label.shape[0])
     for c in range(component.column.shape[0]):
         smallest, largest = np.inf, -np.inf
@@ -60,9 +60,9 @@ def table_influence(component, tables):
 
 @compiled
 def assign(component, k, value, assigned, belief, tables, mask, agreed, trail, trail_belief, n_trail):
-    """Take label k out and add what its cliques now say to the beliefs of others.
+    """Assign ``value`` to label k: its cliques with one label left enter the belief of that label.
 
-    Old beliefs are put on the trail.  Returns the change of the bound, without that of b_k, and where the trail ends.
+    Old beliefs are put on the trail. Returns the change of the bound, without that of b_k, and the end of the trail.
     """
     change = 0.0
     for e in range(component.clique_start[k], component.clique_start[k + 1]):
@@ -97,7 +97,7 @@ def branch_and_bound(row, component, belief, tables, fixed, value, max_nodes, ro
 
     ``row`` are potentials, ``belief`` (k, 2) is used up, ``tables`` have maximum 0 each, the label ``fixed`` (or -1)
     keeps its ``value``. Writes a better labeling into ``best_y`` uint8 (k,); returns its score and an upper bound,
-    which are equal when the search has come to its end.
+    which are equal when the search is complete.
     """
     n_members, n_cliques = component.label.shape[0], component.column.shape[0]
     n_incidences = component.clique.shape[0]
@@ -111,7 +111,7 @@ def branch_and_bound(row, component, belief, tables, fixed, value, max_nodes, ro
     y = np.zeros(n_members, dtype=np.uint8)
     trail = np.empty(n_incidences, dtype=np.int64)
     trail_belief = np.empty((n_incidences, 2))
-    # Of the node at each depth: its bound, where its trail begins, the label it branches on, children still to visit.
+    # Of the node at each depth: its bound, the start of its trail, the label it branches on, children left to visit.
     node_bound = np.empty(n_members + 1)
     trail_start = np.zeros(n_members + 1, dtype=np.int64)
     branch_label = np.empty(n_members, dtype=np.int64)
@@ -133,7 +133,7 @@ def branch_and_bound(row, component, belief, tables, fixed, value, max_nodes, ro
             y[k] = value if k == fixed else belief[k, 1] > belief[k, 0]
             assigned[k] = 1
         else:
-            # Take the last child back.
+            # Undo the last child.
             k = branch_label[depth]
             for t in range(trail_start[depth + 1] - 1, trail_start[depth] - 1, -1):
                 belief[trail[t], 0], belief[trail[t], 1] = trail_belief[t, 0], trail_belief[t, 1]
@@ -158,7 +158,7 @@ def branch_and_bound(row, component, belief, tables, fixed, value, max_nodes, ro
         if arrived:
             depth += 1
             node_bound[depth] = child_bound
-    # What was not visited lies below the nodes with children left; without any, below the best.
+    # Unvisited labelings lie below the nodes with children left; without any, none is better than the best.
     open_bound = best
     for d in range(depth + 1):
         if n_children[d] > 0:

@@ -10,50 +10,33 @@ import numpy as np
 from ..core.compiled import compiled
 
 
-class Cliques(NamedTuple):
-    """Cliques as flat int64 arrays.
-
-    start (n_cliques + 1,), member: labels of clique c are member[start[c]:start[c + 1]], the first of them the most
-    significant bit of its state.  column (n_cliques,): the potential of its state 0.
-    """
-
-    start: np.ndarray
-    member: np.ndarray
-    column: np.ndarray
-
-
 class Component(NamedTuple):
-    """A connected component as flat int64 arrays; labels are numbered within it.
+    """Labels and cliques of a connected component, or of a whole graph, as int64 arrays; labels are renumbered."""
 
-    label (k,): number of each label in the potentials.  start (n_cliques + 1,), member: labels of each clique, the
-    first the most significant bit of its state.  column (n_cliques,): the potential of its state 0.  table
-    (n_cliques + 1,): first entry of its table.  Per label: clique_start (k + 1,), clique: the cliques it is in, bit:
-    its bit in the states of each of them.
-    """
-
-    label: np.ndarray
-    start: np.ndarray
-    member: np.ndarray
-    column: np.ndarray
-    table: np.ndarray
-    clique_start: np.ndarray
-    clique: np.ndarray
-    bit: np.ndarray
+    label: np.ndarray  # (k,), number of each label in the potentials
+    start: np.ndarray  # (n_cliques + 1,), where the labels of each clique begin in ``member``
+    member: np.ndarray  # labels of the cliques, of each the most significant bit of its state first
+    column: np.ndarray  # (n_cliques,), column of the potential of each clique's state 0
+    table: np.ndarray  # (n_cliques + 1,), first entry of each clique's table
+    clique_start: np.ndarray  # (k + 1,), where the cliques of each label begin in ``clique`` and ``bit``
+    clique: np.ndarray  # cliques of the labels
+    bit: np.ndarray  # the label's bit in the states of each
 
 
 @compiled
-def labeling_scores(potentials, labels, cliques, score):
-    """Write the score (n,) of one labeling uint8 (n, K) per row of potentials (n, n_columns)."""
+def labeling_scores(potentials, labels, graph, score):
+    """Write the score (n,) of one labeling uint8 (n, K) of the whole graph per row of potentials (n, n_columns)."""
+    start, member, column = graph.start, graph.member, graph.column
     for i in range(labels.shape[0]):
         total = 0.0
         for k in range(labels.shape[1]):
             if labels[i, k]:
                 total += potentials[i, k]
-        for c in range(cliques.column.shape[0]):
+        for c in range(column.shape[0]):
             state = 0
-            for t in range(cliques.start[c], cliques.start[c + 1]):
-                state = 2 * state + labels[i, cliques.member[t]]
-            total += potentials[i, cliques.column[c] + state]
+            for t in range(start[c], start[c + 1]):
+                state = 2 * state + labels[i, member[t]]
+            total += potentials[i, column[c] + state]
         score[i] = total
 
 

@@ -13,8 +13,8 @@ below_s(y_S) the best that the rest of the component can add for given y_S,
 
 and the max-marginals of v_s are the maxima of bucket_s + below_s with v_s on and off.
 
-All arrays keep the rows of a block in their last axis: one step is a few vector instructions for every state, and
-what is looked up from the plan is looked up once for the whole block.
+The last axis of all arrays are the rows of a block: a step is a few vector instructions per state, and the plan is read
+once for the whole block.
 """
 
 from __future__ import annotations
@@ -25,42 +25,39 @@ import numpy as np
 
 from ..core.compiled import compiled
 
-# State j of S_s has label t of S_s in bit t. The index of a source is a sum over the bits of j: two short tables,
-# for the lowest bits and for the others, replace one as long as the bucket.
+# State j of S_s has label t of S_s in bit t. The index of a source is a sum over the bits of j, read from two short
+# tables, for the lowest bits and for the others.
 LOW_BITS = 6
 _LOW_MASK = (1 << LOW_BITS) - 1
 
 
 class EliminationPlan(NamedTuple):
-    """Steps in the order of elimination, and the sources of each bucket. All int64.
+    """Steps in the order of elimination, and the sources of each bucket, as int64 arrays.
 
-    Every table that enters a bucket lies in one array of values: first the potentials that the plan uses, then the
-    messages.  column (n_inputs,): column of each input in the potentials.  Per step: label; width; unary: position of
-    p_v in the values; message (n_steps + 1,): first position of message_s; scope_start (n_steps + 1,) and scope: S_s;
-    source_start (n_steps + 1,).  Per source, by level: first: position of its state 0; level: the highest bit of j
-    that it depends on, or -1; stride: what v_s adds to its index; child: the step that it is the message of, or -1;
-    index_start: where the index tables of its bucket's bits begin in index.
+    All tables that enter buckets lie in one array of values: first the potentials p_v of all steps, then the states of
+    the cliques, then the messages.
     """
 
-    column: np.ndarray
-    label: np.ndarray
-    width: np.ndarray
-    unary: np.ndarray
-    message: np.ndarray
+    column: np.ndarray  # (n_inputs,), column of each input in the potentials
+    # Per step; ``message`` and ``*_start`` have one entry more.
+    label: np.ndarray  # v_s
+    width: np.ndarray  # |S_s|
+    message: np.ndarray  # first position of message_s in the values
     scope_start: np.ndarray
-    scope: np.ndarray
+    scope: np.ndarray  # S_s
     source_start: np.ndarray
-    first: np.ndarray
-    level: np.ndarray
-    stride: np.ndarray
-    child: np.ndarray
+    # Per source, by level.
+    first: np.ndarray  # position of its state 0
+    level: np.ndarray  # the highest bit of j that it depends on, or -1
+    stride: np.ndarray  # what v_s adds to its index
+    child: np.ndarray  # the step whose message it is, or -1
     index_start: np.ndarray
-    index: np.ndarray
+    index: np.ndarray  # index tables for the bits of j
 
 
 @compiled
 def padded(block):
-    """Columns of an array for a block of rows: a power of two would put all its rows into few sets of the cache."""
+    """Columns of an array for a block of rows: a power of two would use only a few sets of the cache."""
     return block + 8 if block > 8 else block
 
 
@@ -86,13 +83,12 @@ def load_block(potentials, rows, start, m, column, values):
 def bucket(plan, s, values, m, off, on):
     """Sum of the sources of step s for every state of S_s, with v_s off and on.
 
-    A source is added as soon as the states it depends on are there: states grow by one bit per level, so that a pair
-    costs as much as its place in the scope and not as the whole bucket.
+    States grow by one bit per level, and a source is added at the level of its highest bit: a pair costs as much as its
+    place in the scope, not as the whole bucket.
     """
-    unary = plan.unary[s]
     for r in range(m):
         off[0, r] = 0.0
-        on[0, r] = values[unary, r]
+        on[0, r] = values[s, r]
     size = 1
     q = plan.source_start[s]
     end = plan.source_start[s + 1]
@@ -172,7 +168,7 @@ def eliminate_both_ways(potentials, rows, plan, block, difference):
                 k = plan.message[s] + j
                 for r in range(m):
                     values[k, r] = max(off[j, r], on[j, r])
-        # A message has been used when the bucket it enters is visited; then below_child takes its place.
+        # Once the bucket that a message enters has been visited, below_child replaces the message.
         for s in range(n_steps - 1, -1, -1):
             size = 1 << plan.width[s]
             bucket(plan, s, values, m, off, on)
@@ -195,7 +191,7 @@ def eliminate_both_ways(potentials, rows, plan, block, difference):
 
 @compiled
 def to_child(plan, s, q, values, m, off, on, best):
-    """Replace the message of the child that is source q of step s by what the rest can add to it."""
+    """Replace the message that is source q of step s by below_child."""
     first, stride, low = plan.first[q], plan.stride[q], plan.index_start[q]
     high = low + min(1 << plan.width[s], 1 << LOW_BITS)
     n_states = plan.message[plan.child[q] + 1] - first

@@ -22,12 +22,10 @@ from ..core.compiled import compiled
 from ._loops_branch import branch_and_bound
 from ._loops_clique_scores import component_score, copy_labels
 
-# As fractions of the largest scores possible: what a bound may exceed a score by and still be equal up to rounding, and
-# what a sweep may lower the bound by and still have done nothing.
+# As fractions of the largest possible score: a gap that is rounding, and a fall of the bound that is none.
 ROUNDING = 1e-12
 _STANDSTILL = 1e-15
-# As a fraction of the potentials that the best labels add up: rounding beyond it is no proof.
-_DOUBT = 1e-7
+_DOUBT = 1e-7  # rounding beyond this fraction of the potentials of the best labels proves nothing
 
 
 @compiled
@@ -51,7 +49,7 @@ def load_row(row, component, belief, tables):
 
 @compiled
 def clamp_label(component, k, value, belief, tables):
-    """Fix label k: its other state is given the potentials of the one it is fixed to."""
+    """Fix label k by giving its other state the potentials of ``value``."""
     belief[k, 1 - value] = belief[k, value]
     for e in range(component.clique_start[k], component.clique_start[k + 1]):
         c, bit = component.clique[e], component.bit[e]
@@ -120,7 +118,7 @@ def sweep(component, belief, tables):
 
 @compiled
 def improve(row, component, fixed, y, state):
-    """Flip single labels, but ``fixed``, as long as that raises the score; ``state`` is kept up to date."""
+    """Flip single labels other than ``fixed`` as long as that raises the score; updates ``y`` and ``state``."""
     improved = True
     while improved:
         improved = False
@@ -156,21 +154,12 @@ def decode(row, component, belief, fixed, value, y, state):
 def solve_rows(potentials, rows, component, fixed, max_sweeps, min_progress, max_nodes, labels, score, gap):
     """MPLP, then branch and bound, on one component of some rows.
 
-    Sweeps end when the bound meets the best score found, when a sweep lowers the bound by no more than
-    ``min_progress`` times the gap, or by nothing but rounding.
+    Sweeps end when the bound meets the best score found, or when a sweep lowers the bound by no more than
+    ``min_progress`` times the gap or rounding; a search of ``max_nodes`` nodes follows if there is a gap left.
 
-    Parameters
-    ----------
-    potentials : float64 (n, n_columns)
-    rows : int64 (m,), rows to solve
-    component : Component
-    fixed : int, label of the component that keeps the value it has in ``labels``, or -1
-    max_sweeps : int
-    min_progress : float
-    max_nodes : int, nodes of the search that follows if there is a gap left; 0 for none
-    labels : uint8 (n, K), written in these rows, at the labels of the component
-    score : float64 (n,), of these labels on the component
-    gap : float64 (n,), upper bound minus score; exactly 0 where the labels are certified to be the best
+    ``rows`` int64 are the rows of ``potentials`` (n, n_columns) to solve; label ``fixed`` of the component (-1: none)
+    keeps its value in ``labels``. Writes, in these rows, ``labels`` uint8 (n, K) at the component, their ``score`` (n,)
+    there, and ``gap`` (n,), upper bound minus score, exactly 0 where the labels are certified to be the best.
     """
     n_members, n_cliques = component.label.shape[0], component.column.shape[0]
     belief = np.empty((n_members, 2))
@@ -207,8 +196,8 @@ def solve_rows(potentials, rows, component, fixed, max_sweeps, min_progress, max
         for k in range(n_members):
             labels[i, component.label[k]] = best_y[k]
         score[i] = best
-        # What was pruned as rounding is, unless other potentials are so much larger than those of the best labels that
-        # it may be much of their score.
+        # Pruned differences are rounding, unless other potentials are so much larger than those of the best labels that
+        # rounding is a large part of their score.
         component_score(row, component, best_y, state)
         size, smallest = 0.0, np.inf
         for k in range(n_members):
@@ -217,14 +206,14 @@ def solve_rows(potentials, rows, component, fixed, max_sweeps, min_progress, max
             smallest = min(smallest, potential) if potential > 0.0 else smallest
         for c in range(n_cliques):
             size += abs(row[component.column[c] + state[c]])
-        size = max(size, smallest)  # they may add up nothing
+        size = max(size, smallest)  # all labels may be off
         open_to_doubt = bound - best > rounding or rounding > _DOUBT * size
         gap[i] = max(bound - best, rounding) if open_to_doubt else 0.0
 
 
 @compiled
 def same_signs(belief, seen):
-    """Whether the beliefs prefer the same labels as when they were decoded last."""
+    """Whether the beliefs prefer the labels of the last decoding."""
     for k in range(seen.shape[0]):
         if seen[k] != (belief[k, 1] > belief[k, 0]):
             return False

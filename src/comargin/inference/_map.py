@@ -13,7 +13,7 @@ from .engine import Inference
 
 @dataclass(frozen=True)
 class MapResult:
-    """Best labelings that were found, and what is known about better ones.
+    """Best labelings found, and upper bounds of all scores.
 
     Parameters
     ----------
@@ -156,26 +156,26 @@ def solve_map_factors(node: Any, cliques: Sequence[Any], tables: Sequence[Any], 
     return _solve(node, checked, values, method, "cliques", "tables")
 
 
+def _as_array(name: str, value: Any, content: str) -> np.ndarray:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of {content}: {error}") from error
+
+
 def _numbers(name: str, value: Any) -> np.ndarray:
     """Float64 array of finite numbers."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of numbers: {error}") from error
+    array = _as_array(name, value, "numbers")
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
-    array = array.astype(np.float64, copy=False)
     if not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, got NaN or infinity")
-    return array
+    return array.astype(np.float64, copy=False)
 
 
 def _whole_numbers(name: str, value: Any) -> np.ndarray:
-    """Integer array; an empty list is one without rows."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of label numbers: {error}") from error
+    """Integer array; an empty list has shape (0, 2)."""
+    array = _as_array(name, value, "label numbers")
     if array.size == 0:
         return np.zeros((0, 2), dtype=np.int64) if array.ndim < 2 else array.astype(np.int64)
     if array.dtype.kind not in "iu":
@@ -191,7 +191,7 @@ def _solve(
     cliques_name: str,
     tables_name: str,
 ) -> MapResult:
-    """Check what node, cliques and tables say together, run the engine, and put the constants back."""
+    """Check node, cliques and tables together, run the engine, and score its labels with the tables."""
     if node.ndim not in (2, 3) or node.shape[-1] != 2 or node.shape[-2] == 0:
         raise ValueError(f"node must have shape (K, 2) or (n, K, 2) with at least one label, got {node.shape}")
     n_labels = node.shape[-2]
@@ -203,14 +203,13 @@ def _solve(
         if len(set(clique)) < len(clique):
             raise ValueError(f"{cliques_name} must name different labels, got {clique}")
 
-    lengths = {tables_name: {len(t) for t, c in zip(tables, cliques, strict=True) if t.ndim > len(c)}}
-    lengths["node"] = {len(node)} if node.ndim == 3 else set()
-    rows = lengths["node"] | lengths[tables_name]
+    rows = {len(node)} if node.ndim == 3 else set()
+    rows |= {len(table) for table, clique in zip(tables, cliques, strict=True) if table.ndim > len(clique)}
     if len(rows) > 1:
         raise ValueError(f"node and {tables_name} must have the same number of rows, got {sorted(rows)}")
     n_rows = rows.pop() if rows else None
 
-    # A set of labels once, with its labels in increasing order.
+    # One table per set of labels, with its labels in increasing order.
     merged: dict[tuple[int, ...], np.ndarray] = {}
     for clique, table in zip(cliques, tables, strict=True):
         order = np.argsort(clique)

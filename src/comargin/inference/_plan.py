@@ -1,13 +1,122 @@
-"""The flat plan of a variable elimination, made once per graph and run on all rows."""
+"""Connected components of a label graph, good orders of elimination, and the elimination as a plan of flat arrays.
+
+A plan is made once per graph and run on all rows by ``_loops_elimination.py``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from ._loops_elimination import LOW_BITS, EliminationPlan
-from ._order import Order
+
+
+class Order(NamedTuple):
+    """Labels in the order of elimination, and the scope of each one's message in the same order."""
+
+    labels: tuple[int, ...]
+    scopes: tuple[tuple[int, ...], ...]
+
+    @property
+    def width(self) -> int:
+        """Induced width: labels in the largest message."""
+        return max((len(scope) for scope in self.scopes), default=0)
+
+    @property
+    def n_states(self) -> int:
+        """Entries of all messages."""
+        return sum(1 << len(scope) for scope in self.scopes)
+
+
+def components(n_labels: int, cliques: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Labels of each connected component that has a clique, in increasing order; components by smallest label."""
+    pairs = np.array([(clique[0], label) for clique in cliques for label in clique[1:]], dtype=np.int64).reshape(-1, 2)
+    edges = sp.coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n_labels, n_labels))
+    number = connected_components(edges, directed=False)[1]
+    members: dict[int, list[int]] = {}
+    for label in np.unique(pairs).tolist():
+        members.setdefault(number[label], []).append(label)
+    return [tuple(labels) for labels in members.values()]
+
+
+def best_order(labels: Sequence[int], cliques: Iterable[tuple[int, ...]]) -> Order:
+    """The better, by entries of all messages, of the orders by smallest fill-in and by smallest degree."""
+    place = {label: k for k, label in enumerate(labels)}
+    neighbours = [0] * len(labels)  # bit sets
+    for clique in cliques:
+        members = 0
+        for label in clique:
+            members |= 1 << place[label]
+        for label in clique:
+            neighbours[place[label]] |= members & ~(1 << place[label])
+    orders = [_greedy(neighbours, _fill_in, reach=2), _greedy(neighbours, lambda neighbours, k: 0, reach=1)]
+    best = min(orders, key=lambda order: order.n_states)
+    return Order(tuple(labels[k] for k in best.labels), tuple(tuple(labels[k] for k in scope) for scope in best.scopes))
+
+
+def _bits(members: int) -> list[int]:
+    """Positions of the bits that are set, increasing."""
+    found = []
+    while members:
+        lowest = members & -members
+        found.append(lowest.bit_length() - 1)
+        members ^= lowest
+    return found
+
+
+def _fill_in(neighbours: list[int], k: int) -> int:
+    """Twice the edges that eliminating k would add."""
+    around = neighbours[k]
+    return sum((around & ~neighbours[u]).bit_count() - 1 for u in _bits(around))
+
+
+def _greedy(neighbours: list[int], cost: Callable[[list[int], int], int], reach: int) -> Order:
+    """Eliminate a label of smallest (cost, degree, index) until none is left.
+
+    Eliminating a label changes the degrees of its neighbours and the fill-in of their neighbours: costs are recomputed
+    at distances up to ``reach``.
+    """
+    neighbours = list(neighbours)
+    n = len(neighbours)
+    current = [(cost(neighbours, k), neighbours[k].bit_count(), k) for k in range(n)]
+    heap = list(current)
+    heapq.heapify(heap)
+    left = (1 << n) - 1
+    order: list[int] = []
+    around_of: list[int] = []
+    while left:
+        entry = heapq.heappop(heap)
+        k = entry[2]
+        if not left >> k & 1 or entry != current[k]:
+            continue
+        around = neighbours[k]
+        left &= ~(1 << k)
+        order.append(k)
+        around_of.append(around)
+        if around == left:  # the labels left form one clique: every order is as good
+            for k in _bits(around):
+                left &= ~(1 << k)
+                order.append(k)
+                around_of.append(left)
+            break
+        changed = around
+        for u in _bits(around):
+            neighbours[u] = (neighbours[u] | around) & ~(1 << u) & ~(1 << k)
+            if reach == 2:
+                changed |= neighbours[u]
+        for u in _bits(changed):
+            entry = (cost(neighbours, u), neighbours[u].bit_count(), u)
+            if entry != current[u]:
+                current[u] = entry
+                heapq.heappush(heap, entry)
+    rank = {k: t for t, k in enumerate(order)}
+    scopes = tuple(tuple(sorted(_bits(around), key=rank.__getitem__)) for around in around_of)
+    return Order(tuple(order), scopes)
 
 
 def elimination_plan(
@@ -63,7 +172,6 @@ def elimination_plan(
         column=ints(column),
         label=ints(labels),
         width=ints([len(scope) for scope in scopes]),
-        unary=np.arange(len(labels), dtype=np.int64),
         message=ints(message),
         scope_start=running_sum(scopes),
         scope=ints([label for scope in scopes for label in scope]),

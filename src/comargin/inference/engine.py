@@ -8,11 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._loops_clique_scores import Cliques, Component, labeling_scores
+from ._loops_clique_scores import Component, labeling_scores
 from ._loops_elimination import EliminationPlan, eliminate, eliminate_both_ways
 from ._loops_mplp import solve_rows
-from ._order import Order, best_order, components
-from ._plan import elimination_plan
+from ._plan import Order, best_order, components, elimination_plan
 
 METHODS = ("auto", "exact", "mplp")
 # Widest elimination: its tables take about 140 MB per thread, 200 MB for max-marginals.
@@ -23,31 +22,26 @@ LARGEST_WIDTH = 22
 class InferencePolicy:
     """Tuned numbers of inference."""
 
-    # Entries of all tables of a plan times rows of a block, which stay in the cache of a core; most rows of a block.
-    block_entries: int = 1 << 20
-    largest_block: int = 64
-    # Width up to which max-marginals are eliminated: else they take as many searches as there are labels.
-    marginal_width: int = 16
-    # Components are eliminated together as long as their tables have no more entries.
-    shared_states: int = 1 << 12
-    # Sweeps of MPLP end when one closes less than this part of the gap: a search closes the rest faster.
-    min_progress: float = 0.01
-    # States of an elimination that cost as much as a node of the search.
-    states_per_node: int = 16
+    block_entries: int = 1 << 20  # entries of all tables of a plan times rows of a block: the cache of a core
+    largest_block: int = 64  # rows of a block
+    marginal_width: int = 16  # width up to which max-marginals are eliminated; beyond, each label takes a search
+    shared_states: int = 1 << 12  # entries of the tables of components that are eliminated together
+    min_progress: float = 0.01  # part of the gap that a sweep of MPLP must close; less is faster by search
+    states_per_node: int = 16  # states of an elimination that cost as much as a node of the search
 
 
 POLICY = InferencePolicy()
 
 
 class _Elimination(NamedTuple):
-    """A plan and the rows that are solved at a time."""
+    """A plan and the number of rows solved together."""
 
     plan: EliminationPlan
     block: int
 
 
 class _Search(NamedTuple):
-    """A component that is solved by MPLP and branching, and by elimination where that fails (None: too wide)."""
+    """A component solved by MPLP and branching, and by elimination where that leaves a gap (None: too wide)."""
 
     component: Component
     width: int
@@ -78,8 +72,8 @@ class Inference:
         Subsets of at least two different labels, none of them twice.
     method : {"auto", "exact", "mplp"}, default="auto"
         "exact" is elimination and refuses graphs wider than 22. "auto" is elimination up to ``max_width``; above, MPLP
-        with branching, and elimination for the rows whose search is given up, as long as the width is at most 22. So
-        only wider components (none with 23 labels or less) can end with a gap. "mplp" is MPLP without branching.
+        with branching, and elimination of rows whose search reaches ``max_nodes`` if the width is at most 22. Only
+        wider components (none with 23 labels or less) can end with a gap. "mplp" is MPLP without branching.
     max_width : int, default=13
         Width up to which "auto" eliminates outright, at most 22.
     max_sweeps : int, default=1000
@@ -140,18 +134,11 @@ class Inference:
         self.cliques = _checked_cliques(self.n_labels, cliques)
         column = _running_sum([1 << len(clique) for clique in self.cliques]) + self.n_labels
         self.n_columns = int(column[-1])
-        self._cliques = Cliques(
-            _running_sum([len(clique) for clique in self.cliques]),
-            np.array([label for clique in self.cliques for label in clique], dtype=np.int64),
-            column[:-1].copy(),
-        )
-        self._eliminations: list[_Elimination] = []
+        first_column = dict(zip(self.cliques, column.tolist(), strict=False))
+        self._graph = _component(range(self.n_labels), self.cliques, first_column)
         self._searches: list[_Search] = []
-        self._min_progress = POLICY.min_progress if method == "auto" else 0.0
         self.width = 0
-        self._make_plans(
-            {clique: int(c) for clique, c in zip(self.cliques, column[:-1], strict=True)}, max_width, max_nodes
-        )
+        self._make_plans(first_column, max_width, max_nodes)
         self.exact = all(search.fallback is not None for search in self._searches)
 
     def _make_plans(self, first_column: dict[tuple[int, ...], int], max_width: int, max_nodes: int) -> None:
@@ -162,7 +149,7 @@ class Inference:
         for clique in self.cliques:
             inside[component_of[clique[0]]].append(clique)
         limit = LARGEST_WIDTH if self.method == "exact" else max_width
-        shared: list[Order] = []
+        eliminable: list[tuple[Order, list[tuple[int, ...]]]] = []
         for labels, own in zip(members, inside, strict=True):
             order = best_order(labels, own)
             self.width = max(self.width, order.width)
@@ -172,28 +159,24 @@ class Inference:
                     f"width is {order.width}, at most {limit} is possible. Use method='auto', or fewer cliques"
                 )
             if self.method != "mplp" and order.width <= limit:
-                if order.n_states <= POLICY.shared_states:
-                    shared.append(order)
-                else:
-                    self._eliminations.append(_elimination([order], own, first_column))
+                eliminable.append((order, own))
                 continue
-            fallback, nodes = None, max_nodes if self.method == "auto" else 0
+            fallback, nodes = None, max_nodes
             if self.method == "auto" and order.width <= LARGEST_WIDTH:
                 fallback = _elimination([order], own, first_column)
                 nodes = min(nodes, order.n_states // POLICY.states_per_node)
             self._searches.append(_Search(_component(labels, own, first_column), order.width, nodes, fallback))
-        groups: list[list[Order]] = []
+        # Small components share a plan.
+        groups: list[tuple[list[Order], list[tuple[int, ...]]]] = []
         filled = POLICY.shared_states
-        for order in shared:
+        for order, own in sorted(eliminable, key=lambda planned: planned[0].n_states):
             if filled + order.n_states > POLICY.shared_states:
-                groups.append([])
+                groups.append(([], []))
                 filled = 0
-            groups[-1].append(order)
+            groups[-1][0].append(order)
+            groups[-1][1].extend(own)
             filled += order.n_states
-        for group in groups:
-            within = {component_of[order.labels[0]] for order in group}
-            own = [clique for clique in self.cliques if component_of[clique[0]] in within]
-            self._eliminations.append(_elimination(group, own, first_column))
+        self._eliminations = [_elimination(orders, cliques, first_column) for orders, cliques in groups]
 
     def map(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Best labeling of every row.
@@ -238,14 +221,14 @@ class Inference:
                 f"labels must be uint8 of shape {(len(potentials), self.n_labels)}, got {labels.dtype} {labels.shape}"
             )
         score = np.empty(len(potentials))
-        labeling_scores(potentials, np.ascontiguousarray(labels), self._cliques, score)
+        labeling_scores(potentials, np.ascontiguousarray(labels), self._graph, score)
         return score
 
     def max_marginals(self, potentials: np.ndarray) -> np.ndarray:
         """Best score with a label on minus best score with it off, for every row and label.
 
-        Exact where elimination is used. On other components these are differences of the scores that are found with
-        the label fixed to either value: exact if these searches end, as they do where ``exact`` holds.
+        Exact where elimination is used. On other components these are differences of the best scores found with the
+        label fixed to either value: exact if these searches are complete, as they are where ``exact`` holds.
 
         Parameters
         ----------
@@ -280,52 +263,46 @@ class Inference:
             if search.fallback is not None:
                 eliminate(potentials, np.flatnonzero(own_gap), *search.fallback, labels)
             else:
-                self._sweep_on(search, potentials, np.flatnonzero(own_gap), labels, own_score, own_gap)
+                self._sweep_open_rows(search, potentials, labels, own_score, own_gap)
                 gap += own_gap
         return labels, gap
 
-    def _sweep_on(
-        self,
-        search: _Search,
-        potentials: np.ndarray,
-        rows: np.ndarray,
-        labels: np.ndarray,
-        score: np.ndarray,
-        gap: np.ndarray,
+    def _sweep_open_rows(
+        self, search: _Search, potentials: np.ndarray, labels: np.ndarray, score: np.ndarray, gap: np.ndarray
     ) -> None:
-        """MPLP to its end where the search was given up, which began it before that: the better of both is kept."""
-        if self._min_progress == 0.0 or len(rows) == 0:
+        """Run MPLP to its end on rows whose search, which stops MPLP early, left a gap; keep the better result."""
+        rows = np.flatnonzero(gap)
+        if self.method == "mplp" or len(rows) == 0:
             return
-        swept, swept_score, swept_gap = labels.copy(), np.empty_like(score), np.empty_like(gap)
-        solve_rows(potentials, rows, search.component, -1, self.max_sweeps, 0.0, 0, swept, swept_score, swept_gap)
+        swept = labels.copy()
+        swept_score, swept_gap = self._search(search, potentials, rows, -1, swept, sweeps_only=True)
         bound = np.minimum(score[rows] + gap[rows], swept_score[rows] + swept_gap[rows])
         better = rows[swept_score[rows] > score[rows]]
         labels[better], score[better] = swept[better], swept_score[better]
         gap[rows] = np.maximum(bound - score[rows], 0.0)
 
     def _search(
-        self, search: _Search, potentials: np.ndarray, rows: np.ndarray, fixed: int, labels: np.ndarray
+        self,
+        search: _Search,
+        potentials: np.ndarray,
+        rows: np.ndarray,
+        fixed: int,
+        labels: np.ndarray,
+        *,
+        sweeps_only: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         """MPLP and branching; writes ``labels``, returns scores on the component and gaps."""
         score, gap = np.empty(len(potentials)), np.empty(len(potentials))
-        solve_rows(
-            potentials,
-            rows,
-            search.component,
-            fixed,
-            self.max_sweeps,
-            self._min_progress,
-            search.max_nodes,
-            labels,
-            score,
-            gap,
-        )
+        sweeps_only = sweeps_only or self.method == "mplp"
+        min_progress, max_nodes = (0.0, 0) if sweeps_only else (POLICY.min_progress, search.max_nodes)
+        limits = (self.max_sweeps, min_progress, max_nodes)
+        solve_rows(potentials, rows, search.component, fixed, *limits, labels, score, gap)
         return score, gap
 
     def _fix_each_label(
         self, search: _Search, potentials: np.ndarray, rows: np.ndarray, difference: np.ndarray
     ) -> None:
-        """Max-marginals of a component: the best labeling, and the best with each of its labels the other way."""
+        """Max-marginals of a component, from its best labeling and the best one with each label flipped."""
         best_labels = np.empty((len(potentials), self.n_labels), dtype=np.uint8)
         best, gap = self._search(search, potentials, rows, -1, best_labels)
         for k, label in enumerate(search.component.label):
@@ -386,7 +363,7 @@ def _component(
     for c, clique in enumerate(cliques):
         for t, label in enumerate(clique):
             cliques_of[place[label]].append((c, 1 << (len(clique) - 1 - t)))
-    flat = np.array([pair for own in cliques_of for pair in own], dtype=np.int64)
+    flat = np.array([pair for own in cliques_of for pair in own], dtype=np.int64).reshape(-1, 2)
     return Component(
         label=np.array(labels, dtype=np.int64),
         start=_running_sum([len(clique) for clique in cliques]),

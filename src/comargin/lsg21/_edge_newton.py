@@ -12,7 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 from ..core.loop import ROUNDING
 from ..core.threads import blas_threads_for
 from ._loops_edges import (
-    conjugate_start,
+    conjugate_directions,
     conjugate_steps,
     edge_curvature,
     edge_curvature_diagonal,
@@ -25,17 +25,15 @@ from ._loops_prox import Edges
 
 @dataclass(frozen=True)
 class NewtonPolicy:
-    """Tuned numbers of the steps for all weights together; the sweep of each is in the comment."""
+    """Tuned numbers of the steps for all weights together; the comment gives the result of a sweep."""
 
     cg_tol: float = 0.1  # residual where conjugate gradients end; 0.4 costs a fifth more steps, 0.025 changes nothing
     cg_max: int = 30  # safety cap: with the systems of single labels a handful of steps is the rule
-    systems_up_to: int = (
-        60_000_000  # numbers in the systems of all labels: memory; beyond it the diagonal preconditions
-    )
-    products_saved: int = 20  # products with X^T X that factors are worth; systems that cost more are not factorised
+    systems_up_to: int = 60_000_000  # numbers in the systems of all labels: memory; beyond, the diagonal preconditions
+    products_saved: int = 20  # factors may cost as much as this many products with X^T X
     sparse_below: float = 0.1  # fill of a matrix below which products with it skip the zeros
     ridge_steps: int = 4  # conjugate steps towards ridge regression; 16 overshoot and double the later steps
-    steps_together: int = 8  # reweighted steps between two looks at their gain; 2 end too early on emotions and scene
+    steps_together: int = 8  # reweighted steps between two checks of their gain; 2 end too early on emotions and scene
     first_ridge: float = 1e-6  # ridge of the first Newton step, relative to the squared length of each feature
     ridge_range: tuple[float, float] = (1e-9, 1.0)  # below: rounding of X^T X; above: a gradient step
     ridge_up: float = 30.0  # factor after a step that failed or had to be shortened
@@ -48,7 +46,7 @@ POLICY = NewtonPolicy()
 
 
 class _LabelSystem(NamedTuple):
-    """2 X^T X on the weights of one label that are not zero, and the factors with the curvature of the penalty."""
+    """2 X^T X on the non-zero weights of one label, and its factors with the curvature of the penalty added."""
 
     label: int
     rows: np.ndarray
@@ -57,7 +55,7 @@ class _LabelSystem(NamedTuple):
 
 
 class _Hessian:
-    """Second derivatives where W is not zero; preconditioned by the parts of single labels, or by the diagonal."""
+    """Second derivatives where W is not zero, preconditioned by the blocks of single labels or by the diagonal."""
 
     def __init__(
         self, gram: np.ndarray, W: np.ndarray, alpha: float, edges: Edges, ridge: float, factorise: bool
@@ -96,7 +94,7 @@ class _Hessian:
         return product
 
     def precondition(self, V: np.ndarray) -> np.ndarray:
-        """V through the inverse of the parts of single labels, or of the diagonal."""
+        """The inverse of the blocks of single labels, or of the diagonal, times V."""
         if self.systems is None:
             return V / self.diagonal
         solved = np.zeros_like(V)
@@ -107,7 +105,7 @@ class _Hessian:
 
 
 def _direction(hessian: _Hessian, gradient: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Minus the inverse Hessian times the gradient, by conjugate gradients, and whether they came near it."""
+    """Minus the inverse Hessian times the gradient, by conjugate gradients, and whether they converged."""
     D, residual = np.zeros_like(gradient), -gradient
     z = hessian.precondition(residual)
     conjugate, rho = z.copy(), float(np.vdot(residual, z))
@@ -128,7 +126,7 @@ def _direction(hessian: _Hessian, gradient: np.ndarray) -> tuple[np.ndarray, boo
 
 
 class _Used:
-    """The rows of W that are not zero, or all, with what belongs to them; copies only pay when these rows are few."""
+    """The non-zero rows of W with their part of X^T X and of the slopes; all rows where a copy does not pay."""
 
     def __init__(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray, every: bool = False) -> None:
         self.gram, self.slope, self.W = gram, slope, W
@@ -139,7 +137,7 @@ class _Used:
         self.part, self.slopes = W[self.rows], slope[self.rows]
 
     def moved(self, new: np.ndarray, product: np.ndarray) -> None:
-        """Write new weights for these rows, and the slopes that follow; ``product`` is that of system and change."""
+        """Write new weights for these rows and update the slopes; ``product`` is ``system`` times the change."""
         if self.few:
             delta = np.zeros_like(self.W)
             delta[self.rows] = new - self.part
@@ -159,35 +157,35 @@ def reweighted(
     enough: float,
     ridge: np.ndarray | None = None,
 ) -> float:
-    """Conjugate gradients for the weights that are not zero, the norms reweighted after every step.
+    """Conjugate gradients for the non-zero weights, the norms reweighted after every step.
 
-    The norms are replaced by squares that touch them at W and are above them elsewhere, Eq. (14). That makes labels
-    independent, Eq. (16), and a step that lowers the new objective lowers the old one, Eq. (9).
+    Quadratic majorisers of the norms, tangent at W, make labels independent, Eqs. (14), (16), and a step that lowers
+    their objective lowers the original one, Eq. (9).
 
-    ``slope`` is X^T (X W - Y); both it and W are changed. Steps end after ``most`` of them, or when some together gain
-    no more than ``enough``. ``ridge`` gives squares sum_fi ridge_fi w_fi^2 / 2 for the first steps, which may then
-    start from W = 0. Returns how much the objective fell; 0 when W is as it was.
+    ``slope`` is X^T (X W - Y), changed like W. Steps end after ``most`` of them, or when some together gain no more
+    than ``enough``. The first steps take the squares sum_fi ridge_fi w_fi^2 / 2 if ``ridge`` is given, and may then
+    start from W = 0. Returns how much the objective fell; 0 if W is unchanged.
     """
     used = _Used(gram, slope, W, every=ridge is not None)
     # Labels in rows: the features of a label are contiguous.
     new, slopes = used.part.T.copy(), used.slopes.T.copy()
     root = np.sqrt(used.system.diagonal())
     inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
-    # In single precision, half the time: directions and lengths of steps need no more, and slopes are computed anew in
-    # the end. Features of length 1 keep the products from overflowing.
+    # Single precision halves the time and is enough for directions; slopes are recomputed in the end. Features of
+    # length 1 keep the products from overflowing.
     system = (inverse[:, None] * used.system * inverse).astype(np.float32)
-    weights, residual, conjugate, steepest = (np.empty_like(new) for _ in range(4))
-    rho, scaled = np.empty(len(new)), np.empty(new.shape, np.float32)
+    weights, residual, conjugate, steepest = (np.zeros_like(new) for _ in range(4))
+    rho, scaled = np.zeros(len(new)), np.zeros(new.shape, np.float32)
     state, n_held = (new, slopes, residual, conjugate, rho, scaled, steepest), 0
     if ridge is None:
         edge_weights(new, alpha, edges, weights)
     else:
         weights[:], n_held = ridge.T, POLICY.ridge_steps
-    conjugate_start(weights, root, *state)
+    conjugate_directions(weights, root, *state)
     with blas_threads_for(len(root)):
         for first in range(0, most, POLICY.steps_together):
             count = min(POLICY.steps_together, most - first)
-            # When products overflow nothing is gained, and W stays as it was.
+            # If products overflow, the gain is not positive and W stays unchanged.
             gained = conjugate_steps(system, weights, root, alpha, edges, n_held - first, count, *state)
             if first >= n_held and not gained > enough:
                 break
@@ -203,21 +201,17 @@ def reweighted(
 
 
 class RidgedNewton:
-    """Newton steps with a ridge that grows when a step fails and shrinks when it does not (Levenberg, Marquardt).
+    """Newton steps with a ridge that grows when a step fails and shrinks when it succeeds (Levenberg, Marquardt).
 
-    Where features depend on each other, the objective is straight along some directions and nothing but a ridge ends a
-    step there.
+    Where features depend on each other, the objective is linear along some directions and only a ridge bounds a step.
     """
 
     def __init__(self, edges: Edges) -> None:
         self.edges, self.ridge = edges, POLICY.first_ridge
-        self.factorise = False  # whatever it costs: the diagonal was not enough
+        self.factorise = False  # at any cost, once the diagonal was not enough
 
     def step(self, gram: np.ndarray, slope: np.ndarray, W: np.ndarray, alpha: float) -> float:
-        """One step for the weights that are not zero; ``slope``, X^T (X W - Y), and W are changed.
-
-        Returns how much the objective fell; 0 when W is as it was.
-        """
+        """Change the non-zero weights and ``slope``, X^T (X W - Y); returns how much the objective fell, or 0."""
         used = _Used(gram, slope, W)
         if used.n_rows == 0:
             return 0.0
@@ -243,12 +237,12 @@ class RidgedNewton:
         self.ridge = min(max(factor * self.ridge, smallest), largest)
 
     def _best(self, used: _Used, D: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray, float]:
-        """The better of the ends of a step, X^T X times it, and how much the objective falls: by W itself 0."""
+        """The best of W + D, W + D cut at zero, and W; X^T X times the change; and how much the objective falls."""
         W = used.part
         before, moved = edge_penalty(W, self.edges), W + D
         best, along, most = W, D, 0.0
         crossed = (moved > 0.0) != (W > 0.0)
-        # A weight that crosses zero may stop there, or have been on the wrong side.
+        # A weight that crosses zero may belong at zero, or on the other side.
         for new in (np.where(crossed, 0.0, moved), moved) if crossed.any() else (moved,):
             delta = new - W
             product = _times(used.system, delta)

@@ -9,30 +9,25 @@ from scipy.sparse.linalg import LinearOperator, lsmr
 
 from .problem import LSG21Problem
 
-# A residual below this fraction of what it is of is rounding.
-_ROUNDING = 1e-10
-# Times that what least squares left over is fitted again, with features of length 1.
-_CORRECTIONS = 4
+_ROUNDING = 1e-10  # relative residual
+_CORRECTIONS = 4  # fits of the residual of least squares, with features of length 1
 
 
 def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Least squares of some labels without a penalty: the shortest of the best weights, and both objectives.
+    """Least squares of some labels without a penalty: the minimiser of least norm, and both objectives.
 
-    The primal is ||X W - Y||^2; the dual is that without the part of the residual that X could still fit, as far as
-    another fit finds it.
+    The primal is ||X W - Y||^2; the dual leaves out the part of the residual that another fit still explains.
     """
     n_samples, n_features = problem.X.shape
     Y = problem.Y[:, labels]
     if not Y.any():  # nothing to fit
         return np.zeros((n_features, labels.size)), 0.0, 0.0
 
-    def fit(targets: np.ndarray, inverse: np.ndarray | None = None) -> np.ndarray:
-        """The shortest of the best weights; with ``inverse`` for features of length 1, and then in their own units."""
+    def fit(targets: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Least squares with the features times ``scale``, of least norm there, in the original units."""
         if isinstance(problem.X, np.ndarray):
-            X = problem.X if inverse is None else problem.X * inverse
-            solved = np.linalg.lstsq(X, targets, rcond=None)[0]
+            solved = np.linalg.lstsq(problem.X * scale, targets, rcond=None)[0]
         else:
-            scale = np.ones(n_features) if inverse is None else inverse
             operator = LinearOperator(
                 (n_samples, n_features),
                 matvec=lambda w: problem.product((scale * w.ravel())[:, None])[:, 0],
@@ -43,9 +38,9 @@ def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, f
             solved = np.column_stack(
                 [lsmr(operator, y, atol=1e-12, btol=1e-12, conlim=0, maxiter=limit)[0] for y in targets.T]
             )
-        return solved if inverse is None else inverse[:, None] * solved
+        return scale[:, None] * solved
 
-    W = fit(Y)
+    W = fit(Y, np.ones(n_features))
     R = Y - problem.product(W)
     inverse, total = _inverse_lengths(problem), float(np.vdot(Y, Y))
     for _ in range(_CORRECTIONS):
@@ -54,7 +49,7 @@ def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, f
         primal, dual = float(np.vdot(R, R)), float(np.vdot(rest, rest))
         if primal - dual <= _ROUNDING * total:
             break
-        # Features of very different lengths: what was left of them counts more than the norm of all weights.
+        # With features of very different lengths a smaller residual matters more than the norm of all weights.
         W, R = W + correction, rest
     return W, primal, primal if primal <= _ROUNDING**2 * total else min(dual, primal)
 
@@ -71,7 +66,7 @@ def _inverse_lengths(problem: LSG21Problem) -> np.ndarray:
 
 
 class LabelSplit(NamedTuple):
-    """Labels that are penalised with their problem, and the weights and objectives of the labels that are free."""
+    """The penalised labels with their problem, and the weights and objectives of the free ones."""
 
     penalised: np.ndarray
     free: np.ndarray
@@ -88,7 +83,7 @@ class LabelSplit(NamedTuple):
 
 
 def split_labels(problem: LSG21Problem, alpha: float) -> LabelSplit:
-    """Solve for the labels without a penalty, and leave the others."""
+    """Separate the labels without a penalty and solve for them."""
     penalised = np.flatnonzero(alpha * problem.penalty.total > 0.0)
     free = np.setdiff1d(np.arange(problem.Y.shape[1]), penalised)
     return LabelSplit(penalised, free, problem.at(penalised), *least_norm(problem, free))

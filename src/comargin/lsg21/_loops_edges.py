@@ -8,29 +8,20 @@ import numpy as np
 from ..core.compiled import compiled
 from ._loops_prox import least_left_over, left_over, shrink_row
 
-# From this excess on a certificate looks for better parts than those that follow from the weights of the feature.
-_WORTH_A_LOOK = 1e-9
+# Excess from which on a certificate computes better parts than those that follow from the weights of the feature.
+_REFINE_ABOVE = 1e-9
 
 
 @compiled
 def edge_descent(gram, slope, W, alpha, edges, features, scratch, accuracy):
     """One pass of exact steps for the rows of W, one after the other; returns how much the objective fell.
 
-    The step of row f minimises ||X_f||^2 ||w||^2 + 2 <slope_f - ||X_f||^2 w_old, w> + alpha Omega(w).
-
-    Parameters
-    ----------
-    gram : ndarray (d, d), X^T X
-    slope : ndarray (d, L), X^T (X W - Y), kept up to date
-    W : ndarray (d, L), changed
-    alpha : float
-    edges : Edges
-    features : int32 ndarray, rows to visit
-    scratch : Scratch
-    accuracy : as in ``shrink_row``
+    The step of row f minimises ||X_f||^2 ||w||^2 + 2 <slope_f - ||X_f||^2 w_old, w> + alpha Omega(w). ``gram`` is
+    X^T X, ``slope`` X^T (X W - Y), changed like W (d, L); ``features`` int32 are the rows to visit, ``accuracy`` is
+    that of ``shrink_row``.
     """
     n_features, n_labels = W.shape
-    h, delta, changed = scratch.h, scratch.delta, scratch.changed
+    h, delta, changed = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels, dtype=np.int32)
     fell = 0.0
     for f in features:
         curvature = 2.0 * gram[f, f]
@@ -94,16 +85,15 @@ def edge_penalty(W, edges):
 
 
 @compiled
-def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
-    """Write, for every feature, how far Omega-circle(H_f) may exceed alpha, as a fraction of alpha.
+def edge_excess(H, W, alpha, edges, total, scratch, accuracy):
+    """Bounds (d,) of (Omega-circle(H_f) - alpha) / alpha for every feature.
 
-    The largest of these bounds is made as tight as the others allow.
-
-    H are the slopes -2 X^T R, ``total`` is T, the weight at every label; ``excess`` (d,) is written.
+    H are the slopes -2 X^T R, ``total`` is T, the weight at every label. Only the largest bound matters: it is made as
+    tight as the others allow.
     """
     n_labels = H.shape[1]
+    excess = np.zeros(H.shape[0])
     for f in range(H.shape[0]):
-        excess[f] = 0.0
         at_rest = True
         for i in range(n_labels):
             at_rest = at_rest and abs(H[f, i]) <= alpha * edges.own[i]
@@ -111,14 +101,14 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
             continue
         left_over(H[f], W[f], alpha, edges, scratch, accuracy)
         excess[f] = _handed_out(edges, total, scratch.left) / alpha
-    # The best parts do not follow from W, whose small weights may point anywhere. Only the largest excess counts: once
-    # one is known to be as small as it can be, others need not be smaller.
+    # Better parts than those of W, whose small weights may point anywhere. Once one excess is as small as possible,
+    # others need not be smaller.
     done = np.zeros(H.shape[0], dtype=np.bool_)
     least, known = np.min(total), 0.0
     while H.shape[0] > 0:
         f = np.argmax(excess)
         longest = np.max(np.abs(W[f]))
-        if excess[f] <= _WORTH_A_LOOK or done[f] or longest == 0.0:
+        if excess[f] <= _REFINE_ABOVE or done[f] or longest == 0.0:
             break
         done[f] = True
         scale, enough = excess[f] * alpha * least / longest, known * alpha * least / np.sqrt(2.0)
@@ -127,11 +117,12 @@ def edge_excess(H, W, alpha, edges, total, scratch, accuracy, excess):
         least_left_over(H[f], W[f], scale, alpha, edges, scratch, accuracy, enough)
         excess[f] = min(excess[f], _handed_out(edges, total, scratch.left) / alpha)
         known = max(known, excess[f])
+    return excess
 
 
 @compiled
 def _handed_out(edges, total, left):
-    """How much longer parts get, relative to their weights, when labels hand out what is left to their edges."""
+    """Largest growth of a part, relative to its weight, when labels distribute ``left`` over their edges."""
     worst = 0.0
     for i in range(left.size):
         if np.isnan(left[i]):
@@ -165,10 +156,8 @@ def edge_slope(W, edges, out):
 def edge_weights(W, alpha, edges, out):
     """Write m for which sum_if m_if v_if^2 / 2 + const. >= alpha sum_f Omega(v_f), equal at v = W; 0 where W is 0.
 
-    sqrt(s) lies below its tangent in s: ||v_e|| <= ||w_e|| / 2 + ||v_e||^2 / (2 ||w_e||). Also 0 for weights so near
-    zero that m is not a number.
-
-    W and ``out`` are (L, d), the features of a label contiguous, so that the loops over them are vectorised.
+    sqrt(s) lies below its tangent in s: ||v_e|| <= ||w_e|| / 2 + ||v_e||^2 / (2 ||w_e||), Eq. (6). Also 0 for weights
+    so near zero that m overflows. W and ``out`` are (L, d): loops over the contiguous features are vectorised.
     """
     n_features = W.shape[1]
     for i in range(W.shape[0]):
@@ -190,17 +179,21 @@ def edge_weights(W, alpha, edges, out):
 
 
 @compiled
-def conjugate_start(weights, root, W, slope, residual, conjugate, rho, scaled, steepest):
-    """The first direction of ``conjugate_steps``, that of steepest descent; arguments as there."""
+def conjugate_directions(weights, root, W, slope, residual, conjugate, rho, scaled, steepest):
+    """Write the next directions of ``conjugate_steps``; steepest descent if ``residual`` and ``rho`` are zero."""
     for i in range(W.shape[0]):
-        rho[i] = 0.0
         for f in range(W.shape[1]):
-            m, r, z = weights[i, f], 0.0, 0.0
-            if m > 0.0:
-                r = -2.0 * slope[i, f] - m * W[i, f]
-                z = r / (2.0 * root[f] * root[f] + m)
-            residual[i, f], steepest[i, f], conjugate[i, f], scaled[i, f] = r, z, z, root[f] * z
-            rho[i] += r * z
+            m = weights[i, f]
+            z = -(2.0 * slope[i, f] + m * W[i, f]) / (2.0 * root[f] * root[f] + m) if m > 0.0 else 0.0
+            steepest[i, f] = z
+        before, across = rho[i], np.dot(steepest[i], residual[i])
+        for f in range(W.shape[1]):
+            residual[i, f] = (2.0 * root[f] * root[f] + weights[i, f]) * steepest[i, f]
+        rho[i] = np.dot(steepest[i], residual[i])
+        turn = max(min(rho[i] - across, rho[i]) / before, 0.0) if before > 0.0 else 0.0
+        for f in range(W.shape[1]):
+            c = steepest[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
+            conjugate[i, f], scaled[i, f] = c, root[f] * c
 
 
 @compiled
@@ -209,10 +202,10 @@ def conjugate_steps(
 ):
     """Steps of conjugate gradients for the labels, each by itself: ||X w - y||^2 + sum_f m_f w_f^2 / 2.
 
-    Preconditioned by the diagonal; weights with m = 0 do not move. From the end of step ``held`` on m is made to touch
-    at the new W: the next direction is conjugate to the last one as far as the gradients tell (Polak and Ribiere, with
-    at most the turn of Fletcher and Reeves: Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these are one if m
-    stays. Returns how much the quadratic objectives fell.
+    Preconditioned by the diagonal; weights with m = 0 do not move. From the end of step ``held`` on, m is recomputed at
+    the new W after every step, with directions of Polak and Ribiere, with at most the turn of Fletcher and Reeves
+    (Gilbert and Nocedal, SIAM J. Optim. 2, 1992); all of these agree if m stays. Returns how much the quadratic
+    objectives fell.
 
     Parameters
     ----------
@@ -221,12 +214,12 @@ def conjugate_steps(
     root : ndarray (d,), the lengths of the features
     alpha : float
     edges : Edges
-    held : int, the step (from 1) after which the squares touch the penalty at the new W, and after all later ones
-    count : int, how many steps
+    held : int, the first step (from 1) that recomputes m
+    count : int, number of steps
     W, slope, residual, conjugate : ndarray (L, d), changed; slope is X^T (X W - Y)
-    rho : ndarray (L,), residuals in the norm of the preconditioner, changed
-    scaled : ndarray (L, d), of the type of ``system``, gets the new ``conjugate`` times ``root``
-    steepest : ndarray (L, d), gets the residual through the preconditioner
+    rho : ndarray (L,), squared residuals in the norm of the preconditioner, changed
+    scaled : ndarray (L, d), ``conjugate`` times ``root`` in the type of ``system``, written
+    steepest : ndarray (L, d), the preconditioned residual, written
     """
     n_labels, n_features = W.shape
     fell, curved, product = 0.0, np.empty(n_features), np.empty_like(scaled)
@@ -243,19 +236,7 @@ def conjugate_steps(
                 slope[i, f] += length * root[f] * product[i, f]
         if step + 1 >= held:
             edge_weights(W, alpha, edges, weights)
-        for i in range(n_labels):
-            for f in range(n_features):
-                m = weights[i, f]
-                z = -(2.0 * slope[i, f] + m * W[i, f]) / (2.0 * root[f] * root[f] + m) if m > 0.0 else 0.0
-                steepest[i, f] = z
-            before, across = rho[i], np.dot(steepest[i], residual[i])
-            for f in range(n_features):
-                residual[i, f] = (2.0 * root[f] * root[f] + weights[i, f]) * steepest[i, f]
-            rho[i] = np.dot(steepest[i], residual[i])
-            turn = max(min(rho[i] - across, rho[i]) / before, 0.0) if before > 0.0 else 0.0
-            for f in range(n_features):
-                c = steepest[i, f] + turn * conjugate[i, f] if weights[i, f] > 0.0 else 0.0
-                conjugate[i, f], scaled[i, f] = c, root[f] * c
+        conjugate_directions(weights, root, W, slope, residual, conjugate, rho, scaled, steepest)
     return fell
 
 

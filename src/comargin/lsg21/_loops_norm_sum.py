@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.compiled import compiled
 
-# Most entries whose Newton system is factorised (memory of the scratch); larger ones take conjugate gradients.
+# Largest Newton system that is factorised (memory of the scratch); larger ones take conjugate gradients.
 FACTOR_UP_TO = 64
 _NEWTON_MAX = 60
 _ROUNDING = 1e-13
@@ -107,11 +107,9 @@ def _conjugate_solve(u, scratch, x, n_core, n_edges):
 
 @compiled
 def norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough):
-    """Newton steps for u and the parts, from the given u; at last v - sum_e p_e is u to ``accuracy``.
+    """Newton steps for u and the parts, from the given u, until v - sum_e p_e is u to ``accuracy``.
 
-    They end before where no entry of v - sum_e p_e exceeds ``enough``; 0 if u itself is wanted.
-
-    Invariant: ||p_e|| <= radius_e, so that v - sum_e p_e bounds what cannot be taken.
+    They end early once no entry of v - sum_e p_e reaches ``enough``. Invariant: ||p_e|| <= radius_e.
     """
     v, parts, ends, radius, inverse = scratch.v, scratch.parts, scratch.ends, scratch.radius, scratch.inverse
     step, slope, left, trial = scratch.work[0], scratch.work[1], scratch.work[6], scratch.work[2]
@@ -138,7 +136,7 @@ def norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough):
             most_left = max(most_left, abs(left[c]))
         if (mu == least and apart <= accuracy * largest) or most_left < enough:
             break
-        if length > 0.9:  # the steps follow
+        if length > 0.9:  # the last step was a full one: smooth less
             floor = 0.1 * mu if mu < np.inf else 0.0
             mu = max(min(mu, max(floor, 0.1 * gap / total)), least)
         before = 0.0
@@ -185,7 +183,7 @@ def norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough):
         for _ in range(30):
             for c in range(n_core):
                 trial[c] = u[c] + length * step[c]
-            # A promise too small to be seen in the objective is trusted.
+            # A descent below the rounding of the objective is accepted unchecked.
             if -descent <= _ROUNDING * before or (
                 _smoothed(trial, v, mu, scratch, n_core, n_edges) <= before + 1e-4 * length * descent
             ):

@@ -3,11 +3,11 @@
 
 For a row w of weights (one per label), Omega(w) = sum_i own_i |w_i| + sum_e weight_e ||(w_i, w_j)||, e = (i, j).
 
-The proximal map u = prox_{alpha Omega}(h) is h without the parts that the edges take, u = h - sum_e p_e,
-||p_e|| <= alpha weight_e, as short as can be; p_e = alpha weight_e u_e / ||u_e|| where u_e is not 0. Exact before
-anything else: own terms are soft thresholds, and an edge to a label that is 0 anyway is an own term of the other
-label. What is left then, the core, has positive targets v only. Two methods share it: sweeps that project one part
-after the other, which are exact and quick where u = 0 with room to spare; and Newton steps (``_loops_norm_sum.py``).
+The proximal map u = prox_{alpha Omega}(h) is the shortest u = h - sum_e p_e with parts ||p_e|| <= alpha weight_e of the
+edges; p_e = alpha weight_e u_e / ||u_e|| where u_e is not 0. An exact reduction comes first: own terms are soft
+thresholds, and an edge to a label that is certainly 0 is an own term of the other label. The labels that remain, the
+core, have positive targets v. Sweeps that project one part after the other solve it exactly and fast where u = 0 with
+room to spare; otherwise Newton steps do (``_loops_norm_sum.py``).
 """
 
 from __future__ import annotations
@@ -19,74 +19,45 @@ import numpy as np
 from ..core.compiled import compiled
 from ._loops_norm_sum import norm_sum_newton
 
-# So many times the accuracy, an entry of u is 0: smoothing leaves some multiple of mu there.
+# Entries of u below this many times the accuracy are 0: smoothing leaves a multiple of mu there.
 _NOTHING = 20.0
-# Entries of u below this fraction of the largest target may be 0; it is tried.
+# Entries of u below this fraction of the largest target may be 0: ``_settle`` checks.
 _PERHAPS = 1e-6
 _SWEEPS = 4
 
 
 class Edges(NamedTuple):
-    """A label graph as the loops take it.
+    """A label graph of L labels and E edges as flat arrays; indices are int32."""
 
-    Attributes
-    ----------
-    first, second : int32 ndarray (E,), labels of every edge
-    weight : ndarray (E,)
-    own : ndarray (L,)
-    begin : int32 ndarray (L + 1,), where the edges of a label begin in ``at`` and ``other``
-    at : int32 ndarray (2 E,), edges of every label in turn
-    other : int32 ndarray (2 E,), their labels at the other end
-    """
-
-    first: np.ndarray
+    first: np.ndarray  # (E,), labels of every edge
     second: np.ndarray
-    weight: np.ndarray
-    own: np.ndarray
-    begin: np.ndarray
-    at: np.ndarray
-    other: np.ndarray
+    weight: np.ndarray  # (E,)
+    own: np.ndarray  # (L,)
+    begin: np.ndarray  # (L + 1,), where the edges of each label begin in ``at`` and ``other``
+    at: np.ndarray  # (2 E,), edges of label 0, of label 1, ...
+    other: np.ndarray  # (2 E,), their labels at the other end
 
 
 class Scratch(NamedTuple):
-    """Memory of one row's proximal map; contents do not matter between rows.
+    """Memory of one row's proximal map; its contents do not matter between rows. Indices are int32."""
 
-    Attributes
-    ----------
-    left : ndarray (L,), what is left for every label
-    zero : bool ndarray (L,), labels outside the core
-    queue, place : int32 ndarray (L,), labels of the core in turn, and where they stand there
-    ends : int32 ndarray (2, E), edges of the core between places
-    radius : ndarray (E,), the longest part of each
-    parts : ndarray (2, E)
-    inverse : ndarray (E,), one over the smoothed length of u at each
-    u, v : ndarray (L,), by places
-    work : ndarray (7, L)
-    system : ndarray (M, M), M the smaller of L and ``FACTOR_UP_TO``
-    h, delta : ndarray (L,)
-    changed : int32 ndarray (L,)
-    """
-
-    left: np.ndarray
-    zero: np.ndarray
-    queue: np.ndarray
-    place: np.ndarray
-    ends: np.ndarray
-    radius: np.ndarray
-    parts: np.ndarray
-    inverse: np.ndarray
-    u: np.ndarray
-    v: np.ndarray
-    work: np.ndarray
-    system: np.ndarray
-    h: np.ndarray
-    delta: np.ndarray
-    changed: np.ndarray
+    left: np.ndarray  # (L,), result: the entry of every label without the sign of h
+    zero: np.ndarray  # bool (L,), labels outside the core
+    queue: np.ndarray  # (L,), labels of the core
+    place: np.ndarray  # (L,), their places there
+    ends: np.ndarray  # (2, E), places of the ends of the core's edges
+    radius: np.ndarray  # (E,), largest length of each part
+    parts: np.ndarray  # (2, E)
+    inverse: np.ndarray  # (E,), one over the smoothed length of u at each edge
+    u: np.ndarray  # (L,), by places
+    v: np.ndarray  # (L,), by places
+    work: np.ndarray  # (7, L)
+    system: np.ndarray  # (M, M), M the smaller of L and FACTOR_UP_TO
 
 
 @compiled
 def _reduce(h, alpha, edges, scratch):
-    """Own terms and edges to labels that are 0 for sure: writes ``left`` and ``zero``; returns how many are 0."""
+    """Apply own terms and edges to labels that are certainly 0: writes ``left``, ``zero``; returns the number of 0."""
     left, queue, zero = scratch.left, scratch.queue, scratch.zero
     n_labels = h.size
     n_zero = 0
@@ -135,7 +106,7 @@ def _list_core(alpha, edges, scratch):
 
 @compiled
 def _sweep(u, scratch, n_edges, n_sweeps):
-    """Project the parts of the edges in turn, u = v - sum_e p_e throughout; returns whether that ended at u = 0."""
+    """Project the parts of the edges one by one, u = v - sum_e p_e; returns whether that ended with u = 0."""
     ends, radius, parts = scratch.ends, scratch.radius, scratch.parts
     for _ in range(n_sweeps):
         moved = False
@@ -160,9 +131,9 @@ def _sweep(u, scratch, n_edges, n_sweeps):
 
 @compiled
 def _settle(u, scratch, n_core, n_edges, accuracy):
-    """Set small entries of u to 0: those of the size that smoothing leaves, and those that edges can take.
+    """Set entries of u to 0 that are of the size of smoothing, or whose target the edges can take completely.
 
-    An entry near 0 is 0 when the edges between such entries can take all of its target, ||p_e|| <= radius_e.
+    The latter holds for entries near 0 if the edges between them can take their targets with ||p_e|| <= radius_e.
     """
     v, ends, radius, parts = scratch.v, scratch.ends, scratch.radius, scratch.parts
     rest, room = scratch.work[0], scratch.work[1]
@@ -188,6 +159,15 @@ def _settle(u, scratch, n_core, n_edges, accuracy):
     for c in range(n_core):
         if u[c] <= _NOTHING * accuracy * largest or (taken and u[c] <= small and room[c] > 0.0):
             u[c] = 0.0
+
+
+@compiled
+def _start_at_targets(scratch, n_core, n_edges):
+    """Write u = v, and parts 0."""
+    for c in range(n_core):
+        scratch.u[c] = scratch.v[c]
+    for e in range(n_edges):
+        scratch.parts[0, e], scratch.parts[1, e] = 0.0, 0.0
 
 
 @compiled
@@ -220,20 +200,17 @@ def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
 
     The start is u = scale |w|; ``accuracy`` is that of u, relative to its largest target.
     """
-    left, u, v = scratch.left, scratch.u, scratch.v
+    left, u = scratch.left, scratch.u
     if _reduce(h, alpha, edges, scratch) == h.size:
         return
     n_core, n_edges = _list_core(alpha, edges, scratch)
     if n_edges == 0:
         return
-    still = True
+    cold = True
     for c in range(n_core):
-        still = still and w[scratch.queue[c]] == 0.0
-    if still:
-        for c in range(n_core):
-            u[c] = v[c]
-        for e in range(n_edges):
-            scratch.parts[0, e], scratch.parts[1, e] = 0.0, 0.0
+        cold = cold and w[scratch.queue[c]] == 0.0
+    if cold:
+        _start_at_targets(scratch, n_core, n_edges)
         done = _sweep(u, scratch, n_edges, _SWEEPS)
         for c in range(n_core):
             u[c] = max(u[c], 0.0)
@@ -249,16 +226,16 @@ def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
 
 @compiled
 def left_over(h, w, alpha, edges, scratch, accuracy):
-    """Write into ``scratch.left`` what is left of h when the edges have taken their parts; returns its largest entry.
+    """Write h - sum_e p_e for good parts, with the signs of h taken out, into ``scratch.left``.
 
-    Parts of edges with w_e not 0 are alpha weight_e w_e / ||w_e||, what they are at the optimum; the others, between
-    labels with w = 0, take what they can.
+    Parts of edges with w_e not 0 are alpha weight_e w_e / ||w_e||, as at the optimum; those between labels with w = 0
+    leave as little as possible.
     """
-    left, u, v = scratch.left, scratch.u, scratch.v
+    left, u = scratch.left, scratch.u
     n_labels = h.size
     if _reduce(h, alpha, edges, scratch) == n_labels:
-        return 0.0
-    # Labels with w not 0 leave the core with what their own edges do not take.
+        return
+    # Labels with w not 0 leave the core; their edges have fixed parts.
     for i in range(n_labels):
         if scratch.zero[i] or w[i] == 0.0:
             continue
@@ -272,10 +249,7 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
         scratch.zero[i] = scratch.zero[i] or w[i] != 0.0
     n_core, n_edges = _list_core(alpha, edges, scratch)
     if n_edges > 0:
-        for c in range(n_core):
-            u[c] = v[c]
-        for e in range(n_edges):
-            scratch.parts[0, e], scratch.parts[1, e] = 0.0, 0.0
+        _start_at_targets(scratch, n_core, n_edges)
         if not _sweep(u, scratch, n_edges, _SWEEPS):
             for c in range(n_core):
                 u[c] = max(u[c], 0.0)
@@ -283,17 +257,13 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
             _take_parts(u, scratch, n_core, n_edges)
         for c in range(n_core):
             left[scratch.queue[c]] = u[c]
-    largest = 0.0
-    for i in range(n_labels):
-        largest = max(largest, abs(left[i]))
-    return largest
 
 
 @compiled
 def least_left_over(h, w, scale, alpha, edges, scratch, accuracy, enough):
-    """Write into ``scratch.left`` the least that can be left of h, prox_{alpha Omega}(h), or less than ``enough``.
+    """Write h - sum_e p_e for the best parts, prox_{alpha Omega}(h) without the signs of h, into ``scratch.left``.
 
-    The start is u = scale |w|; parts that leave less than ``enough`` for every label will do.
+    The start is u = scale |w|; parts that leave less than ``enough`` for every label are good enough.
     """
     if _reduce(h, alpha, edges, scratch) == h.size:
         return

@@ -18,8 +18,7 @@ from .irls_solver import solve_lsg21_irls
 from .problem import EdgePenalty, LSG21Problem
 from .solver import LSG21Start, alpha_max, full_gram, solve_lsg21
 
-# Features of this size are taken as they are.
-_USUAL = (1e-30, 1e30)
+_USUAL = (1e-30, 1e30)  # largest entries of X that need no rescaling
 _Solve = Callable[[float, LSG21Start | None, Control], tuple[Result, dict[str, Any]]]
 
 
@@ -29,8 +28,8 @@ class LSG21Classifier(LinearMultilabelClassifier):
     .. math:: \min_{W, b} \|X W + 1 b^\top - Y\|_F^2
         + \alpha \sum_{i} \sum_{j} a_{ij} \|[w_i, w_j]\|_{2,1}
 
-    over ordered pairs of labels: a feature that two related labels share costs less than one for each. Most weights are
-    exactly zero, so the model tells which features a label needs. A label is on where its value reaches 0.5.
+    over ordered pairs of labels, Eq. (3): a feature that two related labels share costs less than one for each. Most
+    weights are exactly zero, which selects features. A label is on where its value reaches 0.5.
 
     Parameters
     ----------
@@ -61,7 +60,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint``; returning True ends the fit with the best result so far.
     warm_start : bool, default=False
         Start from the weights of the fit before, which must have been on the same rows, features and labels.
 
@@ -78,7 +77,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
     shared_features_ : dict of (int, int) to ndarray
         For every edge (i, j), i < j, the features that both labels use.
     label_graph_ : LabelGraph
-        a as it was used.
+        a, as used in the penalty.
     objective_, dual_objective_, duality_gap_ : float
         The certificate: the optimum lies between the first two.
     history_ : list of Checkpoint
@@ -171,14 +170,19 @@ class LSG21Classifier(LinearMultilabelClassifier):
         return self._prepare(data)(self.alpha, start, control)
 
     def _prepare(self, data: TrainingData) -> _Solve:
-        """Do once what does not depend on alpha; returns a function of alpha, a start and a control that solves."""
+        """Do once everything that does not depend on alpha; returns the function that solves for an alpha."""
         graph, unit = self._graph(data), _unit(data.X)
         problem = self._problem(data, graph, unit)
         gram = full_gram(problem) if self.solver == "auto" else None
 
         def solve(alpha: float, start: LSG21Start | None, control: Control) -> tuple[Result, dict[str, Any]]:
-            W = self._start(start, problem)
-            control.warnings.extend(self._doubts_on_free_labels(problem, alpha))
+            W, n_features = None if start is None else start.W, problem.X.shape[1]
+            if W is not None and len(W) != n_features:
+                raise ValueError(
+                    "warm_start=True continues with the same features: the fit before had "
+                    f"{len(W)}, X now has {n_features}"
+                )
+            control.warnings.extend(self._free_label_warnings(problem, alpha))
             if self.solver == "irls":
                 result = solve_lsg21_irls(problem, alpha / unit, control, start=W)
             else:
@@ -216,19 +220,8 @@ class LSG21Classifier(LinearMultilabelClassifier):
         X = data.X if unit == 1.0 else data.X / unit
         return LSG21Problem.build(X, data.Y, data.sample_weight, penalty, self.fit_intercept)
 
-    def _start(self, start: LSG21Start | None, problem: LSG21Problem) -> np.ndarray | None:
-        if start is None:
-            return None
-        n_features = problem.X.shape[1]
-        if start.W.shape[0] != n_features:
-            raise ValueError(
-                f"warm_start=True continues with the same features: the fit before had {start.W.shape[0]}, X now has "
-                f"{n_features}"
-            )
-        return start.W
-
-    def _doubts_on_free_labels(self, problem: LSG21Problem, alpha: float) -> list[Warning]:
-        """A warning when nothing but the data determines the weights of some labels, and it does not."""
+    def _free_label_warnings(self, problem: LSG21Problem, alpha: float) -> list[Warning]:
+        """A warning when labels without a penalty have several least-squares solutions."""
         free = np.flatnonzero((alpha * problem.penalty.total == 0.0) & problem.Y.any(axis=0))
         if free.size and problem.is_rank_deficient():
             names = ", ".join(str(label) for label in free[:10]) + (", ..." if free.size > 10 else "")
@@ -251,7 +244,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
 
 
 def _unit(X: np.ndarray | sp.csr_array) -> float:
-    """A power of two that brings extreme features to numbers whose cubes are numbers: X W = (X / unit) (unit W)."""
+    """A power of two that scales extreme features so that cubes do not overflow: X W = (X / unit) (unit W)."""
     largest = max(float(X.max()), -float(X.min())) if X.size else 0.0
     return 1.0 if largest == 0.0 or _USUAL[0] < largest < _USUAL[1] else float(2.0 ** np.floor(np.log2(largest)))
 

@@ -14,11 +14,10 @@ from ._label_split import split_labels
 from .problem import LSG21Problem
 from .solver import Certifier, LSG21Start
 
-# sqrt(w_i^2 + w_j^2) is kept from zero by this, relative to the largest weight of the
-# start: the weights of a zero row are infinite.
+# Smoothing of sqrt(w_i^2 + w_j^2), relative to the largest weight of the start: a zero row would have infinite weights.
 _SMOOTHING = 1e-8
-# For the certificate, weights below this fraction of the largest are zeros on their way.
-_ON_THE_WAY = 1e-5
+# Weights below this fraction of the largest one of the start count as zeros in the certificate.
+_NEARLY_ZERO = 1e-5
 
 
 def solve_lsg21_irls(
@@ -26,7 +25,7 @@ def solve_lsg21_irls(
 ) -> Result:
     """Solve LSG21 by reweighting.
 
-    Round by round, ||(w_i, w_j)|| is replaced by its tangent in the squares, which makes labels independent:
+    Each round replaces ||(w_i, w_j)|| by its tangent in the squares, Eq. (14), which makes labels independent:
     (X^T X + alpha diag(m_i)) w_i = X^T y_i, Eq. (17), with m_fi = 1/2 sum_e weight_e / ||w_e^f|| over label i's edges.
 
     ``start`` are weights to start from, ridge regression if None. ``coef`` of the result is W^T, with no weight exactly
@@ -55,7 +54,7 @@ def solve_lsg21_irls(
             W = solve(alpha * weights)  # Eq. (18)
 
     def certify() -> tuple[float, float]:
-        split_at = np.where(np.abs(W) > _ON_THE_WAY * scale, W, 0.0)
+        split_at = np.where(np.abs(W) > _NEARLY_ZERO * scale, W, 0.0)
         primal, dual = certifier.objectives(W, split_at)[:2] if split.penalised.size else (0.0, 0.0)
         return primal + split.primal, dual + split.dual
 
@@ -69,17 +68,12 @@ def solve_lsg21_irls(
 
 def _by_features(problem: LSG21Problem) -> Callable[[np.ndarray], np.ndarray]:
     """Solver of (X^T X + diag(m)) w = X^T y for every label, through systems of the size of the features."""
-    everything = np.arange(problem.X.shape[1])
-    gram, XY = problem.gram(everything, everything), problem.transposed(problem.Y)
-    diagonal = np.diag_indices_from(gram)
+    gram, XY = problem.gram(), problem.transposed(problem.Y)
 
     def solve(added: np.ndarray) -> np.ndarray:
         W = np.empty_like(XY)
-        for label in range(XY.shape[1]):
-            system = gram.copy()
-            system[diagonal] += added[:, label]
-            factors = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-            W[:, label] = cho_solve(factors, XY[:, label], check_finite=False)
+        for label in range(W.shape[1]):
+            W[:, label] = _solve_ridged(gram.copy(), added[:, label], XY[:, label])
         return W
 
     return solve
@@ -93,10 +87,14 @@ def _by_samples(problem: LSG21Problem) -> Callable[[np.ndarray], np.ndarray]:
         W = np.empty((X.shape[1], problem.Y.shape[1]))
         for label in range(W.shape[1]):
             scaled = X / added[:, label]
-            system = scaled @ X.T
-            system[np.diag_indices_from(system)] += 1.0
-            factors = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-            W[:, label] = scaled.T @ cho_solve(factors, problem.Y[:, label], check_finite=False)
+            W[:, label] = scaled.T @ _solve_ridged(scaled @ X.T, 1.0, problem.Y[:, label])
         return W
 
     return solve
+
+
+def _solve_ridged(system: np.ndarray, ridge: np.ndarray | float, target: np.ndarray) -> np.ndarray:
+    """Solve (system + diag(ridge)) x = target, positive definite; ``system`` is overwritten."""
+    system[np.diag_indices_from(system)] += ridge
+    factors = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
+    return np.asarray(cho_solve(factors, target, check_finite=False))

@@ -5,20 +5,19 @@ With W (d x L) the weights, rows w^f for features, b free and A a symmetric, non
 .. math:: P(W, b) = \sum_i s_i \|x_i^\top W + b^\top - y_i^\top\|^2 + \alpha \sum_f \Omega(w^f), \qquad
     \Omega(w) = \sum_i \lambda_i |w_i| + \sum_{i<j} \omega_{ij} \sqrt{w_i^2 + w_j^2},
 
-lambda_i = sqrt(2) a_ii (0 without self edges), omega_ij = 2 a_ij: the sum over ordered pairs of ||[w_i, w_j]||_{2,1}
-counts every edge twice. The best b is the mean of Y - X W, so both are centred and b is gone: with X and Y centred (and
-rows times sqrt(s_i)), R = X W - Y, the dual with Theta in the shape of Y is
+lambda_i = sqrt(2) a_ii (0 without self edges), omega_ij = 2 a_ij: the sum over ordered pairs of ||[w_i, w_j]||_{2,1},
+Eq. (3), counts every edge twice. The best b is the mean of Y - X W; centring X and Y removes it, Eq. (4). With X and Y
+centred (and rows times sqrt(s_i)), R = X W - Y, the dual with Theta in the shape of Y is
 
 .. math:: D(\Theta) = -\tfrac14 \|\Theta\|^2 - \langle \Theta, Y \rangle, \qquad
     \Omega^\circ(X_f^\top \Theta) \le \alpha \text{ for every feature } f ,
 
 Omega-circle the dual norm: the smallest t for which g is a sum of parts g = sum_e p_e, one for every edge, on its
-labels, with ||p_e|| <= t omega_e. It is not computed. From any parts that respect t = alpha, and what is left of g,
-u = g - sum_e p_e, follows Omega-circle(g) <= alpha + max_e ||(u_i / T_i, u_j / T_j)||, T_i = lambda_i + sum_j omega_ij:
-label i hands u_i out to its edges in proportion to their weights. With Theta = 2 R and that bound (1 + excess) alpha
-over all features, c Theta is feasible for |c| <= 1 / (1 + excess); the best such c gives the certificate.
-
-Parts that leave as little as possible are those of the proximal map: u = prox_{alpha Omega}(g).
+labels, with ||p_e|| <= t omega_e. It is bounded: any parts with ||p_e|| <= alpha omega_e and the rest u = g - sum_e p_e
+give Omega-circle(g) <= alpha + max_e ||(u_i / T_i, u_j / T_j)||, T_i = lambda_i + sum_j omega_ij, since label i can
+distribute u_i over its edges in proportion to their weights. With Theta = 2 R and that bound (1 + excess) alpha over
+all features, c Theta is feasible for |c| <= 1 / (1 + excess); the best such c gives the certificate. The parts of the
+proximal map leave the least: u = prox_{alpha Omega}(g).
 
 Notation, paper -> code: ``gamma -> alpha``, X is transposed, classes are labels.
 
@@ -34,26 +33,20 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-# Features whose products are dense at once: bounds the temporaries of sparse X.
-_COLUMNS_AT_ONCE = 512
-# Most features of sparse X whose rank is computed, from their products with each other.
-_RANK_UP_TO = 2048
-# Rows in which columns are seen to vary before all rows are looked at.
-_SOME_ROWS = 16
+from ..core.row_blocks import row_blocks
+
+_COLUMNS_AT_ONCE = 512  # columns of X^T X of sparse X that are computed together: memory
+_RANK_UP_TO = 2048  # most features of sparse X whose rank is computed, from X^T X
 
 
 @dataclass(frozen=True)
 class EdgePenalty:
-    """Omega: weights of the edges between labels and of the labels themselves.
+    """Omega: weights of the edges between labels and of the labels themselves."""
 
-    first, second : int32 (n_edges,), labels of every edge, first < second, in ascending order.  weight : (n_edges,),
-    omega of every edge, positive.  own : (n_labels,), lambda of every label.
-    """
-
-    first: np.ndarray
+    first: np.ndarray  # int32 (n_edges,), labels of every edge, first < second, in ascending order
     second: np.ndarray
-    weight: np.ndarray
-    own: np.ndarray
+    weight: np.ndarray  # (n_edges,), omega of every edge, positive
+    own: np.ndarray  # (n_labels,), lambda of every label
 
     @classmethod
     def from_affinity(cls, affinity: sp.csr_array, self_edges: bool) -> EdgePenalty:
@@ -93,34 +86,15 @@ class EdgePenalty:
 class LSG21Problem:
     """Centred, weighted least squares with an edge penalty, Eq. (4).
 
-    X is used as ``X - root_weight mean^T`` and never centred in memory when it is sparse.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Rows times ``root_weight``; for an ndarray centred already.
-    Y : ndarray of shape (n_samples, n_labels)
-        Labels, centred, rows times ``root_weight``.
-    root_weight : ndarray of shape (n_samples,)
-        Square roots of the weights of the rows.
-    shift : ndarray of shape (n_features,)
-        What has to be subtracted from sparse rows; zero for an ndarray.
-    mean : ndarray of shape (n_features,)
-        Weighted means of the features, zero without intercept.
-    label_mean : ndarray of shape (n_labels,)
-        Weighted means of the labels, zero without intercept.
-    penalty : EdgePenalty
-        Omega.
-    fit_intercept : bool
-        Whether there is a free b.
+    All products are with the centred matrix ``X - root_weight shift^T``, which is never formed when X is sparse.
     """
 
-    X: np.ndarray | sp.csr_array
-    Y: np.ndarray
-    root_weight: np.ndarray
-    shift: np.ndarray
-    mean: np.ndarray
-    label_mean: np.ndarray
+    X: np.ndarray | sp.csr_array  # rows times root_weight; an ndarray is centred already
+    Y: np.ndarray  # (n_samples, n_labels), centred, rows times root_weight
+    root_weight: np.ndarray  # (n_samples,), square roots of the weights of the rows
+    shift: np.ndarray  # (n_features,), zero for an ndarray
+    mean: np.ndarray  # (n_features,), weighted means of the features, zero without intercept
+    label_mean: np.ndarray  # (n_labels,), weighted means of the labels, zero without intercept
     penalty: EdgePenalty
     fit_intercept: bool
 
@@ -141,7 +115,7 @@ class LSG21Problem:
         if fit_intercept:
             mean, label_mean = (sample_weight @ X) / total, (sample_weight @ Y) / total
             counted = root > 0.0 if not root.all() else slice(None)
-            # Centred columns that do not vary are exactly zero, not what rounding leaves.
+            # Constant columns become exactly zero, without the rounding of the mean.
             varies, label_varies = _varies(X[counted]), _varies(Y[counted])
             targets = np.where(label_varies, root[:, None] * (Y - label_mean), 0.0)
         if isinstance(X, np.ndarray):
@@ -163,21 +137,21 @@ class LSG21Problem:
 
     def transposed(self, R: np.ndarray) -> np.ndarray:
         """X^T R, for R of shape (n_samples, n_labels)."""
-        if isinstance(self.X, np.ndarray):  # which BLAS computes sooner transposed
+        if isinstance(self.X, np.ndarray):  # BLAS is faster on the transposed product
             return np.ascontiguousarray((R.T @ self.X).T)
         XR = np.asarray(self.X.T @ R)
         return XR - np.outer(self.shift, self.root_weight @ R) if self.shift.any() else XR
 
-    def gram(self, features: np.ndarray, others: np.ndarray) -> np.ndarray:
+    def gram(self, features: np.ndarray | slice = slice(None), others: np.ndarray | slice = slice(None)) -> np.ndarray:
         """X_f . X_g for f in ``features`` and g in ``others``, dense."""
-        rows, columns = self._columns(features), self._columns(others)
+        rows, columns = self.X[:, features], self.X[:, others]
         if isinstance(rows, np.ndarray):
             return rows.T @ columns
-        gram = np.empty((len(features), len(others)))
-        for begin in range(0, len(others), _COLUMNS_AT_ONCE):
-            part = slice(begin, begin + _COLUMNS_AT_ONCE)
+        rows, columns = sp.csc_array(rows), sp.csc_array(columns)
+        gram = np.empty((rows.shape[1], columns.shape[1]))
+        for part in row_blocks(columns.shape[1], _COLUMNS_AT_ONCE):
             gram[:, part] = (rows.T @ columns[:, part]).toarray()
-        # sum_i s_i x_i = (sum_i s_i) mean: of the four products of centred columns one remains.
+        # sum_i s_i x_i = (sum_i s_i) mean, so that the three terms with the mean are one.
         gram -= (self.root_weight @ self.root_weight) * np.outer(self.shift[features], self.shift[others])
         return gram
 
@@ -188,21 +162,15 @@ class LSG21Problem:
         return self.X.toarray() - np.outer(self.root_weight, self.shift)
 
     def is_rank_deficient(self) -> bool:
-        """Whether X does not determine the weights; of wide sparse X only its shape is looked at."""
+        """Whether X does not determine the weights; of sparse X with many features only the shape is checked."""
         n_used = int(np.count_nonzero(self.root_weight)) - int(self.fit_intercept)
         if self.X.shape[1] > n_used:
             return True
         if isinstance(self.X, np.ndarray):
             return int(np.linalg.matrix_rank(self.X)) < self.X.shape[1]
-        everything = np.arange(self.X.shape[1])
-        if everything.size > _RANK_UP_TO:
+        if self.X.shape[1] > _RANK_UP_TO:
             return False
-        return int(np.linalg.matrix_rank(self.gram(everything, everything), hermitian=True)) < everything.size
-
-    def _columns(self, features: np.ndarray) -> np.ndarray | sp.csc_array:
-        everything = np.array_equal(features, np.arange(self.X.shape[1]))
-        columns = self.X if everything else self.X[:, features]
-        return columns if isinstance(columns, np.ndarray) else sp.csc_array(columns)
+        return int(np.linalg.matrix_rank(self.gram(), hermitian=True)) < self.X.shape[1]
 
     def at(self, labels: np.ndarray) -> LSG21Problem:
         """The problem of some of the labels, which no edge joins to the others."""
@@ -223,7 +191,7 @@ class LSG21Problem:
     def dual(square: float, inner: float, excess: float) -> float:
         """D at the best feasible multiple of 2 R, from ||R||^2 and <R, Y>, R = X W - Y: a lower bound on the optimum.
 
-        ``excess`` is how far the dual norm of a row of 2 X^T R exceeds alpha at most, as a fraction of alpha.
+        The dual norm of every row of 2 X^T R is at most (1 + excess) alpha.
         """
         if square == 0.0:
             return 0.0
@@ -236,11 +204,6 @@ class LSG21Problem:
 def _varies(columns: np.ndarray | sp.csr_array) -> np.ndarray:
     """Which columns have different entries."""
     if isinstance(columns, np.ndarray):
-        varies = np.any(columns[:_SOME_ROWS] != columns[:1], axis=0)
-        left = np.flatnonzero(~varies)
-        if 4 * left.size > varies.size:  # rare features: no copies of them
-            return np.any(columns != columns[:1], axis=0)
-        varies[left] = np.any(columns[:, left] != columns[:1, left], axis=0)
-        return varies
+        return np.asarray(np.any(columns != columns[:1], axis=0))
     columns = sp.csc_array(columns)
     return np.asarray(columns.max(axis=0).toarray() != columns.min(axis=0).toarray()).ravel()

@@ -16,27 +16,25 @@ from ._loops_norm_sum import FACTOR_UP_TO
 from ._loops_prox import Edges, Scratch, shrink_row
 from .problem import EdgePenalty, LSG21Problem
 
-_EXACT = 1e-12  # accuracy of row steps and bounds that is as good as rounding allows
+_EXACT = 1e-12  # accuracy of row steps and bounds at the limit of rounding
 
 
 @dataclass(frozen=True)
 class DescentPolicy:
-    """Tuned numbers of the descent; what the sweep of each showed is in the comment."""
+    """Tuned numbers of the descent; the comment gives the result of a sweep."""
 
     gram_work: float = 2e10  # multiply-adds up to which X^T X is computed for all features at once
-    first_features: int = 256  # features that are chosen at first when X^T X is too much; later twice those in use
+    first_features: int = 256  # features chosen at first when X^T X is too much; later twice those in use
     most_features: int = 4096  # features with products at one time: memory
-    steps_at_once: int = 3  # steps for the same chosen features before others are looked for
+    steps_at_once: int = 3  # steps for the chosen features before others are chosen
     n_reweighted: int = 2  # reweighted steps after a start from nothing; with 0 enron takes 1.8 times as long
     most_conjugate: int = 160  # conjugate steps of one reweighting; 40 cost scene two more steps
     reweighting_gain: float = 1e-6  # part of ||Y||^2 that conjugate steps must gain to go on: Newton ends sooner
-    ridge_start_from: float = (
-        0.4  # part of slopes beyond alpha that asks for a ridge start; never: 1.5 to 2 times slower
-    )
+    ridge_start_from: float = 0.4  # part of slopes beyond alpha that starts from ridge; never: 1.5 to 2 times slower
     first_accuracy: float = 1e-6  # of the first row steps; without effect from 2.5e-7 to 4e-6
-    accuracy_of_gain: float = 0.01  # accuracy of the next row steps, as a part of what the last step gained of ||Y||^2
+    accuracy_of_gain: float = 0.01  # accuracy of the next row steps, as a part of the last gain relative to ||Y||^2
     products_down_to: float = 1e-4  # part of ||Y||^2 below which inner products cancel and the residual is computed
-    patience: int = 5  # steps without any change before the fit counts as stalled: they refine the accuracy
+    patience: int = 5  # steps without any change that end the fit: until then they refine the accuracy
 
 
 POLICY = DescentPolicy()
@@ -50,7 +48,7 @@ class LSG21Start(NamedTuple):
 
 
 def as_edges(penalty: EdgePenalty) -> Edges:
-    """The penalty as the loops take it, with the edges of every label."""
+    """The penalty in the form of the loops, with the edges of every label."""
     n_labels, n_edges = penalty.own.size, penalty.weight.size
     ends = np.concatenate([penalty.first, penalty.second])
     order = np.argsort(ends, kind="stable")
@@ -78,17 +76,14 @@ def scratch_for(edges: Edges) -> Scratch:
         v=np.empty(n_labels),
         work=np.empty((7, n_labels)),
         system=np.empty((size, size)),
-        h=np.empty(n_labels),
-        delta=np.empty(n_labels),
-        changed=np.empty(n_labels, dtype=np.int32),
     )
 
 
 def alpha_max(problem: LSG21Problem) -> float:
     """The smallest alpha for which W = 0: the largest dual norm of a row of 2 X^T Y.
 
-    t is below the dual norm of g exactly when u = prox_{t Omega}(g) is not 0, and then <g, u> / Omega(u) lies between t
-    and it: Newton's method for the root of a convex function, from the left. All labels must be penalised; the result
+    t is below the dual norm of g exactly when u = prox_{t Omega}(g) is not 0, and then <g, u> / Omega(u) lies between
+    the two: Newton's method for the root of a convex function, from the left. All labels must be penalised; the result
     is exact to rounding, from above.
     """
     penalty = problem.penalty
@@ -114,13 +109,12 @@ def alpha_max(problem: LSG21Problem) -> float:
             if raised <= t * (1.0 + 4.0 * np.finfo(np.float64).eps):
                 break
             t = raised
-    excess = np.empty(G.shape[0])
-    edge_excess(G, np.zeros_like(G), t, edges, penalty.total, scratch, _EXACT, excess)
+    excess = edge_excess(G, np.zeros_like(G), t, edges, penalty.total, scratch, _EXACT)
     return t * (1.0 + float(excess.max()))
 
 
 class Certifier:
-    """Objectives of any weights, for a problem whose labels are all penalised and a positive alpha."""
+    """Objectives of any weights, for a positive alpha and a problem whose labels are all penalised."""
 
     def __init__(self, problem: LSG21Problem, alpha: float) -> None:
         self.problem, self.alpha = problem, alpha
@@ -128,7 +122,7 @@ class Certifier:
         self.scratch = scratch_for(self.edges)
 
     def objectives(self, W: np.ndarray, split_at: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray]:
-        """Primal and dual objective, slopes X^T (X W - Y), and the excess of every feature, from the residual of W.
+        """Primal and dual objective, slopes X^T (X W - Y), and the excess of every feature.
 
         The slopes are split over the edges in the directions of ``split_at``: W, or W without entries near zero.
         """
@@ -141,26 +135,25 @@ class Certifier:
         return primal, problem.dual(square, inner, float(excess.max(initial=0.0))), slope, excess
 
     def excess(self, slope: np.ndarray, split_at: np.ndarray, accuracy: float = _EXACT) -> np.ndarray:
-        """How far each feature may be from dual feasible, as a fraction of alpha, from slopes X^T (X W - Y)."""
-        excess, total = np.empty(len(slope)), self.problem.penalty.total
-        edge_excess(-2.0 * slope, split_at, self.alpha, self.edges, total, self.scratch, accuracy, excess)
-        return excess
+        """Bound of the dual infeasibility of each feature, as a fraction of alpha, from slopes X^T (X W - Y)."""
+        total = self.problem.penalty.total
+        return edge_excess(-2.0 * slope, split_at, self.alpha, self.edges, total, self.scratch, accuracy)
 
 
 class _ChosenFeatures:
-    """Features that steps are taken for, and their products with each other: all of them, or those that matter."""
+    """The features that steps change, with their products: all features, or the most promising ones."""
 
     def __init__(self, problem: LSG21Problem, gram: np.ndarray | None) -> None:
         self.problem, self.all = problem, gram is not None
         self.index: np.ndarray = np.arange(0 if gram is None else len(gram))
         self.gram = np.empty((0, 0)) if gram is None else gram
-        self.n_steps = 0  # since they were chosen
+        self.n_steps = 0  # since the last choice
 
     def choose(self, W: np.ndarray, slope: np.ndarray, excess: np.ndarray, alpha: float) -> None:
-        """Take the features with weights and those that are furthest from feasible; keep products that are known."""
+        """Choose the features in use and those furthest from feasible; reuse known products."""
         used, apart = W.any(axis=1), excess.copy()
         n_used = np.count_nonzero(used)
-        # At the optimum -2 <slope_f, w_f> = alpha Omega(w_f); a feature in use may be feasible and too large.
+        # At the optimum -2 <slope_f, w_f> = alpha Omega(w_f); a feasible feature may violate this.
         cost = alpha * self.problem.penalty.row_values(W[used])
         apart[used] += np.abs(1.0 + 2.0 * np.einsum("fl,fl->f", slope[used], W[used]) / cost)
         wanted = min(max(POLICY.first_features, 2 * n_used), POLICY.most_features)
@@ -217,7 +210,7 @@ class _Descent:
             return fell
         self.W[chosen.index] = W
         chosen.n_steps += 1
-        # After some steps other features matter: a certificate chooses them.
+        # An estimate of 0 asks for a certificate, which chooses other features.
         return 0.0 if chosen.n_steps >= POLICY.steps_at_once else np.inf
 
     def _move_together(self, W: np.ndarray) -> float:
@@ -268,15 +261,14 @@ class _Descent:
 
 
 def full_gram(problem: LSG21Problem) -> np.ndarray | None:
-    """X^T X when that is little work and memory, else None."""
+    """X^T X where it takes little work and memory, else None."""
     n_samples, n_features = problem.X.shape
     filled = n_samples if isinstance(problem.X, np.ndarray) else problem.X.nnz**2 / max(n_samples * n_features**2, 1)
     if n_features > POLICY.most_features:
         return None
     if n_features > POLICY.first_features and filled * n_features**2 > POLICY.gram_work:
         return None
-    everything = np.arange(n_features)
-    return problem.gram(everything, everything)
+    return problem.gram()
 
 
 def solve_lsg21(

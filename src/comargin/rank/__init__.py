@@ -3,19 +3,19 @@
 A pair (i, m, n) asks that label m, on in row i, scores higher there than label n, which is off. ``problem.py`` states
 both problems with their duals and bounds.
 
-Rank-CVM, Eq. (37): minimise W(a) = 1/2 a^T Theta a on the simplex, the dual of a squared hinge of all pairs.
-  1. ``cvm_solver.py``: five passes that solve one row after the other exactly (over sorted scores, ``_loops.py``), then
-     Newton steps for the coefficients (``_newton.py``), at last Newton steps for the scores themselves. Large
-     costs are raised level by level. The Frank-Wolfe gap, Eq. (62), certifies.
-  2. ``fw_solver.py``, ``_loops_fw.py``: the paper's Frank-Wolfe method, Eqs. (53)-(70), for comparison.
+Rank-CVM, Eq. (30), dual (37): minimise W(a) = 1/2 a^T Theta a on the simplex, the dual of a squared hinge of all pairs.
+  1. ``cvm_solver.py`` solves one row after the other exactly for five passes (over sorted scores, ``_loops.py``), then
+     takes Newton steps for the coefficients and finally for the scores (``_newton.py``). Large costs are raised level
+     by level. The Frank-Wolfe gap, Eq. (62), certifies.
+  2. ``fw_solver.py`` and ``_loops_fw.py`` are the paper's Frank-Wolfe method, Eqs. (53)-(70), for comparison.
 
 Rank-SVM, Eq. (18), dual (19): the hinge of all pairs, with free biases.
-  ``svm_solver.py``: the proximal point method; every step is smooth and solved by ``_newton.py`` over the loops of
+  ``svm_solver.py`` is the proximal point method; ``_newton.py`` solves every smooth step over the loops of
   ``_loops_svm.py``. A flow between labels makes the dual point feasible, and the duality gap certifies.
 
 ``_products.py`` multiplies the kernel matrix with coefficients, for linear and other kernels. ``label_sets.py`` turns
-rankings into label sets by a threshold that is linear in the scores. ``classifier.py`` is what the estimators of
-``cvm_classifier.py`` and ``svm_classifier.py`` share.
+rankings into label sets, Eq. (2), by a threshold that is linear in the scores. ``classifier.py`` is the base of the
+estimators in ``cvm_classifier.py`` and ``svm_classifier.py``.
 """
 
 from .cvm_classifier import RankCVMClassifier

@@ -2,12 +2,12 @@
 """Pairs of labels in a row, without listing them.
 
 Sort the relevant labels of a row by rising score, a_1 <= a_2 <= ..., and the irrelevant ones by falling score plus the
-margin, b_1 >= b_2 >= ... A pair (m, n) falls short when b_n > a_m, so the irrelevant labels that trouble m are the
-first ``reach[m]`` ones, and this number falls with m: the pairs that count form a staircase. Sums over all of them are
-sums of prefixes, O(L) instead of O(|L_i| |N_i|).
+margin, b_1 >= b_2 >= ... A pair (m, n) violates its margin when b_n > a_m, so the violated pairs of m are those with
+the first ``reach[m]`` irrelevant labels, and this number falls with m: the violated pairs form a staircase. Sums over
+all of them are sums of prefixes, O(L) instead of O(|L_i| |N_i|).
 
-Memory of a row: ``order[i]`` lists its labels, relevant ones first, both parts as above; ``reach[i]`` stands beside
-it: for a relevant label how many irrelevant ones trouble it, and the other way round.
+``order[i]`` lists the labels of row i, relevant ones first, both parts sorted as above. ``reach[i]`` counts, in the
+same places, the violated pairs of each label.
 """
 
 from __future__ import annotations
@@ -16,17 +16,16 @@ import numpy as np
 
 from ..core.compiled import compiled
 
-# Steps of Newton's method in a row before it is damped, and in all. Two or three are the rule.
+# Newton steps of one row before they are damped, and at most; two or three are the rule.
 _PLAIN_STEPS = 10
 _MOST_STEPS = 50
 _HALVINGS = 40
-# Relative change that is rounding.
-_SAME = 1e-14
+_ROUNDING = 1e-14  # relative change
 
 
 @compiled
 def _sort_part(order, begin, end, sign, scores):
-    """Sort ``order[begin:end]`` by rising sign * score; nearly sorted is nearly free."""
+    """Insertion sort of ``order[begin:end]`` by rising sign * score: linear time if nearly sorted."""
     for p in range(begin + 1, end):
         label = order[p]
         key = sign * scores[label]
@@ -58,7 +57,7 @@ def _sort(order, n_relevant, scores):
 
 @compiled
 def _stairs(a, b, reach):
-    """Write how many of the first ``b`` exceed each ``a`` into ``reach[:len(a)]``; returns whether any changed."""
+    """Write how many of the sorted ``b`` exceed each ``a`` into ``reach[:len(a)]``; returns whether any changed."""
     changed = False
     count = b.shape[0]
     for m in range(a.shape[0]):
@@ -75,9 +74,9 @@ def _solve_stairs(a0, b0, kappa, reach, slope, offset, a, b):
     """Solve a_m = a0_m + kappa sum_{n < reach_m} (b_n - a_m), b_n = b0_n - kappa sum_{m: reach_m > n} (b_n - a_m).
 
     With A_t and B_s the sums of the first t and s values, a_m = (a0_m + kappa B_{reach_m}) / (1 + kappa reach_m), and
-    b_n likewise. Backwards along the stairs, from where B is 0, B_s is kept as slope A_t + offset; then forwards with
-    A_0 = 0. This is elimination in a diagonally dominant matrix. If all a0 and b0 are 1 so are a and b, hence s = slope
-    t + unit, where ``unit`` is the offset for such data: with it nothing is ever subtracted, and kappa may be huge.
+    b_n likewise. The backward pass, from where B is 0, writes B_s = slope A_t + offset; the forward pass starts from
+    A_0 = 0. This is elimination in a diagonally dominant matrix. If all a0 and b0 are 1 so are a and b, hence
+    s = slope t + unit, where ``unit`` is the offset for such data: with it no step subtracts, and kappa may be huge.
     """
     n_relevant, n_irrelevant = a0.shape[0], b0.shape[0]
     alpha, beta, unit, s = 0.0, 0.0, 0.0, 0
@@ -126,16 +125,10 @@ def _row_objective(a0, b0, kappa, a, b):
 
 @compiled
 def solve_row(a0, b0, kappa, reach, work, a, b):
-    """Minimise ``_row_objective`` over a and b; exact up to rounding.
+    """Minimise ``_row_objective`` over a (p,) and b (L - p,), a guess on entry; exact up to rounding.
 
-    Parameters
-    ----------
-    a0 : ndarray (p,), rising
-    b0 : ndarray (L - p,), falling
-    kappa : float, K_ii C_i > 0
-    reach : int32 ndarray (L,); its first p entries are the stairs of the solution on return
-    work : ndarray (4, L), scratch
-    a, b : ndarray (p,), (L - p,); a guess on entry, the solution on return
+    ``a0`` rises, ``b0`` falls, ``kappa`` is K_ii C_i > 0, ``work`` (4, L) is scratch. The first p entries of ``reach``
+    int32 (L,) are the staircase of the solution on return.
     """
     n_relevant, n_irrelevant = a0.shape[0], b0.shape[0]
     slope, offset = work[0], work[1]
@@ -144,8 +137,8 @@ def solve_row(a0, b0, kappa, reach, work, a, b):
     for step in range(_MOST_STEPS):
         whole = True
         if step >= _PLAIN_STEPS:
-            # The steps go in circles: each must make the objective, which is strictly convex, smaller. Sorted values
-            # are nearer to a0 and b0, and the stairs of sorted values are exactly the pairs that fall short.
+            # Plain steps cycle; from here each one must lower the strictly convex objective. Sorted values are nearer
+            # to a0 and b0, and their staircase is exactly the set of violated pairs.
             _sort_values(a, 1.0)
             _sort_values(b, -1.0)
             _stairs(a, b, reach)
@@ -168,7 +161,7 @@ def solve_row(a0, b0, kappa, reach, work, a, b):
             change = max(change, abs(trial_b[n] - b[n]))
             b[n] = trial_b[n]
         changed = _stairs(a, b, reach)
-        if (whole and not changed) or change <= _SAME * (abs(a[0]) + abs(b[0])):
+        if (whole and not changed) or change <= _ROUNDING * (abs(a[0]) + abs(b[0])):
             return
 
 
@@ -181,12 +174,12 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
 
     Parameters
     ----------
-    theta : ndarray (B, L), scores of the rows of the block; kept up to date
+    theta : ndarray (B, L), scores of the rows of the block; updated
     gram : ndarray (B, B), K of these rows
     visits : int ndarray, rows of the block in the order of their visits
-    first : int, row of the first in the whole
+    first : int, index of the block's first row
     order : int32 ndarray (n, L), labels of each row, relevant ones first
-    n_relevant : int32 ndarray (n,), how many these are
+    n_relevant : int32 ndarray (n,), number of relevant labels
     cost : ndarray (n,), C_i
     U : ndarray (n, L), the variables; updated
     beta : ndarray (n, L), their coefficients; updated
@@ -235,7 +228,7 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
 def _push(a, b, reach, cost, out):
     """Coefficients of sorted labels: cost sum_n (b_n - a_m) for m, minus cost sum_m (b_n - a_m) for n, over pairs."""
     n_relevant = a.shape[0]
-    zero = b[0]  # sums of what is left of the scores keep more digits
+    zero = b[0]  # scores relative to the largest: their sums keep more digits
     prefix, count = 0.0, 0
     for m in range(n_relevant - 1, -1, -1):
         while count < reach[m]:
@@ -256,7 +249,7 @@ def _push(a, b, reach, cost, out):
 
 @compiled
 def _lowest(f, u, labels, n_relevant):
-    """Min over the pairs of a row of f_m - f_n + max(0, 1 - u_m + u_n)."""
+    """Min over the pairs of a row of the gradient f_m - f_n + max(0, 1 - u_m + u_n), Eqs. (35), (59)."""
     lowest = np.inf
     for m in range(n_relevant):
         score, own = f[labels[m]], 1.0 - u[labels[m]]
@@ -277,7 +270,7 @@ def rank_lowest(F, U, order, n_relevant):
 
 @compiled
 def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
-    """Write the stairs and the coefficients beta of U; returns sum x and sum x^2 / C_i of its variables."""
+    """Write the staircase and beta of U, Eq. (21); returns sum x and sum x^2 / C_i of x = C_i max(0, b - a)."""
     n_labels = U.shape[1]
     a, b, pushed = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     total, squares = 0.0, 0.0
@@ -306,7 +299,7 @@ def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
 
 @compiled
 def rank_cvm_curvature(V, order, n_relevant, cost, reach, out):
-    """Write D V: for row i, C_i times the Laplacian of the graph of its pairs on the stairs, applied to V_i."""
+    """Write D V: for row i, C_i times the Laplacian of the graph of its violated pairs, applied to V_i."""
     n_labels = V.shape[1]
     for i in range(V.shape[0]):
         p, labels, c = n_relevant[i], order[i], cost[i]

@@ -1,19 +1,19 @@
 # mypy: ignore-errors
-"""Frank-Wolfe steps for Rank-CVM: the paper's recursions, and an exact search that looks at few pairs.
+"""Frank-Wolfe steps for Rank-CVM: the paper's recursions, and an exact search that visits few pairs.
 
-Over the simplex of the pairs (i, m, n) one minimises W(a) = 1/2 a^T Theta a with the gradient, see ``problem.py``,
+Over the simplex of the pairs (i, m, n), W(a) = 1/2 a^T Theta a has the gradient, Eq. (59) of Xu (2013),
 
     g_imn = f_m(x_i) - f_n(x_i) + c_imn,   c_imn = a_imn / C_i .
 
-A step goes towards the pair of the lowest gradient, Eqs. (61)-(68) of Xu (2013). It moves the scores of two labels by
-one row of K, and all numbers shrink by one factor 1 - lambda. The factor is kept apart, as ``scale``, so that a step
-writes two axpys of length n and one c. In a run of steps c, f, low and low_of are the paper's numbers divided by scale.
+A step goes towards the pair of the lowest gradient, Eqs. (61)-(68). It moves the scores of two labels by one row of K
+and shrinks all numbers by one factor 1 - lambda. The product of these factors, ``scale``, is stored separately, so that
+a step writes two axpys of length n and one c. During the steps c, f, low and low_of are the paper's numbers over scale.
 
-The search. When the scores of label m rise by t K_i and those of n fall as much, only pairs with m or n change, and all
-pairs of the same two labels change the same way: by between t min_j K_ij and t max_j K_ij. So the pairs are grouped by
-their two labels, and every group has a lower bound of its lowest gradient, moved by the lower of the two. A group is
-looked at again only when its bound is the lowest of all. This is exact, up to the rounding of the bounds. (A bound for
-every row instead is useless: the lowest gradients of rows lie closer together than one step moves them.)
+Search: when the scores of label m rise by t K_i and those of n fall as much, only pairs with m or n change, and all
+pairs of the same two labels change alike, by between t min_j K_ij and t max_j K_ij. Pairs are therefore grouped by
+their two labels; every group has a lower bound of its lowest gradient, and is searched again only when its bound is the
+lowest of all. This is exact up to the rounding of the bounds. (Bounds by row are useless: the lowest gradients of rows
+lie closer together than one step moves them.)
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class PairGroups(NamedTuple):
 
 
 class FrankWolfe(NamedTuple):
-    """State.
+    """The iterate and bounds of its gradients.
 
     c (n_pairs,): a / C_i.  f (L, n_samples): scores.  low (L, L): lower bounds of the gradients of groups, infinite
     where there is no pair.  exact bool (L, L): whether low is attained.  low_of (L,): lower bounds of the rows of low.
@@ -54,9 +54,9 @@ class FrankWolfe(NamedTuple):
 class FullRows(NamedTuple):
     """Rows of K in float64 that are in memory.
 
-    rows (capacity, n_samples).  slot int32 (n_samples,): where row i of K is, or -1.  stamp int64 (n_samples,): when it
-    was used last.  diagonal, smallest, largest (n_samples,): K_ii; the smallest entry of row i, and its largest one off
-    the diagonal, known for rows that were in memory.
+    rows (capacity, n_samples).  slot int32 (n_samples,): where row i of K is, or -1.  stamp int64 (n_samples,): the
+    last step that used it.  diagonal, smallest, largest (n_samples,): K_ii; the smallest entry of row i, and its
+    largest one off the diagonal, both valid for rows that were in memory.
     """
 
     rows: np.ndarray
@@ -94,7 +94,7 @@ def rank_fw_bounds(pairs, state):
 
 @compiled
 def rank_fw_coefficients(pairs, c, beta):
-    """Write beta (n_samples, L), Eq. (58); returns sum(a) and sum a^2 / C_i, the diagonal part of a^T Theta a."""
+    """Write beta (n_samples, L), Eq. (21); returns sum(a) and sum a^2 / C_i, the diagonal part of a^T Theta a."""
     row, begin, cost = pairs
     beta[:] = 0.0
     total, squares = 0.0, 0.0
@@ -126,7 +126,7 @@ def _lowest_pair(pairs, state):
         else:
             low[m, n] = lowest_of_group(row[first:end], c[first:end], f[m], f[n])
             exact[m, n] = True
-    # Not the place where the gradient equals the bound: the two may have been scaled and rounded since.
+    # Searched anew, since the bound and the gradients were scaled and rounded separately.
     place, lowest = first, np.inf
     for k in range(first, end):
         gradient = f[m, row[k]] - f[n, row[k]] + c[k]
@@ -137,6 +137,7 @@ def _lowest_pair(pairs, state):
 
 @compiled
 def _move(row, step, f_m, f_n):
+    """Add step times a row of K to the scores of one label, and subtract it from those of another."""
     for j in range(row.shape[0]):
         change = step * row[j]
         f_m[j] += change
@@ -145,7 +146,7 @@ def _move(row, step, f_m, f_n):
 
 @compiled
 def _move_bounds(state, m, n, rise, fall):
-    """Bounds after the gradients of pairs (m, .), (., n) rose by ``rise`` at least, others fell by ``fall`` at most."""
+    """Update the bounds: pairs (m, .), (., n) rose by ``rise`` at least, (n, .), (., m) fell by ``fall`` at most."""
     _, _, low, exact, low_of = state
     for k in range(low.shape[0]):
         low[m, k] += rise
@@ -153,26 +154,18 @@ def _move_bounds(state, m, n, rise, fall):
         low[n, k] -= fall
         low[k, m] -= fall
         exact[m, k] = exact[k, n] = exact[n, k] = exact[k, m] = False
-        # Where low rose this is a bound still; it is raised when the search comes across it.
+        # Where low rose this is still a bound, if a loose one; the search tightens it.
         low_of[k] = min(low_of[k], min(low[k, m], low[k, n]))
     low_of[m], low_of[n] = low[m].min(), low[n].min()
 
 
 @compiled
 def rank_fw_steps(gram, pairs, state, W, clock, n_steps):
-    """Steps of Frank-Wolfe on the simplex, as many as asked for; updates ``state`` and the stamps of ``gram``.
+    """Take ``n_steps`` Frank-Wolfe steps on the simplex; updates ``state`` and the stamps of ``gram``.
 
-    Ends early when the gap is not positive, which is rounding, or when a row of K is not in memory. Returns W, the gap
-    2 W - min g before the last step, how many steps were done, and the row of K that is missing, or -1.
-
-    Parameters
-    ----------
-    gram : FullRows
-    pairs : PairGroups
-    state : FrankWolfe
-    W : float, objective at ``state``; at most that of every single pair
-    clock : int, the first step's number, for the stamps
-    n_steps : int
+    ``W`` is the objective at ``state``, at most that of every single pair; ``clock`` numbers the first step. Ends early
+    when the gap is not positive, which is rounding, or when a row of K is not in memory. Returns W, the gap 2 W - min g
+    before the last step, the number of steps done, and the row of K that is missing, or -1.
     """
     rows, slot, stamp, diagonal, smallest, largest = gram
     row, _, cost = pairs
@@ -196,7 +189,7 @@ def rank_fw_steps(gram, pairs, state, W, clock, n_steps):
         step = size / scale
         c[k] += step / cost[i]  # Eq. (66)
         _move(rows[slot[i]], step, f[m], f[n])  # Eq. (70) by way of the scores
-        # Row i itself has m on and n off, so that none of its gradients fall: the diagonal does not count for them.
+        # Row i has m on and n off, so none of its gradients fall: ``largest`` leaves the diagonal out.
         _move_bounds(state, m, n, step * smallest[i], step * largest[i])
         stamp[i] = clock + done
         done += 1

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Pairs of labels with dual variables in a box: Rank-SVM.
+"""Pairs of labels with dual variables in a box: Rank-SVM, Eq. (19).
 
 Pair (m, n) of row i stands at ``begin[i] + m (L - p) + n - p``, with m < p <= n places in ``order[i]``, which lists the
 p relevant labels of the row first.
@@ -15,13 +15,13 @@ from ..core.compiled import compiled
 
 @compiled
 def rank_svm_terms(F, order, n_relevant, begin, cost, length, centre, x, beta):
-    """Write the maximisers x and their coefficients beta; returns what smoothing costs, sum C_i max(0, s) - x s.
+    """Write the maximisers x and beta, Eq. (21); returns the cost of smoothing, sum C_i max(0, s) - x s.
 
     Parameters
     ----------
     F : ndarray (n, L), scores
     order : int32 ndarray (n, L), labels of each row, relevant ones first
-    n_relevant : int32 ndarray (n,), how many these are
+    n_relevant : int32 ndarray (n,), number of relevant labels
     begin : int64 ndarray (n + 1,), first pair of each row
     cost : ndarray (n,), C_i
     length : float, the step of a pair is length C_i
@@ -76,7 +76,7 @@ def rank_svm_curvature(V, order, n_relevant, begin, cost, length, x, out):
 
 @compiled
 def rank_svm_coefficients(x, order, n_relevant, begin, beta):
-    """Write beta_ik = sum of x over pairs where k is to be higher, minus those where it is to be lower."""
+    """Write beta_ik: the sum of x over the pairs with k on top minus that over pairs with k below, Eq. (21)."""
     n_labels = beta.shape[1]
     beta[:] = 0.0
     for i in range(beta.shape[0]):
@@ -90,7 +90,7 @@ def rank_svm_coefficients(x, order, n_relevant, begin, beta):
 
 @compiled
 def rank_svm_room(x, order, n_relevant, begin, cost, room):
-    """Write sum_i min(x, C_i - x) over the rows where label m is to be higher than n: how far these x can move."""
+    """Write sum_i min(x, C_i - x) over the rows with the pair (m, n): how far these x can move."""
     n_labels = order.shape[1]
     room[:] = 0.0
     for i in range(order.shape[0]):
@@ -103,7 +103,7 @@ def rank_svm_room(x, order, n_relevant, begin, cost, room):
 
 @compiled
 def rank_svm_shift(x, order, n_relevant, begin, cost, part):
-    """Add part_mn min(x, C_i - x) to x_imn, for parts in [-1, 1]: variables at a bound stay there."""
+    """Add part_mn min(x, C_i - x) to x_imn, parts in [-1, 1]; variables at a bound stay there."""
     n_labels = order.shape[1]
     for i in range(order.shape[0]):
         p, j = n_relevant[i], begin[i]
@@ -116,7 +116,7 @@ def rank_svm_shift(x, order, n_relevant, begin, cost, part):
 
 @compiled
 def rank_hinge(F, order, n_relevant, cost):
-    """sum_i C_i sum_mn max(0, 1 - F_im + F_in)."""
+    """sum_i C_i sum_mn max(0, 1 - F_im + F_in), the loss of Eq. (18)."""
     total = 0.0
     for i in range(F.shape[0]):
         p, row = n_relevant[i], 0.0

@@ -1,14 +1,17 @@
 """Products of the kernel matrix of all rows with coefficients of all labels, K V, for linear and other kernels.
 
-Two precisions: ``times`` is exact and serves certificates, ``roughly`` may be in float32 and serves the inner products
-of conjugate gradients, which only look for a direction. Blocks of rows are fixed, so that the result does not depend on
-the number of threads.
+``times`` is exact up to rounding and serves certificates; ``roughly``, with a relative error of perhaps 1e-6, serves
+conjugate gradients, which only look for a direction. Blocks of rows are fixed, so that the result does not depend on
+the number of threads. ``open`` hands over the threads.
+
+Passes over the rows visit one block after the other: ``start`` sets the coefficients beta, ``scores`` are K beta of a
+block, ``gram`` is K of a block, and ``add`` changes beta by ``delta`` in a block.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,34 +22,6 @@ from ..core.row_products import RowProducts
 
 # Rows of a block: enough for matrix products to be efficient, few enough for a block to be visited row by row.
 BLOCK_ROWS = 256
-
-
-class KernelProducts(Protocol):
-    """What solvers need of the kernel; ``blocks`` are the consecutive rows that are visited together."""
-
-    blocks: list[slice]
-    diagonal: np.ndarray
-
-    def open(self, pool: Executor) -> None:
-        """Use these threads from now on."""
-
-    def times(self, V: np.ndarray) -> np.ndarray:
-        """K V, exact up to rounding."""
-
-    def roughly(self, V: np.ndarray) -> np.ndarray:
-        """K V, with a relative error of perhaps 1e-6."""
-
-    def start(self, beta: np.ndarray) -> None:
-        """From now on ``scores`` are of these coefficients; changes are told by ``add``."""
-
-    def scores(self, rows: slice) -> np.ndarray:
-        """K beta of a block of rows."""
-
-    def gram(self, rows: slice) -> np.ndarray:
-        """K of a block of rows."""
-
-    def add(self, rows: slice, delta: np.ndarray) -> None:
-        """The coefficients of a block have changed."""
 
 
 class LinearProducts:
@@ -60,7 +35,6 @@ class LinearProducts:
         self._X_T = None if isinstance(X, np.ndarray) else sp.csr_array(X.T)
 
     def open(self, pool: Executor) -> None:
-        """Use these threads from now on."""
         self.products = RowProducts(self.X, pool)
         self._transposed = None if self._X_T is None else RowProducts(self._X_T, pool)
 
@@ -69,31 +43,26 @@ class LinearProducts:
         return self.products.backward(V) if self._transposed is None else self._transposed.forward(V)
 
     def times(self, V: np.ndarray) -> np.ndarray:
-        """K V."""
         return self.products.forward(self.weights(V)) + self.constant * V.sum(axis=0)
 
     roughly = times
 
     def start(self, beta: np.ndarray) -> None:
-        """Scores are of these coefficients."""
         self._weights, self._bias = self.weights(beta), self.constant * beta.sum(axis=0)
 
     def scores(self, rows: slice) -> np.ndarray:
-        """K beta of a block of rows."""
         return self.products.forward(self._weights, rows) + self._bias
 
     def gram(self, rows: slice) -> np.ndarray:
-        """K of a block of rows."""
         return self.products.gram(rows) + self.constant
 
     def add(self, rows: slice, delta: np.ndarray) -> None:
-        """The coefficients of a block have changed."""
         self.products.add(rows, delta, self._weights)
         self._bias += self.constant * delta.sum(axis=0)
 
 
 class GramProducts:
-    """K by blocks of rows; what fits stays in memory, first in float32, then in float64, the rest is computed anew."""
+    """K by blocks of rows: blocks that fit stay in memory, first in float32, then in float64; others are recomputed."""
 
     def __init__(self, gram: Gram, megabytes: float) -> None:
         self.source, self.diagonal = gram, gram.diagonal
@@ -104,15 +73,14 @@ class GramProducts:
         n_exact = int((n_bytes - 4 * n_samples**2) // (8 * n_samples * BLOCK_ROWS))
         self._rough: dict[int, np.ndarray | None] = dict.fromkeys(range(min(n_rough, len(self.blocks))))
         self._exact: dict[int, np.ndarray | None] = dict.fromkeys(range(min(n_exact, len(self.blocks))))
-        # Kernel values beyond the range of float32 are kept in units of the largest.
+        # The unit of the float32 blocks, so that no kernel value is beyond their range.
         self._unit = float(gram.diagonal.max()) or 1.0
 
     def open(self, pool: Executor) -> None:
-        """Use these threads from now on."""
         self.pool = pool
 
     def _block(self, k: int) -> np.ndarray:
-        """Rows of block k; kept in whatever precision there is room for."""
+        """Rows of block k, stored in the precisions that have room for them."""
         block = self._exact.get(k)
         if block is None:
             block = self.source.block(self.blocks[k])
@@ -123,40 +91,33 @@ class GramProducts:
         return block
 
     def times(self, V: np.ndarray) -> np.ndarray:
-        """K V."""
-        out = np.empty(V.shape)
-
-        def write(k: int) -> None:
-            out[self.blocks[k]] = self._block(k) @ V
-
-        list(self.pool.map(write, range(len(self.blocks))))
-        return out
+        return self._by_blocks(lambda k: self._block(k) @ V)
 
     def roughly(self, V: np.ndarray) -> np.ndarray:
-        """K V."""
-        out = np.empty(V.shape)
         size = float(np.abs(V).max(initial=0.0)) or 1.0
         single = (V / size).astype(np.float32)
         unit = np.float64(self._unit * size)
 
-        def write(k: int) -> None:
+        def multiply(k: int) -> np.ndarray:
             block = self._rough.get(k)
-            out[self.blocks[k]] = self._block(k) @ V if block is None else unit * (block @ single)
+            return self._block(k) @ V if block is None else unit * (block @ single)
 
-        list(self.pool.map(write, range(len(self.blocks))))
-        return out
+        return self._by_blocks(multiply)
+
+    def _by_blocks(self, multiply: Callable[[int], np.ndarray]) -> np.ndarray:
+        return np.concatenate(list(self.pool.map(multiply, range(len(self.blocks)))))
 
     def start(self, beta: np.ndarray) -> None:
-        """Scores are of these coefficients."""
         self._beta = beta
 
     def scores(self, rows: slice) -> np.ndarray:
-        """K beta of a block of rows."""
         return self._block(rows.start // BLOCK_ROWS) @ self._beta
 
     def gram(self, rows: slice) -> np.ndarray:
-        """K of a block of rows."""
         return np.ascontiguousarray(self._block(rows.start // BLOCK_ROWS)[:, rows])
 
     def add(self, rows: slice, delta: np.ndarray) -> None:
-        """Nothing to do: the coefficients themselves are looked at."""
+        """Nothing to do: ``scores`` reads the caller's beta, which holds the change already."""
+
+
+KernelProducts = LinearProducts | GramProducts

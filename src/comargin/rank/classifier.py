@@ -1,4 +1,4 @@
-"""What learners that rank labels share: rows with pairs, the kernel, the rule that turns rankings into label sets."""
+"""Base of the learners that rank labels: rows with pairs, kernel, and the rule from rankings to label sets."""
 
 from __future__ import annotations
 
@@ -26,10 +26,13 @@ from .problem import RankProblem, rows_with_pairs
 
 @dataclass(frozen=True)
 class RankStart:
-    """What a warm start continues from; ``shape`` is that of the indicator."""
+    """Start of a warm-started fit: the dual solution, and the shape of the indicator."""
 
     dual: Any
     shape: tuple[int, ...]
+
+
+_Solve = Callable[[float, RankStart | None, Control], tuple[Result, dict[str, Any]]]
 
 
 class RankClassifier(KernelMultilabelClassifier):
@@ -50,15 +53,15 @@ class RankClassifier(KernelMultilabelClassifier):
         """Solve; returns the result, its ``coef`` of shape (n_labels, n_rows), and the intercepts."""
 
     def _row_order(self, rows: np.ndarray, seed: int) -> np.ndarray:
-        """The rows in the order that the solver works best with."""
+        """The rows in the order in which the solver visits them."""
         return rows
 
     def _needs_gram(self) -> bool:
-        """Whether the solver takes the kernel matrix, also for a linear kernel."""
+        """Whether the solver needs the kernel matrix even of a linear kernel."""
         return False
 
     def rank_scores(self, X: Any) -> np.ndarray:
-        """f(x), the scores that the objective is about: the higher, the more relevant is a label in its row.
+        """The scores f(x) of the objective: the higher, the more relevant is a label in its row.
 
         Parameters
         ----------
@@ -68,7 +71,7 @@ class RankClassifier(KernelMultilabelClassifier):
         Returns
         -------
         ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y of two classes
-            ``decision_function`` before the threshold of the row is taken off.
+            ``decision_function`` plus the threshold of the row.
         """
         check_is_fitted(self)
         scores = super()._scores(X)
@@ -82,10 +85,8 @@ class RankClassifier(KernelMultilabelClassifier):
     def _solve(self, data: TrainingData, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         return self._prepare(data)(self.C, start, control)
 
-    def _prepare(
-        self, data: TrainingData
-    ) -> Callable[[float, RankStart | None, Control], tuple[Result, dict[str, Any]]]:
-        """Everything that does not depend on C, once; returns a function of C and a start that solves."""
+    def _prepare(self, data: TrainingData) -> _Solve:
+        """Do once everything that does not depend on C; returns the function that solves for a C from a start."""
         two_classes = data.targets.kind == "binary"
         Y = np.hstack([1 - data.Y, data.Y]) if two_classes else data.Y
         seed = self._seeds(1)[0]
@@ -114,7 +115,7 @@ class RankClassifier(KernelMultilabelClassifier):
                     kernel.open(pool)
                 result, intercept = self._optimise(problem, kernel, dual, control.packing(packed), seed)
                 known = None
-                if isinstance(kernel, GramProducts):  # with the 1 of penalised biases they are part of the kernel
+                if isinstance(kernel, GramProducts):  # K includes the penalised biases
                     known = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
             coef = np.zeros((Y.shape[1], len(data.Y)))
             coef[:, rows] = result.coef
@@ -134,11 +135,11 @@ class RankClassifier(KernelMultilabelClassifier):
         return dual
 
     def _unpacked(self, dual: Any, rows: np.ndarray) -> Any:
-        """The same in the order of these rows."""
+        """The packed dual in the order of ``rows``."""
         return dual
 
     def _kernel_of(self, function: KernelFunction, X: Matrix, rows: np.ndarray) -> KernelProducts | Gram:
-        """The kernel matrix of the rows with pairs, as the solver wants it."""
+        """The kernel matrix of the rows with pairs, in the form that the solver takes."""
         if function.kernel == "linear" and not self._needs_gram():
             return LinearProducts(X[rows], self._constant)
         whole = function.gram(X, constant=self._constant)
@@ -149,7 +150,7 @@ class RankClassifier(KernelMultilabelClassifier):
     def _training_scores(
         function: KernelFunction, X: Matrix, attributes: dict[str, Any], rows: np.ndarray, known: np.ndarray | None
     ) -> np.ndarray:
-        """Scores f of all training rows; ``known`` are those of ``rows``, where the solver has the kernel matrix."""
+        """Scores f of all training rows; those of ``rows`` may be known from the solver's kernel matrix."""
         if "coef_" in attributes:
             return np.asarray(X @ attributes["coef_"].T) + attributes["intercept_"]
         scores = np.empty((X.shape[0], len(attributes["intercept_"])))

@@ -21,8 +21,8 @@ from .problem import RankProblem
 class RankCVMClassifier(RankClassifier):
     r"""Core vector machine that ranks labels (Rank-CVM).
 
-    In every row each label that is on should score higher than each label that is off, with the squared shortfalls of
-    all such pairs paid for:
+    In every row each label that is on should score higher than each label that is off; shortfalls of such pairs cost
+    their squares, Eq. (30):
 
     .. math:: \tfrac12 \sum_k (\|w_k\|^2 + b_k^2) + \tfrac{C}{2} \sum_i \frac{1}{|L_i| |N_i|}
               \sum_{m \in L_i, n \in N_i} \max(0, \rho - f_m(x_i) + f_n(x_i))^2 - \rho
@@ -48,16 +48,14 @@ class RankCVMClassifier(RankClassifier):
         :math:`c_0` of "poly"; not negative, or it would not be a kernel.
     solver : {"auto", "cd", "fw"}, default="auto"
         "auto" takes some passes of row-block coordinate descent, then Newton steps with conjugate gradients. For
-        comparison: "cd" is coordinate descent alone, "fw" the paper's Frank-Wolfe method, far slower (and without warm
-        starts).
+        comparison: "cd" is coordinate descent alone, "fw" the paper's Frank-Wolfe method (slow, no warm starts).
     cache_size : float, default=1000
         Megabytes of memory for the kernel matrix; what does not fit is computed again for every product with it.
     tol : float, default=1e-3
         Relative tolerance: stop when the Frank-Wolfe gap is at most ``tol`` times the objective. It bounds the worst
         pair; the objective itself is usually much closer to its minimum.
     max_iter : int, default=1000
-        Most passes and Newton steps ("fw": times n_samples steps); a ``ConvergenceWarning`` tells when they did not
-        suffice.
+        Most passes and Newton steps ("fw": times n_samples steps), with a ``ConvergenceWarning`` at the limit.
     n_jobs : int, default=None
         Threads, over blocks of rows. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
@@ -65,7 +63,7 @@ class RankCVMClassifier(RankClassifier):
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit.
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
 
@@ -171,7 +169,7 @@ class RankCVMClassifier(RankClassifier):
         self.warm_start = warm_start
 
     def _row_order(self, rows: np.ndarray, seed: int) -> np.ndarray:
-        # Rows that stand together are visited together: neighbours should not be alike.
+        # Blocks of neighbouring rows are visited together, so neighbours should not be alike.
         return np.random.default_rng(seed).permutation(rows)
 
     def _packed(self, dual: Any, rows: np.ndarray, problem: RankProblem, Y: np.ndarray) -> Any:

@@ -1,10 +1,11 @@
-"""Rank-CVM: a few passes of row-block coordinate descent, then Newton's method; or coordinate descent alone."""
+"""Rank-CVM, Eq. (37): a few passes of row-block coordinate descent, then Newton's method; or passes alone."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 
@@ -18,14 +19,14 @@ from .problem import RankProblem, core_vector_certificate
 
 @dataclass(frozen=True)
 class CoreVectorPolicy:
-    """Tuned numbers of the solver; what the sweep of each showed is in the comment."""
+    """Tuned numbers of the solver; the comment gives the result of a sweep."""
 
-    passes: int = 5  # cheap passes that find most pairs that count before Newton's method; 1 to 20 take equal time
+    passes: int = 5  # cheap passes that find most violated pairs before Newton's method; 1 to 20 take equal time
     easy_cost: float = 10.0  # C_i K_ii up to which Newton starts at once; 40: 2.5 times slower on scene at C = 1000
     raise_cost: float = 10.0  # factor between two levels of costs; 40: twice as slow there
     loose_gap: float = 0.5  # relative gap that ends a level; without effect from 0.125 to 2
     steps_per_level: int = 50  # safety cap
-    newton_patience: int = 3  # Newton steps without a fall of the objective or of the gradient: rounding has won
+    newton_patience: int = 3  # Newton steps without a lower objective or gradient: the limit of rounding
     patience: int = 300  # iterations without any gain that end the fit
 
 
@@ -33,18 +34,17 @@ POLICY = CoreVectorPolicy()
 
 
 class SquaredHinge:
-    """1/2 sum_i C_i sum_mn max(0, 1 - F_im + F_in)^2, and the dual variables that scores stand for."""
+    """1/2 sum_i C_i sum_mn max(0, 1 - F_im + F_in)^2, and the dual variables x of scores F, Eq. (35)."""
 
     def __init__(self, problem: RankProblem) -> None:
         self.cost = problem.cost
-        self.n_relevant = np.count_nonzero(problem.Y, axis=1).astype(np.int32)
-        self.order = np.argsort(problem.Y == 0, axis=1, kind="stable").astype(np.int32)
+        self.order, self.n_relevant = problem.labels()
         self.reach = np.empty(problem.Y.shape, dtype=np.int32)
         self.beta = np.empty(problem.Y.shape)
         self.total = self.squares = 0.0
 
     def evaluate(self, F: np.ndarray) -> None:
-        """Set ``beta``, ``total`` = sum x and ``squares`` = sum x^2 / C_i for the x that F stands for."""
+        """Set ``beta``, Eq. (21), ``total`` = sum x and ``squares`` = sum x^2 / C_i for the x of F."""
         self.total, self.squares = rank_cvm_terms(F, self.order, self.n_relevant, self.cost, self.reach, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
@@ -54,7 +54,7 @@ class SquaredHinge:
         return out
 
     def certificate(self, U: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
-        """W and its lower bound for the x of U, which was evaluated last; ``scores`` are K beta."""
+        """W and its lower bound for the x of U, the last evaluated scores; ``scores`` are K beta."""
         lowest = rank_lowest(scores, U, self.order, self.n_relevant)
         return core_vector_certificate(self.total, float(np.vdot(self.beta, scores)) + self.squares, lowest)
 
@@ -81,9 +81,9 @@ class BestVectors:
 
 
 class CoreVectors:
-    """The iterate of both methods: U stands for x, and ``loss.beta`` are its coefficients; also the best U so far.
+    """The iterate: U stands for x, ``loss.beta`` are its coefficients; also the best U so far.
 
-    ``coef`` is what the first Newton step starts from, the coefficients of U if None.
+    The first Newton step starts from ``coef``, the coefficients of U if None.
     """
 
     def __init__(
@@ -99,12 +99,11 @@ class CoreVectors:
         # Scores of 1 and 0 are exactly the margin, and x = 0: the optimum of a vanishing C.
         self.U = problem.Y.astype(np.float64) if U is None else U.copy()
         self.first_coef = coef
-        # K beta, and K (coef - beta) for Newton's iterate.
-        self.scores = self.image = np.empty(0)
-        self.value: tuple[float, float] | None = None  # certificate of U, once it is known
-        self.coef: np.ndarray | None = None  # of Newton's iterate, whose scores are U; None while passes go on
+        self.scores = self.image = np.empty(0)  # K beta, and K (coef - beta) for Newton's iterate
+        self.value: tuple[float, float] | None = None  # certificate of U, once known
+        self.coef: np.ndarray | None = None  # of Newton's iterate, whose scores are U; None during passes
         self.length = math.inf  # of the gradient at the last Newton step
-        self.primal = math.inf  # its objective, the squared hinge and the norm of the weights
+        self.primal = math.inf  # squared hinge plus norm of the weights after the last Newton step
         self.best = BestVectors(math.inf, -math.inf, self.U)
 
     def certify(self) -> tuple[float, float]:
@@ -112,14 +111,14 @@ class CoreVectors:
         if self.value is None:
             self.loss.evaluate(self.U)
             if self.loss.total == 0.0:
-                # All pairs have their margin, so that x = 0; but a = x / sum x must be something.
+                # All pairs have their margin and x = 0, for which a = x / sum x is undefined: shrink U a little.
                 factor = (1.0 - 1e-3) / rank_lowest(self.U, self.U, self.loss.order, self.loss.n_relevant)
                 self.U = factor * self.U
                 self.coef = None if self.coef is None else factor * self.coef
                 self.loss.evaluate(self.U)
             if self.coef is None:
                 self.scores = self.products.times(self.loss.beta)
-            else:  # small differences keep their digits this way round
+            else:  # the small difference coef - beta keeps its digits
                 self.image = self.products.times(self.coef - self.loss.beta)
                 self.scores = self.U - self.image
             self.value = self.loss.certificate(self.U, self.scores)
@@ -128,7 +127,7 @@ class CoreVectors:
         return self.best.objective, self.best.bound
 
     def one_pass(self) -> float:
-        """Visit all rows once, each solved exactly given the others; returns an estimate of the relative gap."""
+        """Solve every row exactly given the others; returns an estimate of the relative gap."""
         loss, products = self.loss, self.products
         loss.evaluate(self.U)
         self.coef = None
@@ -139,10 +138,9 @@ class CoreVectors:
             theta = products.scores(rows)
             delta = np.empty_like(theta)
             visits = self.rng.permutation(len(theta))
-            labels = (loss.order, loss.n_relevant)
-            low = rank_cvm_block(
-                theta, products.gram(rows), visits, rows.start, *labels, loss.cost, self.U, loss.beta, delta
-            )
+            pairs = (loss.order, loss.n_relevant, loss.cost)
+            gram = products.gram(rows)
+            low = rank_cvm_block(theta, gram, visits, rows.start, *pairs, self.U, loss.beta, delta)
             products.add(rows, delta)
             lowest = min(lowest, low)
         self.value = None
@@ -162,7 +160,7 @@ class CoreVectors:
         length = math.sqrt(max(float(np.vdot(residual, self.image)), 0.0))  # of the gradient
         gain = length / self.length if self.length > 0.0 else 1.0
         self.length = length
-        self.coef = newton_step(loss, products, self.coef, self.U, residual, self.image, gain)
+        self.coef = newton_step(loss, products.roughly, self.coef, self.U, residual, self.image, gain)
         self.U, self.value = products.times(self.coef), None
         relative = self.relative_gap()
         self.primal = 0.5 * float(np.vdot(self.coef, self.U)) + 0.5 * loss.squares
@@ -172,7 +170,7 @@ class CoreVectors:
         """One Newton step for U, kept if it is a gain; returns the relative gap."""
         before, U = self.relative_gap(), self.U
         self.coef, self.value = None, None
-        self.U = refined(self.loss, self.products, U, self.scores)
+        self.U = refined(self.loss, self.products.times, U, self.scores)
         if not self.relative_gap() < before:
             self.U, self.value = U, None
         return self.relative_gap()
@@ -197,25 +195,26 @@ def solve_rank_cvm(
 ) -> Result:
     """Minimise W over the simplex.
 
-    ``products`` are those of K with the 1 of the biases. ``start`` is ``dual_coef`` of another solve and ``start_cost``
-    its costs, those of this problem if None. An iteration is a pass or a Newton step: ``passes`` passes come before
-    Newton steps unless there is a start; None means no Newton steps at all.
-
-    ``coef`` of the result is beta^T of a = x / sum(x): the scores of x are its kernel values, plus 1, times these.
-    ``dual_coef`` is U, from which all x follow.
+    ``products`` are those of K + 1. ``start`` is ``dual_coef`` of another solve and ``start_cost`` its costs, those of
+    this problem if None. An iteration is a pass or a Newton step: ``passes`` passes come before Newton steps unless
+    there is a start; None means no Newton steps at all. ``coef`` of the result is beta^T of a = x / sum(x), which gives
+    the scores f_k(x) = sum_i beta_ki (K(x, x_i) + 1), Eqs. (27), (33); ``dual_coef`` is U.
     """
     coef = None
     if start is not None and start_cost is not None:
-        # The weights of that solve: U stands for other x when costs are others.
+        # The weights of that solve: with other costs U stands for other x.
         before = SquaredHinge(RankProblem(problem.Y, start_cost))
         before.evaluate(start)
         coef = before.beta
     state = CoreVectors(problem, products, seed, start, coef)
-    descent = _Descent(state, 0 if passes and start is not None else passes)
-    if passes is not None and start is None:
-        descent.before = lambda: _raise_costs(state, problem, seed, passes)
+
+    def relative_gaps() -> Iterator[float]:
+        skip_passes = passes is not None and (start is not None or _raise_costs(state, problem, seed, passes))
+        yield from _descent(state, 0 if skip_passes else passes)
+
+    steps = relative_gaps()
     status, history, tol_abs = run_loop(
-        descent.step,
+        lambda: next(steps) * state.best.objective,
         state.certify,
         control,
         check_every=10 if passes is None else 1,
@@ -228,9 +227,9 @@ def solve_rank_cvm(
 
 
 def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: int) -> bool:
-    """Solve the problem with lower costs, each loosely and from the weights of the one before; False if not needed.
+    """Start from solutions of lower costs, each loose and warm-started by the one before; False if not needed.
 
-    Where C_i K_ii is large, the first Newton steps would else undo the passes.
+    Where C_i K_ii is large, the first Newton steps would otherwise undo the passes.
     """
     products = state.products
     largest = float(np.max(problem.cost * products.diagonal))
@@ -241,9 +240,7 @@ def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: in
     for level in range(math.ceil(math.log(largest / POLICY.easy_cost, POLICY.raise_cost)), 0, -1):
         lower = RankProblem(problem.Y, problem.cost / POLICY.raise_cost**level)
         easier = CoreVectors(lower, products, seed, U, coef)
-        descent = _Descent(easier, passes if U is None else 0)
-        for _ in range(POLICY.steps_per_level):
-            descent.step()
+        for _ in islice(_descent(easier, passes if U is None else 0), POLICY.steps_per_level):
             if easier.best.gap <= POLICY.loose_gap * easier.best.objective:
                 break
         U, coef = easier.U, easier.coef
@@ -252,39 +249,26 @@ def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: in
     return True
 
 
-class _Descent:
-    """Which method is next: passes, Newton steps for coefficients, Newton steps for U, passes again."""
+def _descent(state: CoreVectors, passes: int | None) -> Iterator[float]:
+    """Yield relative gaps of passes, then Newton steps for coefficients, then for U, then passes without end.
 
-    def __init__(self, state: CoreVectors, passes: int | None) -> None:
-        self.state = state
-        self.passes_first = passes or 0
-        self.phase = "newton" if passes is not None else "passes"
-        self.lowest = self.shortest = math.inf
-        self.idle = 0
-        self.before: Callable[[], bool] | None = None  # may give the state a start, in the first step
-
-    def step(self) -> float:
-        """One iteration; returns an estimate of the gap."""
-        state = self.state
-        if self.before is not None:
-            if self.before():
-                self.passes_first = 0
-            self.before = None
-        if self.passes_first:
-            self.passes_first -= 1
-            relative = state.one_pass()
-        elif self.phase == "newton":
+    Each kind of Newton step ends when it gains no more; ``passes=None`` takes passes only.
+    """
+    for _ in range(passes or 0):
+        yield state.one_pass()
+    if passes is not None:
+        lowest = shortest = math.inf
+        idle = 0
+        while idle < POLICY.newton_patience:
             relative = state.newton()
-            gain = state.primal < (1.0 - 16 * ROUNDING) * self.lowest or state.length < 0.5 * self.shortest
-            self.lowest, self.shortest = min(self.lowest, state.primal), min(self.shortest, state.length)
-            self.idle = 0 if gain else self.idle + 1
-            if self.idle >= POLICY.newton_patience:
-                self.phase = "refine"
-        elif self.phase == "refine":
+            gain = state.primal < (1.0 - 16 * ROUNDING) * lowest or state.length < 0.5 * shortest
+            lowest, shortest = min(lowest, state.primal), min(shortest, state.length)
+            idle = 0 if gain else idle + 1
+            yield relative
+        before = math.inf
+        while relative <= 0.5 * before:
             before = state.relative_gap()
             relative = state.refine()
-            if relative > 0.5 * before:
-                self.phase = "passes"
-        else:
-            relative = state.one_pass()
-        return relative * state.best.objective
+            yield relative
+    while True:
+        yield state.one_pass()

@@ -1,4 +1,4 @@
-"""Rank-CVM by Frank-Wolfe as in the paper (Xu, 2013), over rows of the kernel matrix."""
+"""Rank-CVM by the paper's Frank-Wolfe method, Eqs. (53)-(70) of Xu (2013), over rows of the kernel matrix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class RowCache:
         list(pool.map(self._compute, (np.arange(n_samples)[b] for b in gram_blocks(n_samples, n_samples))))
 
     def fetch(self, i: int) -> None:
-        """Bring row i into memory, in the place of the least recently used one when there is no room."""
+        """Bring row i into memory; without room it replaces the least recently used row."""
         slot = self.rows.slot
         held = np.flatnonzero(slot >= 0)
         free = len(held)
@@ -94,13 +94,10 @@ def solve_rank_cvm_fw(
 ) -> Result:
     """Solve Rank-CVM by the paper's Frank-Wolfe algorithm to a certified gap.
 
-    ``gram`` includes the 1 of the biases; ``cache_size`` are megabytes for its rows. An iteration is n_samples
-    Frank-Wolfe steps (an epoch of the paper is as many steps as there are pairs). Threads compute K and the scores of a
-    certificate; the steps come one after the other. ``dual_coef`` of the result is beta (n_samples, n_labels) of a on
-    the simplex, scores are K beta; ``coef`` is beta^T.
-
-    The gap falls as 1 / steps: ten times more steps for a digit. A step costs two axpys of length n_samples and a look
-    at some of the pairs. Memory: 12 bytes per pair and n_samples x n_labels numbers, beside K.
+    ``gram`` is K + 1; ``cache_size`` are megabytes for its rows. An iteration is n_samples Frank-Wolfe steps (the
+    paper's epoch: one per pair), each two axpys of length n_samples and a search of some pairs. The gap falls as
+    1 / steps. Threads compute K and the scores of certificates. ``dual_coef`` of the result is beta
+    (n_samples, n_labels) of a on the simplex, ``coef`` is beta^T. Memory: 12 bytes per pair beside K.
     """
     n_samples, n_labels = problem.Y.shape
     pairs = pair_groups(problem)
@@ -132,7 +129,7 @@ def solve_rank_cvm_fw(
                 cache.fetch(missing)
 
         def certify() -> tuple[float, float]:
-            """Everything anew from c: the recursions gather rounding errors."""
+            """Recompute everything from c, since the recursions accumulate rounding errors."""
             nonlocal W
             total, squares = rank_fw_coefficients(pairs, state.c, beta)
             F = cache.scores(beta, pool)

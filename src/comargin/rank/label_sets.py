@@ -1,4 +1,4 @@
-"""From a ranking to a label set: a threshold for every row, by regression on its scores."""
+"""From a ranking to a label set, Eq. (2): a threshold for every row, by regression on its scores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import sparse
 
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, below_lowest, dense, end_offset, midpoint
 
-# Scores of learners that rank sum to a constant, up to what their solver has left: no direction to learn from.
+# Relative singular value of dependent scores: ranking scores sum to a constant, up to the solver's gap.
 _DEPENDENT = 1e-4
 
 

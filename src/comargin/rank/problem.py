@@ -11,23 +11,23 @@ A pair (i, m, n) asks that label m, relevant for row i, scores higher there than
 .. math:: D(\alpha) = \sum \alpha_{imn} - \tfrac12 \sum_k \beta_k^\top K \beta_k, \qquad
           0 \le \alpha_{imn} \le C_i, \quad \sum_i \beta_{ki} = 0 \text{ for every } k
 
-where :math:`\beta_{ki} = \sum_n \alpha_{ikn} - \sum_m \alpha_{imk}` and :math:`w_k = \sum_i \beta_{ki} x_i`. Each pair
-adds to one relevant label and takes from one irrelevant label of its row, so that :math:`\sum_k \beta_{ki} = 0` and
-:math:`\sum \alpha = \sum_i \sum_{k \in L_i} \beta_{ki}`.
+where :math:`\beta_{ki} = \sum_n \alpha_{ikn} - \sum_m \alpha_{imk}`, Eq. (21), and :math:`w_k = \sum_i \beta_{ki} x_i`.
+Each pair adds to one relevant label and takes from one irrelevant label of its row, so that
+:math:`\sum_k \beta_{ki} = 0` and :math:`\sum \alpha = \sum_i \sum_{k \in L_i} \beta_{ki}`.
 
-**Rank-CVM**, Eq. (37). The biases are penalised like weights, that is K stands for the kernel plus 1, and
+**Rank-CVM**, Eq. (37). The biases are penalised like weights, that is K stands for the kernel plus 1, Eq. (38), and
 
 .. math:: W(a) = \tfrac12 a^\top \Theta a, \qquad \sum a = 1,\ a \ge 0, \qquad
           (\Theta a)_{imn} = f_m(x_i) - f_n(x_i) + a_{imn} / C_i .
 
-Without its simplex the problem is :math:`\max_{x \ge 0} 1^\top x - \frac12 x^\top \Theta x` with a = x / sum(x), the
-dual of the squared hinge,
+The gradient is Eq. (59). Without its simplex the problem is :math:`\max_{x \ge 0} 1^\top x - \frac12 x^\top \Theta x`
+with a = x / sum(x), the dual of the squared hinge of Eq. (30),
 
 .. math:: \tfrac12 \sum_k (\|w_k\|^2 + b_k^2) + \tfrac12 \sum_i C_i \sum_{mn} \max(0, 1 - f_m(x_i) + f_n(x_i))^2 .
 
-Given the scores u_i of a row, :math:`x_{imn} = C_i \max(0, 1 - u_{im} + u_{in})`; at the optimum u = f. Pairs
-therefore need no memory: n x L numbers U stand for all of them, and any U gives a feasible x. The optimum of W lies
-within the Frank-Wolfe gap :math:`2 W(a) - \min_{imn} (\Theta a)_{imn}` below W(a), Eq. (62).
+Given the scores u_i of a row, :math:`x_{imn} = C_i \max(0, 1 - u_{im} + u_{in})`, Eq. (35); at the optimum u = f.
+Pairs therefore need no memory: n x L numbers U stand for all of them, and any U gives a feasible x. The optimum of W
+lies within the Frank-Wolfe gap :math:`2 W(a) - \min_{imn} (\Theta a)_{imn}` below W(a), Eq. (62).
 
 Notation: paper -> code: ``l -> n_samples``, ``q -> n_labels``, ``alpha of Rank-CVM -> a = x / sum(x)``,
 ``C_i -> cost``, ``beta_ki -> beta[i, k]``. Rows without a pair (no label, or all) do not occur here.
@@ -41,15 +41,9 @@ Xu. Fast multi-label core vector machine. Pattern Recognition 46(3), 2013. doi:1
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-
-from ..core.row_blocks import row_blocks
-
-# Pairs of labels that are looked at together.
-_PAIRS_AT_ONCE = 2**22
 
 
 def rows_with_pairs(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -60,7 +54,7 @@ def rows_with_pairs(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class RankProblem:
-    """Rows with pairs, and what a violated pair costs.
+    """Rows with pairs.
 
     Y : uint8 (n_samples, n_labels), a label on and one off in every row.  cost : (n_samples,), C_i > 0.
     """
@@ -73,46 +67,18 @@ class RankProblem:
         """The problem of rows with pairs and positive weights, C_i = C weight_i / (|L_i| |N_i|)."""
         Y = np.ascontiguousarray(Y, dtype=np.uint8)
         on = np.count_nonzero(Y, axis=1)
-        return cls(Y, C * weight / (on * (Y.shape[1] - on)))  # C_i of Eq. (18)
+        return cls(Y, C * weight / (on * (Y.shape[1] - on)))  # C_i of Eqs. (18), (30)
 
     @property
     def n_pairs(self) -> int:
         """Pairs of all rows."""
-        on = np.count_nonzero(self.Y, axis=1).astype(np.int64)
+        on = np.count_nonzero(self.Y, axis=1)
         return int(np.sum(on * (self.Y.shape[1] - on)))
 
-    def shortfalls(self, U: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
-        """max(0, 1 - U_im + U_in) of all pairs (n_rows, m, n) of a block of rows, zero where (m, n) is no pair."""
-        n_samples, n_labels = self.Y.shape
-        for rows in row_blocks(n_samples, max(_PAIRS_AT_ONCE // n_labels**2, 1)):
-            u, on = U[rows], self.Y[rows].astype(bool)
-            pairs = on[:, :, None] & ~on[:, None, :]
-            yield rows, np.where(pairs, np.maximum(1.0 - u[:, :, None] + u[:, None, :], 0.0), 0.0)
-
-    def hinge(self, F: np.ndarray) -> float:
-        """sum_i C_i sum_mn max(0, 1 - F_im + F_in), the loss of Rank-SVM at scores F."""
-        return float(sum(self.cost[rows] @ short.sum(axis=(1, 2)) for rows, short in self.shortfalls(F)))
-
-    def squared_hinge(self, F: np.ndarray) -> float:
-        """1/2 sum_i C_i sum_mn max(0, 1 - F_im + F_in)^2, the loss of Rank-CVM at scores F."""
-        return 0.5 * float(sum(self.cost[rows] @ (short**2).sum(axis=(1, 2)) for rows, short in self.shortfalls(F)))
-
-    def coefficients(self, U: np.ndarray) -> np.ndarray:
-        """Beta of the x that U stands for: how much every label of every row is pushed up, of shape (n, L)."""
-        beta = np.empty(U.shape)
-        for rows, short in self.shortfalls(U):
-            beta[rows] = self.cost[rows, None] * (short.sum(axis=2) - short.sum(axis=1))
-        return beta
-
-    def lowest_gradient(self, F: np.ndarray, U: np.ndarray) -> float:
-        """Min over all pairs of (Theta x)_imn = F_im - F_in + x_imn / C_i for the x that U stands for."""
-        lowest = np.inf
-        for rows, short in self.shortfalls(U):
-            f, on = F[rows], self.Y[rows].astype(bool)
-            pairs = on[:, :, None] & ~on[:, None, :]
-            gradient = f[:, :, None] - f[:, None, :] + short
-            lowest = min(lowest, float(gradient[pairs].min()))
-        return lowest
+    def labels(self) -> tuple[np.ndarray, np.ndarray]:
+        """Labels of each row, relevant ones first, and the number of these, both int32."""
+        order = np.argsort(self.Y == 0, axis=1, kind="stable").astype(np.int32)
+        return order, np.count_nonzero(self.Y, axis=1).astype(np.int32)
 
 
 def core_vector_certificate(total: float, quadratic: float, lowest: float) -> tuple[float, float]:

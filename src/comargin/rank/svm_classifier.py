@@ -46,15 +46,15 @@ class RankSVMClassifier(RankClassifier):
     tol : float, default=1e-3
         Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Most proximal steps, each solved by Newton's method; a ``ConvergenceWarning`` tells when they did not suffice.
+        Most proximal steps, each solved by Newton's method, with a ``ConvergenceWarning`` at the limit.
     n_jobs : int, default=None
         Threads, over blocks of rows. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
-        Not used: nothing here is drawn.
+        Not used: the solver is deterministic.
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit.
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
 

@@ -6,9 +6,9 @@ Around dual variables a and biases c, one step solves
     h_imn(s) = max_{0 <= x <= C_i} x s - (x - a_imn)^2 / (2 t C_i)
 
 whose maximisers x and biases b are the next a and c. The penalty on b makes it the weight of a constant feature: the
-kernel is K + tau, and the equality constraints of the dual need no care of their own; sum_i beta_ki, what is left of
-them, is (b - c) / tau. Steps grow as long as Newton's method does well. In the end a small flow between labels makes
-the constraints exact, so that the dual value is a bound.
+kernel is K + tau, and sum_i beta_ki, the violation of the dual's equality constraints, is (b - c) / tau. Steps grow as
+long as Newton's method is fast. A small flow between labels makes the constraints exact, so that the dual value is a
+bound.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from .problem import RankProblem
 class ProximalPolicy:
     """Tuned numbers of the proximal steps."""
 
-    inner: float = 0.003  # part of what smoothing costs, to which the smooth problem is solved
+    inner: float = 0.003  # accuracy of the smooth problem, as a part of the cost of smoothing
     innermost: float = 3e-6  # the same after refinements: a tenth each time that idle rows still matter
-    refinements: int = 8  # after so many, idle rows may keep their part in the weights
+    refinements: int = 8  # number of refinements after which idle rows may keep their coefficients
     newton_steps: int = 40  # more of them are a failure: the centre stays, and the step shrinks by ``failure``
-    few: int = 6  # up to so many Newton steps the next proximal step grows by ``growth``
-    many: int = 20  # from so many on it shrinks by ``shrinkage``
+    few: int = 6  # Newton steps up to which the next proximal step grows by ``growth``
+    many: int = 20  # Newton steps from which on it shrinks by ``shrinkage``
     growth: float = 4.0
     shrinkage: float = 0.5
     failure: float = 0.1
     longest: float = 1e6  # longest step of the dual variables
     longest_bias: float = 16.0  # longest step of the biases, unless their constraints are most of the gap ...
     most: float = 10.0  # ... by this factor
-    first: float = 100.0  # change of scores that the first step may bring about
-    nothing: float = 1e-10  # variables below this part of their bound are zero, up to rounding
-    patience: int = 20  # proximal steps without any gain before the solver gives up
+    first: float = 100.0  # largest change of scores by the first step
+    nothing: float = 1e-10  # part of their bound below which variables are zero, up to rounding
+    patience: int = 20  # proximal steps without any gain that end the fit
 
 
 POLICY = ProximalPolicy()
@@ -59,20 +59,19 @@ POLICY = ProximalPolicy()
 
 @dataclass(frozen=True)
 class RankDual:
-    """Where a solve ended: dual variables over C_i, in the order of ``_loops_svm.py``, and biases of mean zero."""
+    """A solution: dual variables over C_i, in the order of ``_loops_svm.py``, and biases of mean zero."""
 
     alpha: np.ndarray
     bias: np.ndarray
 
 
 class SmoothedHinge:
-    """The sum of all h_imn."""
+    """The sum of all h_imn: ``centre`` holds their a, ``length`` their t, ``x`` the maximisers."""
 
     def __init__(self, problem: RankProblem) -> None:
-        n_relevant = np.count_nonzero(problem.Y, axis=1)
-        order = np.argsort(problem.Y == 0, axis=1, kind="stable").astype(np.int32)
-        begin = np.concatenate([[0], np.cumsum(n_relevant * (problem.Y.shape[1] - n_relevant))])
-        self.pairs = (order, n_relevant.astype(np.int32), begin)
+        order, n_relevant = problem.labels()
+        begin = np.concatenate([[0], np.cumsum(n_relevant.astype(np.int64) * (problem.Y.shape[1] - n_relevant))])
+        self.pairs = (order, n_relevant, begin)
         self.cost = problem.cost
         self.cost_of_pair = np.repeat(problem.cost, np.diff(begin))
         self.centre, self.x = np.zeros(begin[-1]), np.zeros(begin[-1])
@@ -81,7 +80,7 @@ class SmoothedHinge:
         self.excess = 0.0
 
     def evaluate(self, F: np.ndarray) -> None:
-        """Set x, ``beta`` and ``excess``, what smoothing costs."""
+        """Set x, ``beta``, Eq. (21), and ``excess``, the cost of smoothing."""
         self.excess = rank_svm_terms(F, *self.pairs, self.cost, self.length, self.centre, self.x, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
@@ -95,11 +94,11 @@ class SmoothedHinge:
         x, beta = self.x.copy(), np.empty_like(self.beta)
         n_labels = self.beta.shape[-1]
         room = np.empty((n_labels, n_labels))
-        for _ in range(3):  # the second and third time for rounding
+        for _ in range(3):  # the second and third round correct rounding
             rank_svm_coefficients(x, *self.pairs, beta)
             rank_svm_room(x, *self.pairs, self.cost, room)
-            # A flow from labels with too much to those with too little, through variables that can move: potentials y
-            # with sum_n flow_kn - sum_m flow_mk = -excess_k, flow_mn = room_mn (y_m - y_n).
+            # A flow between labels through the variables that can move: potentials y with
+            # sum_n flow_kn - sum_m flow_mk = -sum_i beta_ki, flow_mn = room_mn (y_m - y_n).
             both = room + room.T
             y = -np.linalg.lstsq(np.diag(both.sum(axis=1)) - both, beta.sum(axis=0), rcond=None)[0]
             part = y[:, None] - y[None, :]
@@ -110,19 +109,6 @@ class SmoothedHinge:
         if np.abs(beta.sum(axis=0)).max() > 16 * ROUNDING * np.abs(beta).sum():
             return None
         return x, beta
-
-
-class _Biased:
-    """K + tau."""
-
-    def __init__(self, products: KernelProducts, tau: float) -> None:
-        self.products, self.tau = products, tau
-
-    def times(self, V: np.ndarray) -> np.ndarray:
-        return self.products.times(V) + self.tau * V.sum(axis=0)
-
-    def roughly(self, V: np.ndarray) -> np.ndarray:
-        return self.products.roughly(V) + self.tau * V.sum(axis=0)
 
 
 @dataclass
@@ -137,10 +123,10 @@ class BestPair:
 
 
 class ProximalPoint:
-    """The iterate: coefficients of the weights and biases, with what follows from them, and the best pair so far."""
+    """The iterate, coefficients of the weights and biases, with its scores and gradient; and the best pair so far."""
 
     def __init__(self, problem: RankProblem, products: KernelProducts, tol: float, start: RankDual | None) -> None:
-        self.tol = tol
+        self.products, self.tol = products, tol
         self.loss = loss = SmoothedHinge(problem)
         if start is not None:
             loss.centre = start.alpha * loss.cost_of_pair
@@ -149,51 +135,54 @@ class ProximalPoint:
         self.bias = np.zeros(problem.Y.shape[1]) if start is None else start.bias
         scale = float(np.mean(products.diagonal))
         # Biases count like a feature of the size of the others, but they must be able to move by 1.
-        self.first_tau = max(scale, 1.0 / float(loss.cost_of_pair.sum()))
-        self.kernel = _Biased(products, self.first_tau)
+        self.tau = self.first_tau = max(scale, 1.0 / float(loss.cost_of_pair.sum()))
         if scale > 0.0:
             # Long enough for x to cross its box at a shortfall of 1, unless scores would change too much then.
             loss.length = min(1.0, POLICY.first / (scale * float(loss.cost.max())))
         self.best = BestPair(np.zeros(problem.Y.shape), np.zeros(problem.Y.shape[1]), np.zeros_like(loss.x))
         self.refinements = 0
-        self._look()
+        self._evaluate()
 
-    def _look(self) -> None:
+    def _times(self, V: np.ndarray) -> np.ndarray:
+        """(K + tau) V."""
+        return self.products.times(V) + self.tau * V.sum(axis=0)
+
+    def _evaluate(self) -> None:
         """Scores, maximisers and gradient at the current coefficients."""
         loss = self.loss
-        self.F = self.kernel.times(self.coef) + self.bias
+        self.F = self._times(self.coef) + self.bias
         loss.evaluate(self.F)
         self.residual = self.coef - loss.beta
-        self.image = self.kernel.times(self.residual)
+        self.image = self._times(self.residual)
         self.square = max(float(np.vdot(self.residual, self.image)), 0.0)
 
     def certify(self) -> tuple[float, float]:
         """The best primal and dual objective so far."""
         if math.isinf(self.best.primal):
-            self._keep()
+            self._update_best()
         return self.best.primal, self.best.dual
 
-    def _keep(self) -> None:
+    def _update_best(self) -> None:
         """Compare the current point with the best ones so far."""
-        best, products = self.best, self.kernel.products
+        best = self.best
         coef, bias, primal = self._without_idle_rows()
         if primal < best.primal:
             best.primal, best.coef, best.bias = primal, coef, bias - bias.mean()
         balanced = self.loss.balanced()
         if balanced is not None:
             x, beta = balanced
-            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, products.times(beta)))  # Eq. (19)
+            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, self.products.times(beta)))  # Eq. (19)
             if dual > best.dual:
                 best.dual, best.x = dual, x
 
     def _without_idle_rows(self) -> tuple[np.ndarray, np.ndarray, float]:
         """Coefficients, biases and the primal objective of the current point.
 
-        Newton's weights are much better than those of the dual variables. Rows whose variables are all zero have no
-        part in the optimum, and without them the weights are as good once the smooth problem is solved well enough.
+        Newton's weights are much better than those of the dual variables. Idle rows, whose variables are all zero, have
+        no part in the optimum; without them the weights are as good once the smooth problem is solved well enough.
         """
         loss = self.loss
-        bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
+        bias = self.bias + self.tau * self.coef.sum(axis=0)
         coef, primal = self.coef, self._primal(self.coef, bias)
         positive = loss.x > POLICY.nothing * loss.cost_of_pair
         support = np.diff(np.concatenate([[0], np.cumsum(positive)])[loss.pairs[2]]) > 0
@@ -206,14 +195,14 @@ class ProximalPoint:
             if good or self.refinements <= POLICY.refinements:
                 coef, primal = sparse, value
         if 0.0 < primal < POLICY.nothing * float(loss.cost_of_pair.sum()):
-            # Biases alone may rank all labels right, with a little more than the margin; then the optimum is 0.
+            # If biases alone, a little enlarged, rank all labels right, the optimum is 0.
             alone = np.zeros_like(coef), (1.0 + 1e-3) * bias
             if self._primal(*alone) == 0.0:
                 return *alone, 0.0
         return coef, bias, primal
 
     def _primal(self, coef: np.ndarray, bias: np.ndarray) -> float:
-        scores = self.kernel.products.times(coef)
+        scores = self.products.times(coef)
         order, n_relevant, _ = self.loss.pairs
         loss = rank_hinge(scores + bias, order, n_relevant, self.loss.cost)
         return 0.5 * float(np.vdot(coef, scores)) + loss  # Eq. (18)
@@ -221,35 +210,39 @@ class ProximalPoint:
     def step(self) -> float:
         """Solve the smooth problem and take its solution as the next centre; returns an estimate of the gap."""
         loss = self.loss
-        # P - D is 1/2 ||gradient||^2 plus what smoothing costs, up to the biases' part.
+
+        def rough_product(V: np.ndarray) -> np.ndarray:
+            return self.products.roughly(V) + self.tau * V.sum(axis=0)
+
+        # P - D is 1/2 ||gradient||^2 plus the cost of smoothing, up to the biases' part.
         goal = 0.1 * self.tol * abs(self.best.dual)
         gain, n_steps = math.inf, 0
         part = max(POLICY.inner * 0.1**self.refinements, POLICY.innermost)
         while 0.5 * self.square > part * max(loss.excess, goal) and n_steps < POLICY.newton_steps:
             before = self.square
-            self.coef = newton_step(loss, self.kernel, self.coef, self.F, self.residual, self.image, gain)
-            self._look()
+            self.coef = newton_step(loss, rough_product, self.coef, self.F, self.residual, self.image, gain)
+            self._evaluate()
             gain = math.sqrt(self.square / before)
             n_steps += 1
         estimate = 0.5 * self.square + loss.excess
-        self._keep()
+        self._update_best()
         if n_steps < POLICY.newton_steps:
-            self.bias = self.bias + self.kernel.tau * self.coef.sum(axis=0)
+            self.bias = self.bias + self.tau * self.coef.sum(axis=0)
             loss.centre = loss.x.copy()
         if n_steps <= POLICY.few:
             self._stretch(POLICY.growth)
         elif n_steps >= POLICY.many:
             self._stretch(POLICY.shrinkage if n_steps < POLICY.newton_steps else POLICY.failure)
-        self._look()
+        self._evaluate()
         return estimate
 
     def _stretch(self, factor: float) -> None:
-        """Longer or shorter steps from now on."""
+        """Multiply the lengths of the next steps by ``factor``, within their limits."""
         left = abs(float(self.bias @ self.loss.beta.sum(axis=0)))
         bias_counts = left > POLICY.most * (self.square + self.loss.excess)
         limit = POLICY.longest if bias_counts else POLICY.longest_bias
         self.loss.length = min(factor * self.loss.length, POLICY.longest)
-        self.kernel.tau = min(max(factor * self.kernel.tau, self.first_tau), limit * self.first_tau)
+        self.tau = min(max(factor * self.tau, self.first_tau), limit * self.first_tau)
 
 
 def solve_rank_svm(
@@ -258,7 +251,7 @@ def solve_rank_svm(
     """Minimise P(w, b); returns the result and the biases, of mean zero.
 
     An iteration is a proximal step. ``start`` is ``dual_coef`` of another solve, perhaps with other costs. ``coef`` of
-    the result is beta^T: the scores of x are its kernel values times these, plus the biases.
+    the result is beta^T, which with the biases gives the scores f_k(x) = sum_i beta_ki K(x, x_i) + b_k, Eq. (27).
     """
     n_samples, n_labels = problem.Y.shape
     if start is not None and len(start.alpha) != problem.n_pairs:
@@ -289,7 +282,7 @@ def solve_rank_svm(
         low, high = float(scores.min()), float(scores.max())
     else:  # biases alone rank all labels right
         status, history, tol_abs = run_loop(lambda: 0.0, lambda: (0.0, 0.0), control)
-    for label, on in reversed(peeled):  # the last ones are nearest to the others
+    for label, on in reversed(peeled):  # from the inside out
         bias[label] = high + 1.0 if on else low - 1.0
         low, high = min(low, bias[label]), max(high, bias[label])
     if one_sided:
@@ -298,7 +291,7 @@ def solve_rank_svm(
 
 
 def _pairs_among(Y: np.ndarray, labels: np.ndarray) -> np.ndarray | slice:
-    """Which of all pairs are pairs of two of these labels."""
+    """Select the pairs whose two labels are both among ``labels``."""
     if len(labels) == Y.shape[1]:
         return slice(None)
     chosen = np.isin(np.arange(Y.shape[1]), labels)
@@ -306,7 +299,7 @@ def _pairs_among(Y: np.ndarray, labels: np.ndarray) -> np.ndarray | slice:
 
 
 def _peel(Y: np.ndarray) -> list[tuple[int, bool]]:
-    """Labels that are on, or off, in every row that still has a pair, one after the other, and which of the two.
+    """One-sided labels, on (True) or off (False) in every row with a pair of the labels left, in order of removal.
 
     All pairs of a label that is never on want it lower, and sum_i beta_ki = 0 makes their variables zero: the label has
     no weights, and a bias low enough gives all of them their margin. Without it other labels may become one-sided.
@@ -320,7 +313,7 @@ def _peel(Y: np.ndarray) -> list[tuple[int, bool]]:
         always, never = left & (positives == np.count_nonzero(rows)), left & (positives == 0)
         if not (always | never).any():
             break
-        # With no row left every label is both, and any order will do.
+        # With no row left every label is both always and never on, and any order is right.
         peeled += [(int(label), bool(always[label])) for label in np.flatnonzero(always | never)]
         left &= ~(always | never)
     return peeled

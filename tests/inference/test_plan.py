@@ -5,7 +5,7 @@ import itertools
 import pytest
 from tests.inference import brute
 
-from comargin.inference._order import best_order, components
+from comargin.inference._plan import best_order, components
 
 
 def simulated_scopes(labels, cliques):
