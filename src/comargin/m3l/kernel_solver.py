@@ -19,7 +19,7 @@ from ._finish import with_violators
 from ._loops_pairs import SignedDual, m3l_pair_visits
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops, whole_prior
-from .problem import M3LKernelProblem, costs
+from .problem import M3LKernelProblem, restricted
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ class Component:
     def __init__(self, problem: M3LKernelProblem, part: PriorPart, tol: float, start: np.ndarray | None) -> None:
         labels, n_labels = part.labels, len(part.labels)
         self.part, self.tol, self.loss, self.diagonal = part, tol, problem.loss, part.diagonal
-        self.sign = np.ascontiguousarray(problem.S[:, labels].T)
-        cost = costs(problem.S[:, labels], problem.row_upper, problem.label_upper[:, labels])
-        self.cost = np.ascontiguousarray(cost.T)
-        self.target = problem.targets[:, labels].T if problem.targets.size else np.ones((1, 1))
+        own = restricted(problem, part)
+        self.sign, self.cost = np.ascontiguousarray(own.S.T), np.ascontiguousarray(own.cost().T)
+        self.target = np.transpose(own.target())
         edge = self.sign * (self.loss.bound * self.cost)
         beta = np.zeros(edge.shape)
         if start is not None:
@@ -78,24 +77,15 @@ class Component:
             np.zeros(n_labels),
             np.zeros(n_labels, dtype=np.uint8),
             np.zeros(1, dtype=np.int64),
-            self.loss.ridge(self.cost) if self.loss.curvature > 0.0 else np.empty((0, 0)),
+            self.loss.ridge(self.cost) if self.loss.has_conjugate else np.empty((0, 0)),
         )
         self.matrix = prior_for_loops(part)
         self._set_sides()
 
     def visit(self, cache: GramCache, max_steps: int, reduction: float, n_visits: int) -> None:
-        """Visits to the label of the worst variable, as ``m3l_pair_visits`` says."""
-        m3l_pair_visits(
-            cache.rows,
-            cache.scale,
-            cache.clock,
-            self.matrix,
-            self.diagonal,
-            self.state,
-            max_steps,
-            reduction,
-            n_visits,
-        )
+        """Pair steps along the labels of the worst variables."""
+        gram, R = (cache.rows, cache.scale, cache.clock), (self.matrix, self.diagonal)
+        m3l_pair_visits(*gram, *R, self.state, max_steps, reduction, n_visits)
         self.measure()
 
     def take_gradients(self, h: np.ndarray) -> None:
@@ -105,31 +95,31 @@ class Component:
 
     def gradients(self, F: np.ndarray) -> np.ndarray:
         """The gradients h at the scores F of the training rows."""
-        return F - self.sign * self.target + self._ridge * self.state.beta
+        return F - self.sign * self.target + self._pull()
 
-    @property
-    def _ridge(self) -> np.ndarray | float:
-        return self.state.ridge if self.state.ridge.size else 0.0
+    def _pull(self) -> np.ndarray | float:
+        """Part of h that the conjugate of the loss adds."""
+        return self.state.ridge * self.state.beta if self.loss.has_conjugate else 0.0
 
     def measure(self) -> None:
-        """Objectives at the current gradients, and how much of the gap every label may keep."""
+        """Compute the objectives at the current gradients, and how much of the gap every label may keep."""
         beta, allowed = self.state.beta, self.state.allowed
-        pull = self._ridge * beta
-        minus_missing = self.sign * (self.state.h - pull)
+        minus_missing = self.state.h - self._pull()  # times the sign
         linear = np.vecdot(self.sign * self.target, beta)
-        quadratic = np.vecdot(beta, self.state.h - pull) + linear
-        losses = np.vecdot(self.cost, self.loss.value(-minus_missing))
-        self.sums = LabelSums(quadratic, losses, linear - 0.5 * np.vecdot(pull, beta))
+        quadratic = np.vecdot(beta, minus_missing) + linear
+        losses = np.vecdot(self.cost, self.loss.value(-self.sign * minus_missing))
+        conjugate = np.sum(self.loss.conjugate(beta, self.cost), axis=1) if self.loss.has_conjugate else 0.0
+        self.sums = LabelSums(quadratic, losses, linear - conjugate)
         # A hair below the tolerance, so that the sum over components meets it in spite of rounding.
         enough = 0.9 * tolerance(self.tol, self.sums.primal)
         allowed[:] = enough / len(allowed)
         self.done = self.sums.gap <= enough
 
     def finish(self, gram: Gram) -> bool:
-        """Newton steps on the free variables, when they are few; h must be exact, and is stale after a change.
+        """Newton steps on the free variables, when they are few; returns whether a variable has moved.
 
-        Pair steps creep when R or K is nearly singular: Newton steps see all directions at once. Returns whether a
-        variable has moved.
+        Pair steps are slow when R or K is nearly singular: Newton steps see all directions at once. h must be exact,
+        and is stale after a change.
         """
         beta, edge, h, side = self.state.beta.ravel(), self.state.edge.ravel(), self.state.h.ravel(), self.state.side
         sign = np.sign(edge)
@@ -147,7 +137,7 @@ class Component:
         old, slope = np.abs(beta[chosen]), s * h[chosen]
         try:
             new = newton_on_box(Q, slope, old, upper[chosen], max_flops=POLICY.finish_flops)
-        except LinAlgError:  # K is singular, and rounding has made it indefinite: pair steps go on alone
+        except LinAlgError:  # K is singular, and indefinite by rounding: leave it to pair steps
             return False
         step = new - old
         if not float(slope @ step) + 0.5 * float(step @ Q @ step) < 0.0:
@@ -157,7 +147,7 @@ class Component:
         return True
 
     def _set_sides(self) -> None:
-        """Which way every variable can go; those that no score depends on stay where they are."""
+        """Compute which way every variable can go; those that no score depends on cannot move."""
         beta, edge, side = self.state.beta, self.state.edge, self.state.side
         sides = np.where(beta == edge, np.sign(edge), np.where(beta == 0.0, -np.sign(edge), 0.0))
         side[:] = np.where(np.isnan(side), np.nan, sides)
@@ -184,33 +174,16 @@ def solve_m3l_kernel(
     scheme: str = "pairs",
     products: list[np.ndarray] | None = None,
 ) -> Result:
-    """Solve kernel M3L to a certified gap.
+    """Solve kernel M3L to a certified gap; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    problem : M3LKernelProblem
-        All labels.
-    cache : GramCache
-        Of ``problem.gram``; may hold rows already.
-    control : Control
-        Tolerance, limits, progress and callback.
-    n_threads : int, default=1
-        Threads; the result is the same for any number.
-    start : ndarray of shape (n_samples, n_labels) or None
-        Dual start, clipped to the bounds; zero if None.
-    scheme : {"pairs", "smo"}
-        "pairs" visits the labels in turn; "smo" is the paper's choice of the worst one, L steps along it.
-    products : list of ndarray, or None
-        The gradients h of ``start``, one array per part of R, when they are known and no bound lies below it.
-
-    Returns
-    -------
-    Result
-        ``coef`` is (2 B R)^T, ``dual_coef`` is A, ``products`` are the gradients.
+    ``cache`` is of ``problem.gram`` and may hold rows already. The scheme "pairs" visits the labels in turn, "smo" is
+    the paper's: L steps along the label of the worst variable. ``start`` (n_samples, n_labels) is clipped to the
+    bounds; ``products`` are its gradients h, one array per part of R, when they are known and no bound lies below it.
+    In the result ``coef`` is (2 B R)^T, ``dual_coef`` is A, and ``products`` are the gradients.
     """
-    priors = [_whole(problem.prior)] if scheme == "smo" else components(problem.prior)
+    priors = [whole_prior(problem.prior)] if scheme == "smo" else components(problem.prior)
     parts = [Component(problem, part, control.tol, start) for part in priors]
-    known = products if problem.loss.curvature == 0.0 else None  # else they depend on C
+    known = None if problem.loss.has_conjugate else products  # h depends on C where there is a conjugate
     with worker_threads(n_threads) as pool:
         if cache.holds_all:
             cache.fetch([np.arange(cache.capacity)], pool)
@@ -251,14 +224,6 @@ def solve_m3l_kernel(
         status, history, tol_abs = run_loop(step, certify, control, state=lambda: _dual_variables(problem, parts))
     A = _dual_variables(problem, parts)
     return Result(problem.coefficients(A).T, A, history, tol_abs, status, products=[part.state.h for part in parts])
-
-
-def _whole(prior: tuple[PriorPart, ...]) -> PriorPart:
-    """R of all labels as one part."""
-    R = whole_prior(prior)
-    n_labels = R.shape[0]
-    sparse = 8 * R.nnz <= n_labels**2
-    return PriorPart(np.arange(n_labels), "sparse" if sparse else "dense", R if sparse else R.toarray())
 
 
 def _dual_variables(problem: M3LKernelProblem, parts: list[Component]) -> np.ndarray:

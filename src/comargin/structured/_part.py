@@ -20,9 +20,9 @@ import numpy as np
 from ..core.loop import tolerance
 from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
-from ._loops import Known, Layout, columns_of_moments, meet_labelings, structured_block, structured_coefficients
+from ._loops import Known, Layout, meet_labelings, structured_block, structured_coefficients
 from ._planes import PlaneProblem, newton_planes
-from .labelings import layout_of, with_room
+from .labelings import columns_of, layout_of, with_room
 from .problem import StructuredProblem
 
 # Rows whose worst labelings are found together, in a whole product with all rows.
@@ -61,8 +61,12 @@ class StructuredPolicy:
 POLICY = StructuredPolicy()
 
 
+# Given a part, a dual average and a tolerance, returns the scale of better weights of the groups, or None.
+Regroup = Callable[["Part", np.ndarray, float], np.ndarray | None]
+
+
 class MapEngine(Protocol):
-    """What finds the best labeling of every row, see ``comargin.inference.Inference``."""
+    """Finds the best labeling of every row, see ``comargin.inference.Inference``."""
 
     def map(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 
@@ -82,7 +86,7 @@ class Certificate(NamedTuple):
 
 @dataclass(frozen=True)
 class PartData:
-    """What does not change in one part: its problem, inference, products with the rows, columns, and blocks of rows."""
+    """The constant data of one part: problem, inference, products with the rows, columns, and blocks of rows."""
 
     problem: StructuredProblem
     engine: MapEngine
@@ -100,19 +104,12 @@ class PartData:
         super_blocks = row_blocks(len(problem.Y), together if shared else block)
         return cls(problem, engine, products, layout_of(problem.cliques), block, super_blocks)
 
-    def columns(self, moments: np.ndarray) -> np.ndarray:
-        """Columns of some moments."""
-        out = np.empty((len(moments), len(self.layout.moment)))
-        columns_of_moments(moments, self.layout, out)
-        return out
-
 
 class Pace:
     """Chooses between passes and Newton steps by how fast the gap shrinks.
 
-    A start that needed Newton steps with the same cliques lets them come first, with others only earlier: without
-    labelings of the new cliques, and weights of their groups that are nearly right, they take more products than the
-    passes that find both.
+    After a start that needed Newton steps these come first, or with new cliques only earlier: without labelings of the
+    new cliques and good weights of their groups, Newton steps take more products than the passes that find both.
     """
 
     def __init__(self, tol: float, newton_before: bool = False, new_cliques: bool = False) -> None:
@@ -137,7 +134,7 @@ class Pace:
         allowed = 0.5 * tolerance(self.tol, certificate.primal)
         if self.n_passes == 0:  # passes begin without the weights of a start, and may lose some of it
             return
-        if by_newton:  # going on with Newton steps as long as they help
+        if by_newton:  # go on with Newton steps as long as they help
             if gap > 0.5 * gap_before:
                 self.newton_from = self.n_passes + POLICY.passes_first
                 self.newton_work *= 2.0
@@ -182,7 +179,7 @@ class Part:
     @property
     def average(self) -> np.ndarray:
         """The dual average V, a copy."""
-        return self.data.products.arranged(self.data.columns(np.ascontiguousarray(self.moments)))
+        return self.data.products.arranged(columns_of(np.ascontiguousarray(self.moments), self.data.layout))
 
     @property
     def weights(self) -> np.ndarray:
@@ -204,12 +201,6 @@ class Part:
         """Whether nothing needs to be done for given t."""
         return self.certified and self.certificate.gap <= 0.5 * tolerance(self.pace.tol, self.certificate.primal)
 
-    def group_squares(self, W: np.ndarray, n_groups: int) -> np.ndarray:
-        """Squared lengths of all groups in weights, or dual averages, of this part; (n_groups,)."""
-        group = self.data.problem.cliques.group_of_column
-        squares = np.einsum("ij,ij->j", W, W)
-        return np.bincount(group[group >= 0], squares[group >= 0], minlength=n_groups)
-
     def rescale(self, scale: np.ndarray) -> None:
         """Go on with other weights of the groups."""
         self.scale = scale
@@ -217,12 +208,8 @@ class Part:
         if self.W is not None:
             self.W[:, scale <= 0.0] = 0.0  # dropped groups
 
-    def step(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
-        """One pass, or Newton steps, to be certified afterwards.
-
-        Given this part, a dual average and a tolerance, ``regroup`` returns the scale of better weights of the groups,
-        or None.
-        """
+    def step(self, regroup: Regroup) -> None:
+        """Make one pass, or Newton steps, to be certified afterwards."""
         pace = self.pace
         if pace.passes_are_slow and pace.n_passes >= pace.newton_from:
             self._newton(regroup)
@@ -249,7 +236,7 @@ class Part:
                 potentials, delta = all_potentials[block], all_delta[block]
                 if block.start:  # what the blocks before have changed
                     potentials += gram[block, done] @ all_delta[done]
-                theta = data.columns(potentials)
+                theta = columns_of(potentials, data.layout)
                 theta *= self.scale
                 problem.augment(theta, slice(indices[0], indices[-1] + 1))
                 found = data.engine.map(theta)[0]  # Eq. (13)
@@ -262,14 +249,14 @@ class Part:
         return float(parts[0])
 
     def _make_room(self, n_without: float) -> bool:
-        """Let rows know more labelings, when some found no room since all that the row knows have mass."""
+        """Allow more labelings a row when some found no room, as all known ones of their row have mass."""
         capacity = self.known.mass.shape[1]
         grows = n_without > 0 and capacity < POLICY.last_capacity
         if grows:
             self.known = with_room(self.known, min(2 * capacity, POLICY.last_capacity))
         return grows
 
-    def _newton(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
+    def _newton(self, regroup: Regroup) -> None:
         """Solve the restricted problem to a tenth of the gap."""
         problem = self.data.problem
         planes = PlaneProblem(problem, self.data.layout, self.known, self.data.products)
@@ -305,7 +292,7 @@ class Part:
             self.data.products.add(rows, coefficients, self.moments)  # u(alpha), v(alpha) of Eq. (4)
 
     def certify(self) -> None:
-        """Exact objectives; the loss is taken from the bounds of inference, and the rows meet what it found."""
+        """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found."""
         problem, products = self.data.problem, self.data.products
         self._refresh()
         V = self.average

@@ -106,16 +106,25 @@ class CliqueSet:
             psi[rows, first + states(labelings, clique)] = 1.0
         return psi
 
+    def group_squares(self, sqnorms: np.ndarray, n_groups: int) -> np.ndarray:
+        """Squared length of the weights of every group, from the squared lengths of the columns; (n_groups,)."""
+        in_group = self.group_of_column >= 0
+        return np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=n_groups)
+
     def group_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
         """Length of the weights of every group, from the squared lengths of the columns; (n_groups,)."""
-        in_group = self.group_of_column >= 0
-        return np.sqrt(np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=self.n_groups))
+        return np.sqrt(self.group_squares(sqnorms, self.n_groups))
 
-    def clique_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
-        """Length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""
-        if not self.cliques:
-            return np.zeros(0)
-        return np.sqrt(np.add.reduceat(sqnorms, self.column[:-1]))
+    def clique_squares(self, sqnorms: np.ndarray) -> np.ndarray:
+        """Squared length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""
+        return np.add.reduceat(sqnorms, self.column[:-1]) if self.cliques else np.zeros(0)
+
+    def within(self, labels: Sequence[int]) -> CliqueSet:
+        """The cliques that begin with one of these labels, which must hold them, with the labels numbered from 0."""
+        number = {label: k for k, label in enumerate(labels)}
+        inside = [c for c, clique in enumerate(self.cliques) if clique[0] in number]
+        cliques = tuple(tuple(number[label] for label in self.cliques[c]) for c in inside)
+        return CliqueSet(len(labels), cliques, tuple(self.groups[c] for c in inside))
 
 
 def states(labelings: np.ndarray, clique: Sequence[int]) -> np.ndarray:
