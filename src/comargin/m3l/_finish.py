@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.linalg import LinAlgError
 
 from ..core.box_newton import newton_on_box
 from ..core.interior_point import LabelRows, interior_point_flops, interior_point_on_box
@@ -34,6 +35,8 @@ class FinishPolicy:
 
 
 POLICY = FinishPolicy()
+# Hessian of some variables, from their places along both axes.
+Hessian = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class LabelBox(NamedTuple):
@@ -134,47 +137,48 @@ def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float)
             M, linear, box.upper[place], gap=gap, ridge=ridge[place]
         )
         candidates.append(inside)
+
+    def hessian(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """4 S_il S_jk R_lk K_ij, and the ridge of the loss on the diagonal."""
+        K = X[rows] @ X[rows].T
+        K = K if isinstance(K, np.ndarray) else K.toarray()
+        s, R = S[rows, labels], box.part.to_array()[np.ix_(labels, labels)]
+        return 4.0 * np.outer(s, s) * K * R + np.diag(ridge[rows, labels])
+
     moved = gradient if M is None else moved_by(newton_start - start)[0]
-    candidates.append(_newton(block, box, newton_start, moved + ridge * newton_start, flops))
-    A[:] = _better(start, candidates, value_and_gap)
+    candidates.append(newton_step(newton_start, box.upper, moved + ridge * newton_start, hessian, flops))
+    # Values alone do not tell: near the optimum they agree in all digits when gaps still differ a million times.
+    smallest = np.inf
+    for candidate in candidates:
+        value, its_gap = value_and_gap(candidate)
+        if value < 0.0 and its_gap < smallest:  # never true for NaN
+            A[:], smallest = candidate, its_gap
     return S * (A - start)
 
 
-def _newton(block: Block, box: LabelBox, a: np.ndarray, gradient: np.ndarray, flops: float) -> np.ndarray:
-    """Newton on the free dual variables and those that most want to leave a bound, when they are few."""
-    chosen = with_violators(a.ravel(), box.upper.ravel(), gradient.ravel())
+def newton_step(a: np.ndarray, upper: np.ndarray, gradient: np.ndarray, hessian: Hessian, flops: float) -> np.ndarray:
+    """Newton steps on the free variables and those that most want to leave a bound, if the free ones are few.
+
+    All arrays have two axes. Returns ``a`` itself if nothing helps.
+    """
+    free = (a > 0.0) & (a < upper)
+    violation = np.where(a <= 0.0, -gradient, gradient)
+    violation[free | (upper <= 0.0)] = 0.0
+    n_others = max(POLICY.newton_size - np.count_nonzero(free), 0)
+    others = np.flatnonzero(violation > 0.0)
+    others = others[np.argsort(-violation.ravel()[others], kind="stable")[:n_others]]
+    chosen = np.concatenate([np.flatnonzero(free), others])
     if not 0 < chosen.size <= POLICY.newton_size:
         return a
-    place = rows, labels = np.unravel_index(chosen, a.shape)
-    s = block.dual_state.S[:, box.labels][place].astype(np.float64)
-    K = block.problem.X[rows] @ block.problem.X[rows].T
-    K = K if isinstance(K, np.ndarray) else K.toarray()
-    R = box.part.to_array()[np.ix_(labels, labels)]
-    Q = 4.0 * np.outer(s, s) * K * R + np.diag(box.ridge[place])
+    place = np.unravel_index(chosen, a.shape)
+    Q, slope = hessian(*place), gradient[place]
+    try:
+        new = newton_on_box(Q, slope, a[place], upper[place], max_flops=flops)
+    except LinAlgError:  # K is singular, and indefinite by rounding
+        return a
+    step = new - a[place]
+    if not float(slope @ step) + 0.5 * float(step @ Q @ step) < 0.0:  # NaN included
+        return a
     moved = a.copy()
-    moved[place] = newton_on_box(Q, gradient[place], a[place], box.upper[place], max_flops=flops)
+    moved[place] = new
     return moved
-
-
-def _better(
-    start: np.ndarray, candidates: list[np.ndarray], value_and_gap: Callable[[np.ndarray], tuple[float, float]]
-) -> np.ndarray:
-    """Of the candidates with a lower value than ``start`` the one with the smallest gap, or ``start``.
-
-    Values alone do not tell: near the optimum they agree in all digits when gaps still differ a million times.
-    """
-    limit = value_and_gap(start)[0]
-    measured = [(value_and_gap(a), a) for a in candidates]
-    lower = [(gap, k) for k, ((value, gap), _) in enumerate(measured) if value < limit]  # never true for NaN
-    return measured[min(lower)[1]][1] if lower else start
-
-
-def with_violators(a: np.ndarray, u: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """Indices of the free variables and, as far as there is room, of those that most want to leave a bound."""
-    free = (a > 0.0) & (a < u)
-    violation = np.where(a <= 0.0, -gradient, gradient)
-    violation[free | (u <= 0.0)] = 0.0
-    others = np.flatnonzero(violation > 0.0)
-    n_others = max(POLICY.newton_size - np.count_nonzero(free), 0)
-    others = others[np.argsort(-violation[others], kind="stable")[:n_others]]
-    return np.concatenate([np.flatnonzero(free), others])

@@ -42,7 +42,7 @@ RELAXATION = 1.2
 
 
 class Dual(NamedTuple):
-    """The dual variables of some labels and what bounds them.
+    """The dual variables of some labels and their bounds.
 
     A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is 1.
     row_upper (n,), label_upper (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
@@ -56,12 +56,6 @@ class Dual(NamedTuple):
     label_upper: np.ndarray
     sqnorm: np.ndarray
     loss: Loss = HINGE
-
-    @classmethod
-    def of(cls, problem, A, sqnorm):
-        """The variables A of a linear problem."""
-        S, targets, label_upper = problem.S, problem.targets, problem.label_upper
-        return cls(A, S, targets, problem.row_upper, label_upper, sqnorm, problem.loss)
 
 
 class Active(NamedTuple):
@@ -94,7 +88,7 @@ def _close_row(rows, count, position, n_left):
 
 @compiled
 def _end(bounds, smallest, largest, parts):
-    """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink what is still moving."""
+    """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink moving variables."""
     for label in range(smallest.shape[0]):
         bounds[0, label] = smallest[label] if smallest[label] < 0.0 else -np.inf
         bounds[1, label] = largest[label] if largest[label] > 0.0 else np.inf
@@ -116,7 +110,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     dual : Dual; A_il = U_il where r_l or the row is 0
     active : Active
     Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
-    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual
     """
     A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
@@ -241,7 +235,7 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
     dual : Dual
     active : Active
     W : ndarray (d, at least L or k), float32 or float64; columns beyond stay 0
-    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual
     """
     A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active

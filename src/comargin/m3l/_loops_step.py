@@ -53,7 +53,7 @@ def dual_slope(a, gradient, ridge):
 
 @compiled
 def gap_part(a, gradient, steepness, upper, ridge):
-    """U phi(-g) + U phi*(a / U) + a g: half of what the variable adds to P - D."""
+    """U phi(-g) + U phi*(a / U) + a g: half of the share of the variable in P - D."""
     best = loss_slope(-gradient, steepness, upper)
     return (a - best) * (gradient + 0.5 * ridge * (a + best))
 
@@ -79,7 +79,7 @@ def stepped(a, slope, rate, upper):
 
 @compiled
 def dual_raise(change, slope, curvature):
-    """Half of what D rises by."""
+    """Half of the raise of D."""
     return -change * (slope + 0.5 * curvature * change)
 
 
@@ -87,8 +87,8 @@ def dual_raise(change, slope, curvature):
 def coordinate(a, gradient, cost, curvature, relaxation, lowest, highest, loss):
     """One visit to one variable.
 
-    Returns its new value, its projected slope (NaN when it leaves the active set), its part of the gap, and half of
-    what D rises by.
+    Returns its new value, its projected slope (NaN when it leaves the active set), half of its share in P - D, and half
+    of the raise of D.
     """
     upper, steepness, ridge = loss_terms(cost, loss)
     gap = gap_part(a, gradient, steepness, upper, ridge)

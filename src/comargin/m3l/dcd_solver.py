@@ -75,7 +75,7 @@ class LabelCoupling:
     """
 
     def __init__(self, problem: M3LProblem) -> None:
-        R = whole_prior(problem.prior)
+        self.part = R = whole_prior(problem.prior)
         self.matrix, self.diagonal = prior_for_loops(R), R.diagonal
         entries = sp.coo_array(R.matrix)
         between = entries.row != entries.col
@@ -106,9 +106,9 @@ class LabelAscent:
         n_samples, n_labels = problem.S.shape
         self.problem, self.view, self.tol = problem, view, tol
         self.coupling = LabelCoupling(problem)
-        sqnorm = squared_lengths(X)
         A = np.zeros((n_samples, n_labels)) if start is None else np.clip(start, 0.0, problem.upper(), order="C")
-        self.dual_state = Dual.of(restricted(problem, whole_prior(problem.prior)), A, sqnorm)
+        own, sqnorm = restricted(problem, self.coupling.part), squared_lengths(X)
+        self.dual_state = Dual(A, own.S, own.targets, own.row_upper, own.label_upper, sqnorm, own.loss)
         self.active = LabelActive(
             np.tile(np.arange(n_samples, dtype=np.int32), (n_labels, 1)),
             np.empty(n_labels, dtype=np.int32),
@@ -117,8 +117,7 @@ class LabelAscent:
             random_state_array(seed),
         )
         self.Z = np.zeros((X.shape[1], n_labels), order="F" if isinstance(self.coupling.matrix, CSR) else "C")
-        self.margin = float(np.max(problem.targets)) if problem.targets.size else 1.0
-        self.tau = 0.0
+        self.margin, self.tau = float(np.max(problem.target())), 0.0
         self.along_labels = not self.coupling.coupled.any()
         self.estimate = np.inf
         self.optimism = 1.0  # how many times larger the certified gap was than its estimate
@@ -132,7 +131,7 @@ class LabelAscent:
     def step(self) -> float:
         """One pass over the active sets; returns an estimate of the gap."""
         n_moved, everything = self._pass()
-        if n_moved == 0 and not everything:  # not the end: what is solved is the active part only
+        if n_moved == 0 and not everything:  # only the active part is solved
             self.activate_all()
             self._pass()
         return self.estimate

@@ -6,16 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError
 
-from ..core.box_newton import newton_on_box
 from ..core.gram import Gram
 from ..core.gram_cache import GramCache, gram_blocks
 from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Result
 from ..core.threads import worker_threads
-from ._finish import POLICY as FINISH
-from ._finish import with_violators
+from ._finish import newton_step
 from ._loops_pairs import SignedDual, m3l_pair_visits
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops, whole_prior
@@ -26,13 +23,10 @@ from .problem import M3LKernelProblem, restricted
 class PairPolicy:
     """Tuned numbers of this solver."""
 
-    # Most steps along one label before the gradients of the labels it is coupled with are brought up to date, and the
-    # fraction of its largest projected gradient at which it is left earlier.
-    steps_per_visit: int = 256
-    reduction: float = 0.1
-    # Pair steps per variable after which what is left is given to Newton steps too, and what these may cost.
-    finish_after: float = 5.0
-    finish_flops: float = 4e9
+    steps_per_visit: int = 256  # along one label before the gradients of the coupled labels are updated
+    reduction: float = 0.1  # fraction of its largest projected gradient at which a label is left earlier
+    finish_after: float = 5.0  # pair steps per variable before Newton steps are tried
+    finish_flops: float = 4e9  # limit of their cost
     rounds_per_step: int = 10  # of one iteration when rows of K are missing: with few in memory a round is little work
     rows_wanted: int = 32  # of K that a label asks for when the one it needs is not in memory
 
@@ -57,15 +51,14 @@ class Component:
     """State of the labels of one component of R, in the signed variables beta = S o A, labels as rows."""
 
     def __init__(self, problem: M3LKernelProblem, part: PriorPart, tol: float, start: np.ndarray | None) -> None:
-        labels, n_labels = part.labels, len(part.labels)
+        own, n_labels = restricted(problem, part), len(part.labels)
         self.part, self.tol, self.loss, self.diagonal = part, tol, problem.loss, part.diagonal
-        own = restricted(problem, part)
         self.sign, self.cost = np.ascontiguousarray(own.S.T), np.ascontiguousarray(own.cost().T)
         self.target = np.transpose(own.target())
         edge = self.sign * (self.loss.bound * self.cost)
         beta = np.zeros(edge.shape)
         if start is not None:
-            np.clip(self.sign * start[:, labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
+            np.clip(self.sign * start[:, part.labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
         # Variables that no score depends on are at their optimum.
         fixed = (problem.gram.diagonal <= 0.0) | (self.diagonal <= 0.0)[:, None]
         beta[fixed] = (self.sign * self.cost * self.loss.slope(self.target))[fixed]
@@ -110,7 +103,7 @@ class Component:
         losses = np.vecdot(self.cost, self.loss.value(-self.sign * minus_missing))
         conjugate = np.sum(self.loss.conjugate(beta, self.cost), axis=1) if self.loss.has_conjugate else 0.0
         self.sums = LabelSums(quadratic, losses, linear - conjugate)
-        # A hair below the tolerance, so that the sum over components meets it in spite of rounding.
+        # Slightly below the tolerance, so that the sum over components meets it despite rounding.
         enough = 0.9 * tolerance(self.tol, self.sums.primal)
         allowed[:] = enough / len(allowed)
         self.done = self.sums.gap <= enough
@@ -121,28 +114,22 @@ class Component:
         Pair steps are slow when R or K is nearly singular: Newton steps see all directions at once. h must be exact,
         and is stale after a change.
         """
-        beta, edge, h, side = self.state.beta.ravel(), self.state.edge.ravel(), self.state.h.ravel(), self.state.side
-        sign = np.sign(edge)
-        finite = self.loss.finite_upper(np.abs(self.state.beta), self.cost, self.target)
-        upper = np.where(np.isnan(side), 0.0, finite).ravel()
-        chosen = with_violators(np.abs(beta), upper, sign * h)
-        if not 0 < chosen.size <= FINISH.newton_size:
+        state, R = self.state, self.part.to_array()
+        sign, old = np.sign(state.edge), np.abs(state.beta)
+        upper = np.where(np.isnan(state.side), 0.0, self.loss.finite_upper(old, self.cost, self.target))
+
+        def hessian(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            some, place = np.unique(rows, return_inverse=True)
+            s, K = sign[labels, rows], gram.block(some, some)[np.ix_(place, place)]
+            Q = 2.0 * np.outer(s, s) * R[np.ix_(labels, labels)] * K
+            if self.loss.has_conjugate:
+                Q[np.diag_indices_from(Q)] += state.ridge[labels, rows]
+            return Q
+
+        new = newton_step(old, upper, sign * state.h, hessian, POLICY.finish_flops)
+        if new is old:
             return False
-        label, row = np.unravel_index(chosen, side.shape)
-        rows, place = np.unique(row, return_inverse=True)
-        s, R = sign[chosen], self.part.to_array()
-        Q = 2.0 * np.outer(s, s) * R[np.ix_(label, label)] * gram.block(rows, rows)[np.ix_(place, place)]
-        if self.state.ridge.size:
-            Q[np.diag_indices_from(Q)] += self.state.ridge.ravel()[chosen]
-        old, slope = np.abs(beta[chosen]), s * h[chosen]
-        try:
-            new = newton_on_box(Q, slope, old, upper[chosen], max_flops=POLICY.finish_flops)
-        except LinAlgError:  # K is singular, and indefinite by rounding: leave it to pair steps
-            return False
-        step = new - old
-        if not float(slope @ step) + 0.5 * float(step @ Q @ step) < 0.0:
-            return False
-        beta[chosen] = s * new  # a view of the state
+        state.beta[:] = sign * new
         self._set_sides()
         return True
 

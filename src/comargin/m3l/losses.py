@@ -72,7 +72,7 @@ class Loss(NamedTuple):
         return np.minimum(self.bound * cost, within)
 
     def gaps(self, A: np.ndarray, cost: np.ndarray, missing: np.ndarray) -> np.ndarray:
-        """U phi(u) + U phi*(A / U) - A u: half of what each variable adds to P - D, never negative."""
+        """U phi(u) + U phi*(A / U) - A u: half of the share of each variable in P - D, >= 0."""
         return cost * self.value(missing) + self.conjugate(A, cost) - A * missing
 
 

@@ -28,16 +28,11 @@ _CACHE_LINE = 64
 class DescentPolicy:
     """Tuned numbers of this solver."""
 
-    # Most independent labels that share one product with x_i: more are faster, but two threads want two blocks where
-    # there is work for both. Fixed, so that the result does not depend on the threads.
-    labels_per_block: int = 80
-    alone_up_to: int = 64
-    # Weights are in single precision when the tolerance is at least this: passes are bound by fetching them, and the
-    # certificate is computed in double precision in any case.
-    single_from: float = 1e-4
-    # Passes before the finishing methods are tried, and passes to go up to which descent goes on alone.
-    finish_after: int = 20
-    near_the_end: float = 30.0
+    labels_per_block: int = 80  # most independent labels that share one product with x_i: more are faster
+    alone_up_to: int = 64  # labels that one block takes alone; more are cut into an even number, for two threads
+    single_from: float = 1e-4  # tolerance from which weights are in single precision: fetching them bounds the speed
+    finish_after: int = 20  # passes before the finishing methods are tried
+    near_the_end: float = 30.0  # expected passes up to which descent goes on alone
 
 
 POLICY = DescentPolicy()
@@ -52,7 +47,7 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
             continue
         n_labels = len(part.labels)
         n_blocks = -(-n_labels // POLICY.labels_per_block)
-        n_blocks += n_blocks % 2 if n_labels > POLICY.alone_up_to else 0  # an even number keeps two threads busy
+        n_blocks += n_blocks % 2 if n_labels > POLICY.alone_up_to else 0
         edges = [round(b * n_labels / n_blocks) for b in range(n_blocks + 1)]
         for a, b in itertools.pairwise(edges):
             blocks.append(PriorPart(part.labels[a:b], "diagonal", np.ascontiguousarray(part.matrix[a:b])))
@@ -128,7 +123,8 @@ class Block:
         own = restricted(problem, part)
         n_samples, n_labels = own.S.shape
         self.problem, self.view, self.part, self.tol = own, view, part, tol
-        self.dual_state = Dual.of(own, np.zeros(own.S.shape), sqnorm)
+        A = np.zeros(own.S.shape)
+        self.dual_state = Dual(A, own.S, own.targets, own.row_upper, own.label_upper, sqnorm, own.loss)
         self.known = None if part.form == "factor" else known  # certificate of the start
         self._set_start(start)
         self.active = Active(
@@ -172,7 +168,7 @@ class Block:
 
     @property
     def allowed(self) -> float:
-        """Gap to be reached: a hair below the tolerance, so that the sum over blocks meets it despite rounding."""
+        """Gap to be reached: slightly below the tolerance, so that the sum over blocks meets it despite rounding."""
         return 0.9 * tolerance(self.tol, self.now.sums.primal)
 
     def activate_all(self) -> None:
@@ -195,7 +191,7 @@ class Block:
             self.certify()
 
     def certify(self) -> None:
-        """Compute exact objectives, and W anew from A so that rounding does not add up; finish what is slow."""
+        """Compute exact objectives, and W anew from A so that rounding does not add up; finish slow labels."""
         self._evaluate()
         forecast = self.forecast
         late = forecast.n_epochs >= POLICY.finish_after and forecast.epochs_to_go > POLICY.near_the_end

@@ -21,7 +21,7 @@ from ._candidates import Candidates, read_attributes, read_candidates
 
 _CORRELATIONS = ("auto", "signatures", "estimator")
 _DECODINGS = ("standardized", "nearest")
-# These fit one label at a time, so that a correlation of all labels means nothing to what they wrap.
+# These fit one label at a time: a correlation of all labels means nothing to their inner estimators.
 _PER_LABEL = (OneVsRestClassifier, MultiOutputClassifier, ClassifierChain)
 
 
@@ -308,7 +308,7 @@ def _is_estimator(thing: Any) -> bool:
 
 
 def _correlation_slots(estimator: Any) -> dict[str, Any]:
-    """Parameters called label_correlation of the estimator and of what it wraps, where all labels are seen at once."""
+    """Parameters called label_correlation of the estimator and of inner estimators that see all labels at once."""
     params = estimator.get_params(deep=True)
     slots = {}
     for name, value in params.items():

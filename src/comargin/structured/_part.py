@@ -25,42 +25,28 @@ from ._planes import PlaneProblem, newton_planes
 from .labelings import columns_of, layout_of, with_room
 from .problem import StructuredProblem
 
-# Rows whose worst labelings are found together, in a whole product with all rows.
-_CHUNK = 1024
+_CHUNK = 1024  # rows whose worst labelings are found together at a certificate
 
 
 @dataclass(frozen=True)
 class StructuredPolicy:
     """Tuned numbers of the solver: its passes, when Newton's method takes over, and the weights of the groups."""
 
-    # Rows of a block. Their worst labelings are found at the same weights, so that fewer need fewer passes.
-    block: int = 32
-    # Weights of more bytes than this leave the cache: then blocks are larger, and share one product with the weights.
-    near_bytes: int = 2**20
-    large_block: int = 128
-    # Rows that share such a product, if their inner products can be kept and rows have at least twice as many entries.
-    together: int = 1024
-    # Passes after which a labeling without mass is forgotten; 2 to 40 need the same passes, more need more memory.
-    oldest: int = 10
-    # Most labelings of a row: memory against labelings that are met again and again.
-    last_capacity: int = 64
-    # Passes before Newton steps, between two attempts that did not help, and, halved, for a rate of convergence.
-    passes_first: int = 20
-    # Newton steps come when more passes than this are expected.
-    too_many: float = 200.0
-    # The same after a start that needed them with other cliques: CGM on the toy, 800 rows, 1.5 s instead of 2.3 s.
-    too_many_again: float = 50.0
-    # Products with all rows that the first attempt may cost; doubled when it did not help.
-    newton_work: float = 3000.0
-    # First proximal parameter of Newton's method, times the mean mass of a row.
-    first_sigma: float = 0.1
-    # Groups of about less weight than this are dropped as soon as Algorithm 3 says so, instead of in the limit.
-    smallest_weight: float = 1e-3
+    block: int = 32  # rows whose worst labelings are found at the same weights: fewer need fewer passes
+    near_bytes: int = 2**20  # larger weights leave the cache: blocks are then large and share products with them
+    large_block: int = 128  # rows of a block in that case
+    together: int = 1024  # rows that share a product, if their inner products fit and rows have twice as many entries
+    oldest: int = 10  # passes before a labeling without mass is forgotten; 2 to 40 need the same passes
+    last_capacity: int = 64  # most labelings of a row: memory against labelings that are met again and again
+    passes_first: int = 20  # before Newton steps, between useless attempts and, halved, for a rate of convergence
+    too_many: float = 200.0  # expected passes above which Newton steps come
+    too_many_again: float = 50.0  # the same after a start that needed them: CGM on the toy in 1.5 s instead of 2.3 s
+    newton_work: float = 3000.0  # products with all rows that the first attempt may cost; doubled when it is useless
+    first_sigma: float = 0.1  # first proximal parameter of Newton's method, times the mean mass of a row
+    smallest_weight: float = 1e-3  # groups of about less weight vanish when Algorithm 3 drops them, not in the limit
 
 
 POLICY = StructuredPolicy()
-
-
 # Given a part, a dual average and a tolerance, returns the scale of better weights of the groups, or None.
 Regroup = Callable[["Part", np.ndarray, float], np.ndarray | None]
 
@@ -140,7 +126,7 @@ class Pace:
                 self.newton_work *= 2.0
             self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
             return
-        if 0.0 < self.estimate <= allowed < gap:  # looked solved, and was not
+        if 0.0 < self.estimate <= allowed < gap:  # the estimate was too small
             self.optimism = min(self.optimism * gap / self.estimate, 100.0)
         if self.anchor[1] == np.inf:
             self.anchor = (self.n_passes, gap)
@@ -234,7 +220,7 @@ class Part:
             for block in row_blocks(rows.stop - rows.start, data.block):
                 done, indices = slice(0, block.start), np.arange(rows.start + block.start, rows.start + block.stop)
                 potentials, delta = all_potentials[block], all_delta[block]
-                if block.start:  # what the blocks before have changed
+                if block.start:  # add the changes of the blocks before
                     potentials += gram[block, done] @ all_delta[done]
                 theta = columns_of(potentials, data.layout)
                 theta *= self.scale

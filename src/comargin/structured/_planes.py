@@ -1,4 +1,4 @@
-"""Newton's method on the restricted problem of a structured SVM: all labelings met so far, and no others.
+"""Newton's method on the restricted problem of a structured SVM: only the labelings met so far.
 
     min_w  1/2 ||w||^2 + sum_i m_i max_p s_ip(w)          (columns of w scaled so that the norm is plain)
 
@@ -35,13 +35,10 @@ from .problem import StructuredProblem
 class NewtonPolicy:
     """Tuned numbers of Newton's method on the restricted problem."""
 
-    # Relative residual of the conjugate gradients: products within a step against steps.
-    cg_tolerance: float = 0.05
-    # Products of one step, and steps of one smooth problem: caps that ill-conditioned problems reach.
-    most_products: int = 300
-    most_steps: int = 40
-    # Largest proximal parameter, times the mean mass of a row; beyond it masses are differences of much larger numbers.
-    largest_sigma: float = 1e5
+    cg_tolerance: float = 0.05  # relative residual of the conjugate gradients: products within a step against steps
+    most_products: int = 300  # of one step; ill-conditioned problems reach this
+    most_steps: int = 40  # of one smooth problem; ill-conditioned problems reach this
+    largest_sigma: float = 1e5  # times the mean mass of a row; beyond it masses are differences of much larger numbers
 
 
 POLICY = NewtonPolicy()
@@ -147,7 +144,7 @@ def newton_planes(
             average = planes.average(new)
             gradient = U + average * root
             spent += 1.0
-            # 1/2 ||gradient||^2 bounds how far u is from the minimiser; the other part is what smoothing costs.
+            # P - D = inner + outer: the distance of u from the minimiser, and the cost of smoothing.
             inner = 0.5 * float(np.vdot(gradient, gradient))
             outer = float(mass @ np.maximum.reduceat(scores, begin[:-1]) - new @ scores)
             if n_steps == POLICY.most_steps or spent >= work:

@@ -74,7 +74,7 @@ class CGMClassifier(StructuredClassifier):
     clique_norms_ : ndarray of shape (n_cliques,)
         Lengths of their weights; exactly 0 for dropped rounds.
     label_graph_ : LabelGraph
-        What was learned: pairs of labels weighted by these lengths.
+        Pairs of labels weighted by these lengths.
     rounds_ : list of Round
         For every round: cliques activated, their number so far, objective, gap, improvement, training Hamming loss,
         passes and seconds. ``improvement`` bounds what any further cliques can gain: the relaxed problem (6) of the

@@ -48,8 +48,7 @@ _MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the ro
 class CGMPolicy:
     """Tuned numbers of clique generation."""
 
-    # Relative gap of all rounds but the last: their dual only has to rank cliques.
-    round_gap: float = 1e-2
+    round_gap: float = 1e-2  # relative, of all rounds but the last: their dual only has to rank cliques
 
 
 POLICY = CGMPolicy()

@@ -14,7 +14,7 @@ over the sets S of its labels. For a pair (j, k) the four states are
 
     11: m_jk      10: m_j - m_jk      01: m_k - m_jk      00: -(m_j + m_k - m_jk),
 
-K + C moments say what K + 4 C columns do, and products with X need as many columns only.
+so that K + C moments determine K + 4 C columns, and products with X need K + C columns only.
 """
 
 from __future__ import annotations

@@ -78,5 +78,5 @@ class StructuredProblem:
         return np.vecdot(costs, truth)
 
     def true_scores(self, potentials: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """W . Psi(y_i, x_i) of rows with potentials X W, up to what is the same for all labelings; (n_rows,)."""
+        """W . Psi(y_i, x_i) of rows with potentials X W, up to a constant of the row; (n_rows,)."""
         return np.vecdot(self.cliques.features(self.Y[rows]), potentials)
