@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.gram import Gram
-from ..core.gram_cache import GramCache, gram_blocks
+from ..core.gram_cache import GramCache
 from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Result
 from ..core.threads import worker_threads
@@ -224,16 +224,6 @@ def _exact_gradients(
     problem: M3LKernelProblem, parts: list[Component], cache: GramCache, pool: ThreadPoolExecutor
 ) -> None:
     """Compute h and the objectives anew from exact rows of K."""
-    coefficients = problem.coefficients(_dual_variables(problem, parts))
-    support = np.flatnonzero(coefficients.any(axis=1))
-    chosen = coefficients[support]
-    K = cache.exact
-    F = np.zeros(problem.S.shape)
-
-    def block_scores(rows: slice) -> None:
-        F[rows] = problem.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
-
-    if support.size:
-        list(pool.map(block_scores, gram_blocks(problem.gram.n_samples, support.size)))
+    F = problem.scores(_dual_variables(problem, parts), pool, cache.exact)
     for part in parts:
         part.take_gradients(part.gradients(F[:, part.part.labels].T))

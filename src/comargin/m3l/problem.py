@@ -27,6 +27,7 @@ zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -34,12 +35,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.gram import Gram
+from ..core.gram_cache import gram_blocks
 from ..core.row_blocks import row_blocks
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
 
 _ROWS_AT_ONCE = 65536  # bounds temporaries to so many rows x labels
-_GRAM_ROWS_AT_ONCE = 1024  # of K
 
 
 class LabelTerms:
@@ -151,13 +152,17 @@ class M3LKernelProblem(LabelTerms):
         """2 B R, shape (n_samples, n_labels): the scores of x are k(x, X) times these."""
         return 2.0 * self.apply_prior(self.S * A)  # Eq. (23)
 
-    def scores(self, A: np.ndarray) -> np.ndarray:
-        """F = 2 K B R, the scores of the training rows."""
+    def scores(self, A: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None) -> np.ndarray:
+        """F = 2 K B R, the scores of the training rows; K by blocks unless it is given."""
         coefficients = self.coefficients(A)
         support = np.flatnonzero(coefficients.any(axis=1))
-        F = np.empty(A.shape)
-        for rows in row_blocks(self.S.shape[0], _GRAM_ROWS_AT_ONCE):
-            F[rows] = self.gram.block(rows, support) @ coefficients[support]
+        chosen, F = coefficients[support], np.zeros(A.shape)
+
+        def write(rows: slice) -> None:
+            F[rows] = self.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
+
+        if support.size:
+            list((pool.map if pool else map)(write, gram_blocks(len(A), support.size)))
         return F
 
     def sums(self, A: np.ndarray) -> LabelSums:

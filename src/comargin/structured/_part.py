@@ -11,7 +11,6 @@ cutting plane method with one slack per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -22,6 +21,7 @@ from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
 from ._loops import Known, Layout, meet_labelings, structured_block, structured_coefficients
 from ._planes import PlaneProblem, newton_planes
+from .cliques import prox_squared_l21
 from .labelings import columns_of, layout_of, with_room
 from .problem import StructuredProblem
 
@@ -47,8 +47,6 @@ class StructuredPolicy:
 
 
 POLICY = StructuredPolicy()
-# Given a part, a dual average and a tolerance, returns the scale of better weights of the groups, or None.
-Regroup = Callable[["Part", np.ndarray, float], np.ndarray | None]
 
 
 class MapEngine(Protocol):
@@ -138,10 +136,10 @@ class Pace:
 
 
 class Part:
-    """The iterate of one part: masses, their average V (as moments, see ``cliques.py``) and the weights W.
+    """The iterate of one part: masses, their average V (as moments, see ``cliques.py``), t and the weights W.
 
     ``known`` is changed; W is V * scale where no ``weights`` are given; ``sigma`` is the proximal parameter of the
-    Newton steps before, times the mean mass of a row.
+    Newton steps before, times the mean mass of a row. With several groups there is only one part (``parts_of``).
     """
 
     def __init__(
@@ -151,10 +149,11 @@ class Part:
         seed: int,
         known: Known,
         weights: np.ndarray | None,
-        scale: np.ndarray,
+        group_weights: np.ndarray,
         sigma: float = 0.0,
     ) -> None:
-        self.data, self.pace, self.known, self.scale = data, pace, known, scale
+        self.data, self.pace, self.known = data, pace, known
+        self.t, self.scale = group_weights, data.problem.scale(group_weights)
         self.rng = np.random.default_rng(seed)
         self.moments, self.linear = data.products.zeros(len(data.problem.cliques.subsets)), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
@@ -187,21 +186,37 @@ class Part:
         """Whether nothing needs to be done for given t."""
         return self.certified and self.certificate.gap <= 0.5 * tolerance(self.pace.tol, self.certificate.primal)
 
-    def rescale(self, scale: np.ndarray) -> None:
-        """Go on with other weights of the groups."""
-        self.scale = scale
-        self.certified = False
-        if self.W is not None:
-            self.W[:, scale <= 0.0] = 0.0  # dropped groups
+    def regroup(self, V: np.ndarray | None = None, allowed: float = 0.0) -> np.ndarray | None:
+        """Move t towards its optimum at the dual average, or at ``V``; returns the new scale, or None without a change.
 
-    def step(self, regroup: Regroup) -> None:
-        """Make one pass, or Newton steps, to be certified afterwards."""
+        t_k <- t_k ||v_k|| / sum_j t_j ||v_j|| is the minimiser of F over t at the weights t_k v_k / lambda, so that F
+        never rises. It reaches zero only in the limit, so Algorithm 3 with a small step decides which groups are zero.
+        t does not change while sum_k t_k ||v_k||^2 / (2 lambda) is within ``allowed`` of its maximum.
+        """
+        if len(self.t) < 2:
+            return None
+        V, problem = self.average if V is None else V, self.data.problem
+        lengths = problem.cliques.group_lengths(np.einsum("ij,ij->j", V, V))
+        if 0.5 * (lengths.max() ** 2 - self.t @ lengths**2) / problem.alpha <= allowed:
+            return None
+        step = POLICY.smallest_weight
+        kept = prox_squared_l21(lengths * (self.t + step), step)  # Algorithm 3
+        t = np.where(kept > 0.0, np.maximum(self.t * lengths, kept), 0.0)
+        self.t = t / t.sum()
+        self.scale, self.certified = problem.scale(self.t), False
+        if self.W is not None:
+            self.W[:, self.scale <= 0.0] = 0.0  # dropped groups
+        return self.scale
+
+    def step(self) -> None:
+        """Make one pass, or Newton steps, to be certified afterwards; both move t."""
         pace = self.pace
         if pace.passes_are_slow and pace.n_passes >= pace.newton_from:
-            self._newton(regroup)
+            self._newton()
             pace.estimate = 0.0
         else:
             pace.estimate = pace.optimism * self.run_pass()
+            self.regroup()
         self.certified = False
         pace.n_passes += 1
 
@@ -242,21 +257,15 @@ class Part:
             self.known = with_room(self.known, min(2 * capacity, POLICY.last_capacity))
         return grows
 
-    def _newton(self, regroup: Regroup) -> None:
+    def _newton(self) -> None:
         """Solve the restricted problem to a tenth of the gap."""
         problem = self.data.problem
         planes = PlaneProblem(problem, self.data.layout, self.known, self.data.products)
         mean_mass = float(np.mean(problem.mass))
-
-        def rescale(V: np.ndarray, allowed: float) -> np.ndarray | None:
-            scale = regroup(self, V, allowed)
-            if scale is not None:
-                self.scale = scale
-            return scale
-
         start = planes.masses(self.known), self.weights
         sigma, goal = self.relative_sigma * mean_mass, 0.1 * self.certificate.gap
-        masses, self.W, sigma = newton_planes(planes, *start, self.scale, sigma, goal, self.pace.newton_work, rescale)
+        work = self.pace.newton_work
+        masses, self.W, sigma = newton_planes(planes, *start, self.scale, sigma, goal, work, self.regroup)
         # The next one begins farther from its solution.
         self.relative_sigma = max(sigma / mean_mass / 25.0, POLICY.first_sigma)
         planes.store(self.known, masses)

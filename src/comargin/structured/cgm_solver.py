@@ -240,12 +240,10 @@ def solve_cgm(
             last = now.round_at(result.history[-1], lower, hamming)
             if result.status is Status.STOPPED:
                 now.start = now.stopped(result.dual_coef, last)
-                now.rounds.append(last)
-                break
             now.rounds.append(last)
-            now.first_pass = None
-            if now.taken_back:
+            if result.status is Status.STOPPED or now.taken_back:
                 break
+            now.first_pass = None
             if now.is_useless():
                 now.take_back()
                 continue

@@ -106,14 +106,10 @@ class CliqueSet:
             psi[rows, first + states(labelings, clique)] = 1.0
         return psi
 
-    def group_squares(self, sqnorms: np.ndarray, n_groups: int) -> np.ndarray:
-        """Squared length of the weights of every group, from the squared lengths of the columns; (n_groups,)."""
-        in_group = self.group_of_column >= 0
-        return np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=n_groups)
-
     def group_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
         """Length of the weights of every group, from the squared lengths of the columns; (n_groups,)."""
-        return np.sqrt(self.group_squares(sqnorms, self.n_groups))
+        in_group = self.group_of_column >= 0
+        return np.sqrt(np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=self.n_groups))
 
     def clique_squares(self, sqnorms: np.ndarray) -> np.ndarray:
         """Squared length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""

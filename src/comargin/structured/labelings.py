@@ -55,7 +55,9 @@ class StructuredDual:
     def true(cls, problem: StructuredProblem) -> StructuredDual:
         """All mass on the true labelings: a dual point of value 0, without weights."""
         parts = tuple(parts_of(problem.cliques))
-        known = tuple(_true(problem.Y[:, labels], problem.mass) for labels in parts)
+        known = tuple(no_labelings((len(problem.Y), len(labels)), FIRST_CAPACITY) for labels in parts)
+        for labels, met in zip(parts, known, strict=True):
+            met.labels[:, 0], met.mass[:, 0] = problem.Y[:, labels], problem.mass
         return cls(problem.cliques, parts, known, None, _equal_weights(problem.cliques))
 
     def start_of(self, problem: StructuredProblem) -> StructuredDual:
@@ -123,12 +125,6 @@ def no_labelings(shape: tuple[int, ...], capacity: int) -> Known:
     labels = np.zeros((n_samples, capacity, n_labels), dtype=np.uint8)
     mass, age = np.zeros((n_samples, capacity)), np.zeros((n_samples, capacity), dtype=np.int32)
     return Known(labels, mass, age, np.ones(n_samples, dtype=np.int32))
-
-
-def _true(truth: np.ndarray, mass: np.ndarray) -> Known:
-    known = no_labelings(truth.shape, FIRST_CAPACITY)
-    known.labels[:, 0], known.mass[:, 0] = truth, mass
-    return known
 
 
 def flips(truth: np.ndarray, mass: np.ndarray, flipped: np.ndarray) -> Known:

@@ -2,7 +2,7 @@
 
 Labels without cliques are independent hinge-loss SVMs, solved by the row-block method of M3L: with U_il = m_i / lambda
 and the costs as targets its objective is 2/lambda times theirs. Parts with cliques are solved by passes and Newton
-steps (``_part.py``). With several groups there is one such part, and the weights t of the groups move with its steps.
+steps (``_part.py``). With several groups there is one such part, which also moves the weights t of the groups.
 """
 
 from __future__ import annotations
@@ -22,51 +22,10 @@ from ..m3l.prior import identity_prior
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
 from ._loops import Known
-from ._part import POLICY, MapEngine, Pace, Part, PartData
-from .cliques import CliqueSet, prox_squared_l21
+from ._part import MapEngine, Pace, Part, PartData
+from .cliques import CliqueSet
 from .labelings import StructuredDual, flips, without_room
 from .problem import StructuredProblem
-
-
-class Groups:
-    """The weights t of the groups, and the parts that share them."""
-
-    def __init__(self, problem: StructuredProblem, weights: np.ndarray) -> None:
-        self.problem, self.t = problem, weights
-        self.parts: list[Part] = []
-
-    def scale_of(self, cliques: CliqueSet) -> np.ndarray:
-        """The scale of the columns of some cliques."""
-        return replace(self.problem, cliques=cliques).scale(self.t)
-
-    def update(self, part: Part | None, V: np.ndarray | None, allowed: float) -> np.ndarray | None:
-        """Move t towards its optimum at the dual averages of the parts, and return the new scale of ``part``.
-
-        t_k <- t_k ||v_k|| / sum_j t_j ||v_j|| is the minimiser of F over t at the weights t_k v_k / lambda, so that F
-        never rises. It reaches zero only in the limit, so Algorithm 3 with a small step decides which groups are zero.
-
-        ``V`` replaces the dual average of ``part``. While sum_k t_k ||v_k||^2 / (2 lambda) is within ``allowed`` of its
-        maximum, t does not change and None is returned.
-        """
-        if len(self.t) < 2:
-            return None
-        squares = np.zeros(len(self.t))
-        for each in self.parts:
-            average = V if each is part and V is not None else each.average
-            columns = np.einsum("ij,ij->j", average, average)
-            squares += each.data.problem.cliques.group_squares(columns, len(self.t))
-        longest = float(squares.max())
-        if longest <= 0.0 or 0.5 * (longest - self.t @ squares) / self.problem.alpha <= allowed:
-            return None
-        lengths = np.sqrt(squares)
-        step = POLICY.smallest_weight
-        kept = prox_squared_l21(lengths * (self.t + step), step)  # Algorithm 3
-        t = np.where(kept > 0.0, np.maximum(self.t * lengths, kept), 0.0)
-        self.t = t / t.sum()
-        for each in self.parts:
-            if each is not part:
-                each.rescale(self.scale_of(each.data.problem.cliques))
-        return None if part is None else self.scale_of(part.data.problem.cliques)
 
 
 def solve_structured(
@@ -117,7 +76,7 @@ def solve_structured(
             dual = _packed(start, known, weights)
             return replace(alone, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
         control = replace(control, n_before=alone.n_iter)
-    groups = Groups(problem, start.group_weights)
+    parts: list[Part] = []
     with worker_threads(n_threads) as pool:
         products = RowProducts(problem.X, pool)
         columns = []
@@ -128,17 +87,17 @@ def solve_structured(
             data = PartData.of(replace(problem, Y=Y, cost=cost, cliques=local), engine_of(local), products)
             pace = Pace(control.tol, start.by_newton, new_cliques=given.cliques != problem.cliques)
             W = None if start.weights is None else np.asfortranarray(start.weights[:, places])
-            groups.parts.append(Part(data, pace, seed, known[labels], W, groups.scale_of(local), start.sigma))
+            parts.append(Part(data, pace, seed, known[labels], W, start.group_weights, start.sigma))
 
         def solution() -> StructuredDual:
             W = weights.copy(order="F")
-            for places, part in zip(columns, groups.parts, strict=True):
+            for places, part in zip(columns, parts, strict=True):
                 W[:, places] = part.weights
-            masses = known | {labels: part.known for labels, part in zip(joined, groups.parts, strict=True)}
-            sigmas = [part.relative_sigma for part in groups.parts if part.wants_newton]
-            return _packed(replace(start, group_weights=groups.t), masses, W, sigmas)
+            masses = known | {labels: part.known for labels, part in zip(joined, parts, strict=True)}
+            sigmas = [part.relative_sigma for part in parts if part.wants_newton]
+            return _packed(replace(start, group_weights=parts[0].t), masses, W, sigmas)
 
-        status, history, tol_abs = _loop(problem, groups, columns, control, alone, solution)
+        status, history, tol_abs = _loop(problem, parts, columns, control, alone, solution)
         dual = solution()
     if alone is not None and status is Status.CONVERGED and alone.status is not Status.CONVERGED:
         status = alone.status
@@ -187,7 +146,7 @@ def _solve_single(
 
 def _loop(
     problem: StructuredProblem,
-    groups: Groups,
+    parts: list[Part],
     columns: list[np.ndarray],
     control: Control,
     alone: Result | None,
@@ -195,16 +154,14 @@ def _loop(
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
     """Step all parts, which have the given columns, until the gap of the whole is within the tolerance."""
     base_primal, base_dual = (0.0, 0.0) if alone is None else (alone.primal, alone.dual)
-    parts = groups.parts
 
     def step() -> float:
         if all(part.done for part in parts):  # for these t
-            groups.update(None, None, 0.0)
-        moving = [part for part in parts if not part.done]
-        for part in moving:
-            part.step(groups.update)
-        if any(part.W is None for part in moving):  # Newton steps move t themselves
-            groups.update(None, None, 0.0)
+            for part in parts:
+                part.regroup()
+        for part in parts:
+            if not part.done:
+                part.step()
         return base_primal - base_dual + sum(part.gap for part in parts)
 
     def certify() -> tuple[float, float]:
