@@ -600,7 +600,7 @@ class Narrow(Given):
         ),
         ({"class_names": ["a", "b"]}, "class_names has 2 names, but signatures has 3"),
         ({"class_names": ["a", "b", "a"]}, "class_names must be distinct; 'a' occurs more than once"),
-        ({"class_names": [1, 2, 1]}, "class_names must be distinct; 1 stands"),
+        ({"class_names": [1, 2, 1]}, "class_names must be distinct; 1 occurs"),
         ({"class_names": ["a", "b", 3]}, "class_names must be all strings or all numbers"),
         ({"class_names": [("a", 1), ("a", 2), ("b", 1)]}, "class_names must be all strings or all numbers"),
         ({"class_names": [None, None, None]}, "class_names must be all strings or all numbers"),

@@ -114,7 +114,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     """
     A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
-    loss_curvature, loss_bound = loss
+    loss_curvature, loss_bound = loss.curvature, loss.bound
     inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], Z.shape[1]

@@ -22,8 +22,7 @@ LEAST_CURVATURE = 1e-100  # of a loss, in place of 0
 @compiled
 def loss_terms(cost, loss):
     """upper, steepness and ridge of a variable of cost U."""
-    curvature, bound = loss
-    return bound * cost, cost * (1.0 / max(curvature, LEAST_CURVATURE)), curvature / max(cost, TINY)
+    return loss.bound * cost, cost * (1.0 / max(loss.curvature, LEAST_CURVATURE)), loss.curvature / max(cost, TINY)
 
 
 @compiled

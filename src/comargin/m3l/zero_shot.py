@@ -188,7 +188,8 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Entries of ``classes_``.
         """
-        return self.classes_[np.argmax(self._class_scores(X), axis=1)]
+        best = np.argmax(self._class_scores(X), axis=1)  # checks that it is fitted
+        return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of the rows whose class is found.

@@ -65,7 +65,9 @@ class StructuredClassifier(MultilabelClassifier):
         if basis is not None:
             result = replace(result, coef=result.coef @ basis.T)
         norms = np.sqrt(cliques.clique_squares(np.vecdot(result.coef, result.coef)))
-        coef, intercept = self._split(result.coef)
+        coef, intercept = result.coef, np.zeros(len(result.coef))
+        if self.fit_intercept:
+            coef, intercept = np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
         tables = [slice(a, b) for a, b in itertools.pairwise(cliques.column)]
         # A clique without weights changes no labeling, and costs nothing at prediction.
         used = np.flatnonzero(norms)
@@ -96,12 +98,6 @@ class StructuredClassifier(MultilabelClassifier):
             return Inference(cliques.n_labels, cliques.cliques, self.inference)
         except ValueError as error:  # the argument has another name here
             raise ValueError(str(error).replace("method=", "inference=")) from error
-
-    def _split(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the features and of the constant, where there is one."""
-        if self.fit_intercept:
-            return np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
-        return coef, np.zeros(len(coef))
 
     def _potentials(self, X: Any) -> Iterator[np.ndarray]:
         """Potentials of the rows, in parts."""

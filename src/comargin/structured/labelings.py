@@ -101,15 +101,9 @@ def _equal_weights(cliques: CliqueSet) -> np.ndarray:
 
 def layout_of(cliques: CliqueSet) -> Layout:
     """Columns and moments of some cliques, as the loops take them."""
-    sizes = [len(subset) for subset in cliques.subsets]
-    return Layout(
-        cliques.members,
-        cliques.begin,
-        cliques.column,
-        cliques.moment,
-        np.array([label for subset in cliques.subsets for label in subset], dtype=np.int32),
-        np.cumsum([0, *sizes], dtype=np.int32),
-    )
+    labels = np.array([label for subset in cliques.subsets for label in subset], dtype=np.int32)
+    begin = np.cumsum([0, *map(len, cliques.subsets)], dtype=np.int32)
+    return Layout(cliques.members, cliques.begin, cliques.column, cliques.moment, labels, begin)
 
 
 def columns_of(moments: np.ndarray, layout: Layout) -> np.ndarray:
