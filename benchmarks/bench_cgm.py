@@ -34,9 +34,9 @@ def one_pass(n_threads: int) -> Row:
     potentials = best_of(5, lambda: problem.X @ W)  # as many threads as BLAS takes
     with worker_threads(n_threads) as pool:
         engine = Inference(20, problem.cliques.cliques)
-        start, scale = StructuredDual.true(problem), problem.scale(np.ones(1))
+        start = StructuredDual.true(problem)
         rows = PartData.of(problem, engine, RowProducts(problem.X, pool))
-        part = Part(rows, Pace(1e-3), 0, start.known[0], None, scale)
+        part = Part(rows, Pace(1e-3), 0, start.known[0], None, np.ones(1))
         part.run_pass()  # the inner products of the blocks are computed once
         seconds = best_of(5, part.run_pass)
     work = f"dense 8000 x 4096, 20 labels, {len(edges)} edges, one pass, n_jobs={n_threads}"

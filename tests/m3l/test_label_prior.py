@@ -99,6 +99,6 @@ def test_rounding_is_forgiven(rng):
 def test_parts_make_up_the_whole_and_factors_their_part(kind, rng):
     R = make_prior(kind, 7, rng)
     prior = split_prior(R, 7)
-    assert_allclose(whole_prior(prior).toarray(), R.toarray() if sp.issparse(R) else R, atol=1e-12)
+    assert_allclose(whole_prior(prior).to_array(), R.toarray() if sp.issparse(R) else R, atol=1e-12)
     for part in prior:
         assert_allclose(part.factor @ part.factor.T, part.to_array(), atol=1e-12)

@@ -64,7 +64,7 @@ def test_the_step_is_the_best_one(rng):
     for loss in LOSSES.values():
         for _ in range(20):
             old, cost, k, g = 0.3 * rng.random(), 0.3 + rng.random(), 0.1 + rng.random(), rng.normal()
-            new, *_, raised = coordinate(old, g, cost, k, 1.0, -np.inf, np.inf, *loss)
+            new, *_, raised = coordinate(old, g, cost, k, 1.0, -np.inf, np.inf, loss)
             a = np.linspace(0.0, min(loss.bound * cost, 10.0), 2001)
 
             def value(a, old=old, cost=cost, k=k, g=g, loss=loss):

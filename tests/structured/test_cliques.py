@@ -110,7 +110,7 @@ def test_nodes_alone():
     assert_array_equal(nodes.group_of_column, [-1, -1, -1])
     assert_array_equal(nodes.moment, [0, 1, 2])
     assert_array_equal(nodes.features(all_labelings(3)), all_labelings(3))
-    assert nodes.group_lengths(np.ones(3)).shape == nodes.clique_lengths(np.ones(3)).shape == (0,)
+    assert nodes.group_lengths(np.ones(3)).shape == nodes.clique_squares(np.ones(3)).shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64])
@@ -158,7 +158,7 @@ def test_lengths_by_loops(rng):
         tables.append(W[:, first : first + 2 ** len(clique)])
         first += 2 ** len(clique)
     sqnorms = np.sum(W**2, axis=0)
-    assert_allclose(MIXED.clique_lengths(sqnorms), [np.linalg.norm(table) for table in tables])
+    assert_allclose(np.sqrt(MIXED.clique_squares(sqnorms)), [np.linalg.norm(table) for table in tables])
     of_group = [[table for table, g in zip(tables, MIXED.groups, strict=True) if g == k] for k in range(3)]
     assert_allclose(MIXED.group_lengths(sqnorms), [np.linalg.norm(np.hstack(some)) for some in of_group])
 

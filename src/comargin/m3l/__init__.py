@@ -1,18 +1,18 @@
 r"""M3L: max-margin multi-label classification with a prior R on how labels depend on each other.
 
-Minimised is P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z_l . x_i), by its dual over one variable
+The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z_l . x_i) by its dual over one variable
 0 <= A_il <= upper_il per row and label, Z = 2 X^T (S o A) R (Hariharan, Vishwanathan and Varma, 2012).
 
-- problem.py: both objectives with the paper's equation numbers. losses.py: phi as two numbers; every certificate.
+- problem.py: both objectives with the paper's equation numbers. losses.py: phi as two numbers; sums of a certificate.
 - prior.py: R, checked and split into components, each diagonal, dense, sparse or of low rank.
-- solver.py: the default for linear M3L. All labels of a row take a coordinate step together (_loops.py, the step itself
-  in _loops_step.py) until a certificate meets the tolerance; _finish.py ends what is badly scaled by interior-point and
-  Newton steps.
+- solver.py: the default for linear M3L. All labels of a row take a coordinate step together (_loops.py; the step itself
+  is in _loops_step.py) until a certificate meets the tolerance; _finish.py solves badly scaled labels by interior-point
+  and Newton steps.
 - dcd_solver.py, _loops_dcd.py: the paper's scheme for linear M3L, section 6, for comparison.
 - kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them.
 - classifier.py: the estimator. zero_shot.py, _candidates.py: unseen classes by their attributes, section 7.2.
 
-A new loss is a row of losses.py and, if its step along one variable has no closed form, a step in _loops_step.py.
+A new loss is an addition in losses.py and _loops_step.py.
 """
 
 from .classifier import M3LClassifier

@@ -1,4 +1,4 @@
-"""Candidate classes of zero-shot classification and attributes of the training rows, as users give them."""
+"""Checks of the candidate classes of zero-shot classification and of the attributes of the training rows."""
 
 from __future__ import annotations
 
@@ -14,21 +14,11 @@ from ..core.indicator import check_indicator, refuse_label_sets
 
 @dataclass(frozen=True)
 class Candidates:
-    """The candidate classes in the order of their names.
+    """The candidate classes in the order of their names."""
 
-    Attributes
-    ----------
-    names : ndarray of shape (n_classes,)
-        Sorted, distinct.
-    signatures : int64 ndarray of shape (n_classes, n_labels)
-        Entries in {0, 1}, rows distinct.
-    prior : ndarray of shape (n_classes,)
-        Positive, with sum 1.
-    """
-
-    names: np.ndarray
-    signatures: np.ndarray
-    prior: np.ndarray
+    names: np.ndarray  # (n_classes,), sorted, distinct
+    signatures: np.ndarray  # int64 (n_classes, n_labels) in {0, 1}, rows distinct
+    prior: np.ndarray  # (n_classes,), positive, with sum 1
 
 
 def read_candidates(signatures: Any, class_names: Any, class_prior: Any) -> Candidates:
@@ -39,10 +29,9 @@ def read_candidates(signatures: Any, class_names: Any, class_prior: Any) -> Cand
         raise ValueError(f"signatures must have shape (n_classes, n_labels), at least 1 x 1; got {given.shape}")
     table = check_indicator(given, "signatures").toarray().astype(np.int64)
     names = _read_names(signatures, class_names, table.shape[0])
-    _, first = np.unique(table, axis=0, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    for a, b in pairwise(order):
-        if first[a] == first[b]:
+    _, number = np.unique(table, axis=0, return_inverse=True)
+    for a, b in pairwise(np.argsort(number, kind="stable")):
+        if number[a] == number[b]:
             raise ValueError(
                 f"signatures of the classes {names[a].item()!r} and {names[b].item()!r} are equal, so that nothing can "
                 "tell these classes apart: make them one class, or add an attribute"
@@ -66,9 +55,7 @@ def _read_names(signatures: Any, class_names: Any, n_classes: int) -> np.ndarray
         raise ValueError(f"class_names must be all strings or all numbers; got {values!r}")
     distinct, counts = np.unique(names, return_counts=True)
     if len(distinct) < n_classes:
-        raise ValueError(
-            f"class_names must be distinct; {distinct[counts > 1][0].item()!r} stands there more than once"
-        )
+        raise ValueError(f"class_names must be distinct; {distinct[counts > 1][0].item()!r} occurs more than once")
     return names
 
 
@@ -100,10 +87,7 @@ def _read_prior(class_prior: Any, names: np.ndarray) -> np.ndarray:
 
 
 def read_attributes(y: Any, signatures: Any, n_labels: int) -> Any:
-    """Attributes of the training rows as the estimator gets them: an int64 indicator, sparse when y was sparse.
-
-    Column names of y, if any, must be those of the signatures.
-    """
+    """Check the attributes of the training rows; returns an int64 indicator, sparse when y was sparse."""
     if y is None:
         raise ValueError(
             "ZeroShotClassifier requires y to be passed, but the target y is None: give the attributes of every row"

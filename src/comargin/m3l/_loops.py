@@ -4,8 +4,8 @@
 For row i all labels share one product with x_i, contiguous in memory. With G_il = S_il (x_i^T Z)_l - t_il and
 q_i = ||x_i||^2 the best step along A_il (of the hinge) is A_il <- clip(A_il - G_il / (2 q_i R_ll), 0, U_il), Eqs.
 (37)-(39); we go RELAXATION times as far, which raises D too and saves passes. A step delta changes the scores of the
-row by 2 q_i S_il delta R_l. There are two loops, for a diagonal R and for any other. Where labels are coupled, those of
-a row are visited in random order: always in the same order it takes two to three times as many passes.
+row by 2 q_i S_il delta R_l. There are two loops, for a diagonal R and for any other. Where labels are coupled, the loop
+visits those of a row in random order: a fixed order takes two to three times as many passes.
 
 Shrinking follows LIBLINEAR, label by label: (i, l) leaves the active set when A_il sits at a bound and G_il points
 outwards by more than the largest violation of the pass before.
@@ -25,8 +25,11 @@ from ._loops_step import (
     TINY,
     coordinate,
     dual_raise,
+    dual_slope,
     gap_part,
     leaves,
+    loss_conjugate,
+    loss_terms,
     loss_value,
     projected_slope,
     stepped,
@@ -39,11 +42,11 @@ RELAXATION = 1.2
 
 
 class Dual(NamedTuple):
-    """The dual variables of some labels and what bounds them.
+    """The dual variables of some labels and their bounds.
 
     A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is 1.
     row_upper (n,), label_upper (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
-    loss: what the bounds and the curvature of the dual are for a given U.
+    loss: sets bounds and curvature of the variables for a given U.
     """
 
     A: np.ndarray
@@ -56,7 +59,7 @@ class Dual(NamedTuple):
 
 
 class Active(NamedTuple):
-    """What is still visited.
+    """The active set.
 
     rows int32 (n,): active rows first.  labels int32 (n, L): active labels of each row first.  count int32 (n + 1,):
     active labels of each row, and last the number of active rows.  bounds (2, L): smallest and largest projected
@@ -68,13 +71,6 @@ class Active(NamedTuple):
     count: np.ndarray
     bounds: np.ndarray
     state: np.ndarray
-
-
-@compiled
-def _begin(rows, count, state, parts):
-    """Shuffle the active rows and begin the sums of the pass."""
-    shuffle(state, rows, count[-1])
-    parts[:] = 0.0
 
 
 @compiled
@@ -92,7 +88,7 @@ def _close_row(rows, count, position, n_left):
 
 @compiled
 def _end(bounds, smallest, largest, parts):
-    """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink what is still moving."""
+    """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink moving variables."""
     for label in range(smallest.shape[0]):
         bounds[0, label] = smallest[label] if smallest[label] < 0.0 else -np.inf
         bounds[1, label] = largest[label] if largest[label] > 0.0 else np.inf
@@ -103,9 +99,9 @@ def _end(bounds, smallest, largest, parts):
 def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     """One pass over the active rows with R = diag(r); updates the dual, the active set and Z = 2 X^T (S o A) R.
 
-    A row is visited in one of two ways. As long as many of its labels are active all of them are stepped at once, in
-    loops over contiguous labels that the compiler turns into vector instructions; to step a variable at rest again
-    changes nothing. With few active labels left the row keeps their list.
+    As long as many labels of a row are active, all of them step at once, in loops over contiguous labels that the
+    compiler vectorises; a step of a variable at rest changes nothing. With few active labels left the row keeps their
+    list.
 
     Parameters
     ----------
@@ -114,15 +110,16 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     dual : Dual; A_il = U_il where r_l or the row is 0
     active : Active
     Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
-    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual
     """
     A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
-    loss_curvature, loss_bound = loss
+    loss_curvature, loss_bound = loss.curvature, loss.bound
     inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], Z.shape[1]
-    _begin(rows, count, state, parts)
+    shuffle(state, rows, count[-1])
+    parts[:] = 0.0
     gaps, raised = parts[0], parts[1]
     smallest, largest = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
     lowest, highest = bounds[0].copy(), bounds[1].copy()
@@ -164,14 +161,14 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
             for label in range(n_labels):
                 gaps[label] += gap_part(A[i, label], gradient[label], steepness[label], upper[label], ridge[label])
             for label in range(n_labels):
-                gradient[label] += ridge[label] * A[i, label]  # from here on that of the loss, too
+                gradient[label] = dual_slope(A[i, label], gradient[label], ridge[label])
             n_left = 0
             for label in range(n_labels):
                 left = leaves(A[i, label], gradient[label], upper[label], lowest[label], highest[label])
                 keep[label] = 0 if left else 1
                 n_left += keep[label]
             for label in range(n_labels):
-                change[label] = projected_slope(A[i, label], gradient[label], upper[label])  # for now
+                change[label] = projected_slope(A[i, label], gradient[label], upper[label])
             for label in range(n_labels):
                 smallest[label] = min(smallest[label], change[label])
                 largest[label] = max(largest[label], change[label])
@@ -205,7 +202,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
                 new, projected, gap, gain = coordinate(
                     old, g, weight * label_upper[1 if sign > 0 else 0, label], 2.0 * q * r[label], RELAXATION,
-                    lowest[label], highest[label], loss_curvature, loss_bound,
+                    lowest[label], highest[label], loss,
                 )  # fmt: skip
                 gaps[label] += gap
                 if np.isnan(projected):
@@ -224,28 +221,28 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
 
 
 @compiled
-def m3l_coupled_epoch(X, M, factored, diagonal, dual, active, W, parts):
-    """One pass over the active rows with any R; updates the dual, the active set and W = 2 X^T (S o A) M.
+def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
+    """One pass over the active rows with any R; updates the dual, the active set and W = Z = 2 X^T (S o A) R.
 
-    M is R itself, so that W is Z; or F with R = F F^T, so that Z = W F^T is never formed.
+    A factor F with R = F F^T may take the place of R: then W = 2 X^T (S o A) F, and Z = W F^T is never formed.
 
     Parameters
     ----------
     X : ndarray (n, d) or CSR
-    M : ndarray (L, L), of the precision of W, or CSR; or F, ndarray (L, k)
-    factored : bool, whether M is F
-    diagonal : ndarray (L,), of R
+    R : ndarray (L, L), of the precision of W, or CSR; or F, ndarray (L, k)
+    factored : bool, whether R is F
+    diagonal : ndarray (L,), of R itself
     dual : Dual
     active : Active
     W : ndarray (d, at least L or k), float32 or float64; columns beyond stay 0
-    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; what the dual was raised by
+    parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual
     """
     A, S, targets, row_upper, label_upper, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
-    loss_curvature, loss_bound = loss
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], W.shape[1]
-    _begin(rows, count, state, parts)
+    shuffle(state, rows, count[-1])
+    parts[:] = 0.0
     smallest, largest = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
     scores, steps = np.empty(width, dtype=W.dtype), np.zeros(width, dtype=W.dtype)  # x_i^T W, and its change
     position = 0
@@ -262,12 +259,12 @@ def m3l_coupled_epoch(X, M, factored, diagonal, dual, active, W, parts):
             labels[i, k] = label
             sign = S[i, label]
             old = A[i, label]
-            score = row_dot(M, label, scores) if factored else scores[label]
+            score = row_dot(R, label, scores) if factored else scores[label]
             gradient = sign * score - (targets[i, label] if has_targets else 1.0)
             cost = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
             new, projected, gap, raised = coordinate(
                 old, gradient, cost, 2.0 * sqnorm[i] * diagonal[label], RELAXATION, bounds[0, label], bounds[1, label],
-                loss_curvature, loss_bound,
+                loss,
             )  # fmt: skip
             parts[0, label] += gap
             if np.isnan(projected):
@@ -281,8 +278,8 @@ def m3l_coupled_epoch(X, M, factored, diagonal, dual, active, W, parts):
                 A[i, label] = new
                 parts[1, label] += raised
                 step = 2.0 * sign * (new - old)
-                row_axpy(step, M, label, steps)  # Eq. (40), for all features once the row is done
-                row_axpy(step * sqnorm[i], M, label, scores)
+                row_axpy(step, R, label, steps)  # Eq. (40), for all features once the row is done
+                row_axpy(step * sqnorm[i], R, label, scores)
                 moved = True
             k += 1
         if moved:
@@ -312,8 +309,6 @@ def m3l_dual_average(X, dual, V):
 def m3l_sums(X, dual, Z, sums):
     """Write the losses and the gains of ``LabelSums`` at Z (d, L) into sums (2, L)."""
     A, S, targets, row_upper, label_upper, _, loss = dual
-    loss_curvature, loss_bound = loss
-    inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     n_samples, n_labels = A.shape
     has_targets = targets.shape[0] > 0
     scores = np.empty(n_labels)
@@ -324,10 +319,9 @@ def m3l_sums(X, dual, Z, sums):
         for label in range(n_labels):
             target = targets[i, label] if has_targets else 1.0
             a, cost = A[i, label], row_upper[i] * label_upper[1 if S[i, label] > 0 else 0, label]
-            ridge = loss_curvature / max(cost, TINY)
-            missing = target - S[i, label] * scores[label]
-            recent[0, label] += loss_value(missing, cost * inverse_curvature, loss_bound * cost, ridge)
-            recent[1, label] += a * (target - 0.5 * ridge * a)
+            upper, steepness, ridge = loss_terms(cost, loss)
+            recent[0, label] += loss_value(target - S[i, label] * scores[label], steepness, upper, ridge)
+            recent[1, label] += target * a - loss_conjugate(a, ridge)
         if i % 1024 == 1023 or i == n_samples - 1:
             sums += recent
             recent[:] = 0.0

@@ -8,9 +8,8 @@ Several steps in turn along one label need only z_l. The other weights wait and 
 
 which is exact, not an approximation. u is kept sparse: only features of the rows that moved are touched.
 
-Z has shape (d, L). What is fastest depends on R, so its memory order does too: with a dense R the spreading (43)
-dominates and the labels of a feature are contiguous; with a sparse R the products with z_l dominate and the features
-of a label are contiguous.
+The memory order of Z (d, L) depends on R. With a dense R the update (43) dominates and the labels of a feature are
+contiguous; with a sparse R the products with z_l dominate and the features of a label are contiguous.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ._loops_step import coordinate
 
 
 class LabelActive(NamedTuple):
-    """What is still visited, label by label.
+    """The active set, label by label.
 
     rows int32 (L, n): active rows of each label first.  count int32 (L,): how many those are.  bounds (2, L): a
     variable at a bound whose gradient is outside leaves.  found (2, L), written: smallest and largest projected
@@ -43,16 +42,9 @@ class LabelActive(NamedTuple):
 @compiled
 def _runs_in_random_order(count, run_length, state):
     """One entry per run of up to ``run_length`` active rows of a label: the labels, shuffled."""
-    n_runs = 0
-    for label in range(count.shape[0]):
-        n_runs += (count[label] + run_length - 1) // run_length
-    order = np.empty(n_runs, dtype=np.int32)
-    position = 0
-    for label in range(count.shape[0]):
-        for _ in range((count[label] + run_length - 1) // run_length):
-            order[position] = label
-            position += 1
-    shuffle(state, order, n_runs)
+    n_runs = (count + run_length - 1) // run_length
+    order = np.repeat(np.arange(count.shape[0], dtype=np.int32), n_runs)
+    shuffle(state, order, order.shape[0])
     return order
 
 
@@ -61,6 +53,8 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
     """Visit every active variable once: random labels, up to ``run_length`` random rows of a label in turn.
 
     Invariant between runs: Z = 2 X^T (S o A) R. Within the run of label l it holds for z_l.
+
+    Returns the duality gap of the variables visited, at the gradients met on the way, and how many variables changed.
 
     Parameters
     ----------
@@ -72,16 +66,8 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
     active : LabelActive
     Z : ndarray (d, L), C order when R is an array, Fortran order when it is CSR
     run_length : int, steps along a label before the next one is chosen
-
-    Returns
-    -------
-    gap : float
-        The duality gap of the variables visited, at the gradients met on the way.
-    n_moved : int
-        Variables that changed.
     """
     A, S, targets, row_upper, label_upper, sqnorm, loss = dual
-    loss_curvature, loss_bound = loss
     rows, count, bounds, found, state = active
     has_targets = targets.shape[0] > 0
     n_features = Z.shape[0]
@@ -110,7 +96,7 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
             gradient = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
             new, projected, part, _ = coordinate(
                 old, gradient, row_upper[i] * label_upper[1 if sign > 0 else 0, label], 2.0 * sqnorm[i] * r, 1.0,
-                lowest, highest, loss_curvature, loss_bound,
+                lowest, highest, loss,
             )  # fmt: skip
             gap += 2.0 * part
             if np.isnan(projected):

@@ -27,16 +27,10 @@ from ..core.compiled import compiled
 from ..core.rows import row_axpy
 from ._loops_step import LEAST_CURVATURE, TINY, gap_part, stepped
 
-# Lanes of the search for a maximum; arrays that are searched are padded to a multiple of it.
-LANES = 256
-# Pairs whose rows are parallel up to this much (1 - cos^2) are not solved together.
-_PARALLEL = np.float32(1e-6)
-# Steps between two looks at the gap of a label.
-_STEPS_PER_LOOK = 64
-
-_ZERO = np.float32(0.0)
-_ONE = np.float32(1.0)
-_TWO = np.float32(2.0)
+LANES = 256  # of the search for a maximum; searched arrays are padded to a multiple of it
+_PARALLEL = np.float32(1e-6)  # smallest 1 - cos^2 of two rows that are solved together
+_STEPS_PER_CHECK = 64  # steps between two checks of the gap of a label
+_ZERO, _ONE, _TWO = np.float32(0.0), np.float32(1.0), np.float32(2.0)
 
 
 class SignedDual(NamedTuple):
@@ -117,12 +111,11 @@ def _add_pair(h, side, projected, row_p, row_q, step_p, step_q):
 
 @compiled
 def _gains(row, projected, side, inverse_norm, cached, p, out):
-    """4 R_ll times (30), what the pair (p, j) could gain without bounds; 0 for j that cannot move or is not in memory.
+    """4 R_ll times (30), the gain of the pair (p, j) without bounds; 0 for j that cannot move or is not in memory.
 
-    A j inside its bounds counts in any case: that its gradient is 0 is true up to rounding only, and a close relative
-    of p is the best partner just then.
-
-    With u = h / sqrt(K_jj) and rho the cosine of the pair, (u_p^2 + u_j^2 - 2 rho u_p u_j) / (1 - rho^2).
+    A j inside its bounds always counts: its gradient is 0 up to rounding only, and a row nearly parallel to p is the
+    best partner then. With u = h / sqrt(K_jj) and rho the cosine of the pair, the gain is
+    (u_p^2 + u_j^2 - 2 rho u_p u_j) / (1 - rho^2).
     """
     norm_p = inverse_norm[p]
     u_p = projected[p] * norm_p
@@ -177,15 +170,15 @@ def _label_gap(beta, edge, h, ridge):
 def _visit(gram, clock, r, beta, edge, h, side, ridge, allowed, max_steps, reduction, projected, gains, lanes):
     """Pair steps along one label; returns how many, and whether a row was missing.
 
-    Ends after ``max_steps``, when the largest projected gradient has fallen to ``reduction`` times what it was, or when
-    the gap of the label is at most ``allowed``.
+    Ends after ``max_steps``, when the largest projected gradient has fallen to the fraction ``reduction``, or when the
+    gap of the label is at most ``allowed``.
     """
     rows, slot, cached, diagonal, inverse_norm, stamp = gram
     n_steps = 0
     enough = np.float32(-1.0)
     _project(h, side, projected)
     while n_steps < max_steps:
-        if n_steps % _STEPS_PER_LOOK == 0 and _label_gap(beta, edge, h, ridge) <= allowed:
+        if n_steps % _STEPS_PER_CHECK == 0 and _label_gap(beta, edge, h, ridge) <= allowed:
             break
         p = argmax_abs(projected, lanes)
         if p < 0:
@@ -196,7 +189,7 @@ def _visit(gram, clock, r, beta, edge, h, side, ridge, allowed, max_steps, reduc
         if violation <= enough:
             break
         if slot[p] < 0:
-            # Something nearly as good in memory is better than waiting for a row.
+            # A variable nearly as good whose row is in memory is better than waiting for a row.
             for j in range(h.shape[0]):
                 gains[j] = projected[j] * cached[j]
             p = argmax_abs(gains, lanes)
@@ -251,7 +244,7 @@ def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction,
     diagonal : ndarray (m,), of R
     dual : SignedDual
     max_steps : int, most pair steps along a label
-    reduction : float, a visit ends when the largest projected gradient is this fraction of what it was
+    reduction : float, a visit ends when the largest projected gradient has fallen to this fraction
     n_visits : int
     """
     beta, edge, h, side, allowed, missed, steps, ridge = dual
@@ -277,7 +270,7 @@ def m3l_pair_visits(gram, scale, clock, R, diagonal, dual, max_steps, reduction,
             return
         before[:] = h[label]
         own_ridge = ridge[label] if has_ridge else none
-        if has_ridge:  # not part of what other labels see
+        if has_ridge:  # the ridge does not act on other labels
             before -= own_ridge * beta[label]
         done, waits = _visit(
             gram, clock, scale * diagonal[label], beta[label], edge[label], h[label], side[label], own_ridge,

@@ -1,12 +1,12 @@
 # mypy: ignore-errors
-"""The step along one dual variable, for every loop over single variables, and the loss as compiled loops see it.
+"""The step along one dual variable, Eqs. (37)-(39), for every loop over single variables, and the loss in the loops.
 
 The variable a lies between 0 and upper, and -D / 2 has the slope g + ridge a along it and the curvature k + ridge,
-where g = S_il z_l . x_i - t_il and k = 2 R_ll ||x_i||^2. upper = bound U and ridge = curvature / U are the loss
-(losses.py).
+where g = S_il z_l . x_i - t_il and k = 2 R_ll ||x_i||^2. upper = bound U, ridge = curvature / U and steepness =
+1 / ridge are the loss (losses.py).
 
-All arguments are numbers: an array, let alone a tuple of them, would cost its reference counts in every call. All
-functions but the last have no branches, so that a loop over labels that calls them becomes vector instructions.
+All arguments are numbers, or the tuple of numbers ``Loss``: arrays would cost reference counts in every call. All
+functions but the last have no branches, so that the compiler vectorises a loop over labels that calls them.
 """
 
 from __future__ import annotations
@@ -20,8 +20,14 @@ LEAST_CURVATURE = 1e-100  # of a loss, in place of 0
 
 
 @compiled
+def loss_terms(cost, loss):
+    """upper, steepness and ridge of a variable of cost U."""
+    return loss.bound * cost, cost * (1.0 / max(loss.curvature, LEAST_CURVATURE)), loss.curvature / max(cost, TINY)
+
+
+@compiled
 def loss_slope(missing, steepness, upper):
-    """U phi'(u), the best dual variable for fixed weights; steepness is 1 / ridge."""
+    """U phi'(u), the best dual variable for fixed weights."""
     return min(max(missing, 0.0) * steepness, upper)
 
 
@@ -33,8 +39,20 @@ def loss_value(missing, steepness, upper, ridge):
 
 
 @compiled
+def loss_conjugate(a, ridge):
+    """U phi*(a / U)."""
+    return 0.5 * ridge * a * a
+
+
+@compiled
+def dual_slope(a, gradient, ridge):
+    """Slope of -D / 2 along the variable: g and the derivative of the conjugate."""
+    return gradient + ridge * a
+
+
+@compiled
 def gap_part(a, gradient, steepness, upper, ridge):
-    """U phi(-g) + U phi*(a / U) + a g: half of what the variable adds to P - D."""
+    """U phi(-g) + U phi*(a / U) + a g: half of the share of the variable in P - D."""
     best = loss_slope(-gradient, steepness, upper)
     return (a - best) * (gradient + 0.5 * ridge * (a + best))
 
@@ -54,28 +72,26 @@ def projected_slope(a, slope, upper):
 
 @compiled
 def stepped(a, slope, rate, upper):
-    """The variable after its step; rate is the relaxation over the curvature. Other closed or inner steps go here."""
+    """The variable after its step; rate is the relaxation over the curvature."""
     return min(max(a - slope * rate, 0.0), upper)  # Eqs. (37)-(39)
 
 
 @compiled
 def dual_raise(change, slope, curvature):
-    """Half of what D rises by."""
+    """Half of the raise of D."""
     return -change * (slope + 0.5 * curvature * change)
 
 
 @compiled
-def coordinate(a, gradient, cost, curvature, relaxation, lowest, highest, loss_curvature, loss_bound):
+def coordinate(a, gradient, cost, curvature, relaxation, lowest, highest, loss):
     """One visit to one variable.
 
-    Returns its new value, its projected slope (NaN when it leaves the active set), its part of the gap, and half of
-    what D rises by.
+    Returns its new value, its projected slope (NaN when it leaves the active set), half of its share in P - D, and half
+    of the raise of D.
     """
-    upper = loss_bound * cost
-    ridge = loss_curvature / max(cost, TINY)
-    steepness = cost / max(loss_curvature, LEAST_CURVATURE)
+    upper, steepness, ridge = loss_terms(cost, loss)
     gap = gap_part(a, gradient, steepness, upper, ridge)
-    slope = gradient + ridge * a
+    slope = dual_slope(a, gradient, ridge)
     if leaves(a, slope, upper, lowest, highest):
         return a, np.nan, gap, 0.0
     projected = projected_slope(a, slope, upper)

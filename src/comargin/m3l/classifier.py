@@ -41,7 +41,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         Cost of an error. Without label correlation, a one-vs-rest hinge-loss SVM with cost C' is the same problem with
         C = C' / 2.
     kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
-        What takes the place of :math:`x_i^\top x_j`. "precomputed" takes kernel matrices for X: those of the training
+        Replaces :math:`x_i^\top x_j`. "precomputed" takes kernel matrices for X: those of the training
         rows in ``fit``, of new rows with all training rows in ``predict``. A callable gets two matrices of rows and
         returns the kernel values of all pairs; with ``n_jobs`` > 1 it is called from several threads.
     gamma : {"scale", "auto"} or float, default="scale"
@@ -75,7 +75,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     tol : float, default=1e-3
         Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Most passes over the rows (kernels: over the labels); a ``ConvergenceWarning`` tells when they did not suffice.
+        Most passes over the rows (kernels: over the labels); a ``ConvergenceWarning`` says when they do not suffice.
     n_jobs : int, default=None
         Threads, over blocks of labels: components of the label correlation, and independent labels, up to 80 at a time
         (linear) or one by one (kernels). The result is the same for any number.
@@ -84,7 +84,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
 
@@ -199,13 +199,13 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     def _prepare(
         self, data: TrainingData
     ) -> Callable[[float, np.ndarray | None, Control], tuple[Result, dict[str, Any]]]:
-        """Do once what does not depend on C; returns a function of C, a dual start and a control that solves."""
+        """Prepare everything that does not depend on C; returns a function of C, a dual start and a control."""
         if self.solver == "dcd" and self.kernel != "linear":
             raise ValueError(f'solver="dcd" needs kernel="linear", got kernel={self.kernel!r}; use "smo" or "auto"')
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         prior = self._prior(data)
-        targets = self._targets_of(S, prior)
+        targets, n_threads = self._targets_of(S, prior), self._n_threads()
         before: tuple[float, Result] | None = None  # the solution before this one, and its C
 
         def known(C: float, start: np.ndarray | None) -> tuple[float, Any]:
@@ -226,8 +226,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
                     result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
                     ratio, products = known(C, start)
-                    products = None if products is None else [block.at(ratio) for block in products]
-                    n_threads = self._n_threads()
+                    products = products and [block.at(ratio) for block in products]
                     result = solve_m3l(
                         problem, view, control, seeds=seeds, n_threads=n_threads, start=start, products=products
                     )
@@ -240,18 +239,14 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         gram = function.gram(data.X, constant=1.0 if self.fit_intercept else 0.0)
         cache = GramCache(gram, self.cache_size)
         dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets)
+        scheme = "smo" if self.solver == "smo" else "pairs"
 
         def solve_kernel(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
             nonlocal before
             problem = replace(dual, row_upper=C * row_weight)
+            products = known(C, start)[1]
             result = solve_m3l_kernel(
-                problem,
-                cache,
-                control,
-                n_threads=self._n_threads(),
-                start=start,
-                scheme="smo" if self.solver == "smo" else "pairs",
-                products=known(C, start)[1],
+                problem, cache, control, n_threads=n_threads, start=start, scheme=scheme, products=products
             )
             before = C, result
             intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
@@ -260,7 +255,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         return solve_kernel
 
     def _in_feature_space(self) -> bool:
-        """Whether weights of the features are learned, and not dual coefficients."""
+        """Whether the solver learns weights of the features, not dual coefficients."""
         return isinstance(self.kernel, str) and self.kernel == "linear" and self.solver != "smo"
 
     def _appends_constant(self) -> bool:

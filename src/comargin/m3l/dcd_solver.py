@@ -1,13 +1,13 @@
 r"""The paper's solver for linear M3L: dual coordinate ascent along labels, with coupled shrinking.
 
-Section 6 of Hariharan, Vishwanathan and Varma (2012), on top of Hsieh et al. (2008). It is here to be compared with;
-the default, :mod:`comargin.m3l.solver`, reads X once for all labels of a row.
+Section 6 of Hariharan, Vishwanathan and Varma (2012), on top of Hsieh et al. (2008), for comparison; the default,
+:mod:`comargin.m3l.solver`, reads X once for all labels of a row.
 
-As the paper says
------------------
+From the paper
+--------------
 - Single dual variables, each to its exact optimum (37)-(39). L steps in turn along one label, the weights of the other
   labels brought up to date after them (41)-(43).
-- At first single variables of any label, which is dearer, because L steps along a label right from the start can slow
+- At first single variables of any label, which costs more, because L steps along a label right from the start can slow
   convergence down. The switch comes when the projected gradients are below a threshold.
 - An active set for each label. A variable at a bound leaves when its gradient lies outside the extremal gradients of
   its label. They are infinite at first; after each pass, with g the projected gradients met in it, they become
@@ -17,8 +17,8 @@ As the paper says
 
 - When all projected gradients of the active sets are below tau, everything becomes active again.
 
-What it leaves open, and what we chose
---------------------------------------
+Our choices where the paper is silent
+-------------------------------------
 - We draw without replacement: a pass is cut into runs of L variables of one label (at first: of one variable), the runs
   come in random order, and the rows of a run are drawn from those of its label that are still to come. Every active
   variable is visited once a pass, so the extrema of (44), (45) are over whole active sets.
@@ -28,8 +28,11 @@ What it leaves open, and what we chose
   (i, k) changes the gradient of (i, l) by (R_kl / R_kk) g, and so the rule does not depend on the scale of R.
 - A lower extremum that is not negative, or an upper one that is not positive, becomes infinite, as in LIBLINEAR. So
   does that of a label none of whose partners was visited.
-- The certified duality gap ends the algorithm. tau only says when the active sets are solved well enough to look at the
-  rest. A certificate that contradicts the gap seen on the way makes everything active, too.
+- The certified duality gap ends the algorithm. tau only says when the active sets are solved well enough to check the
+  rest. A certificate that contradicts the gap met on the way makes everything active, too.
+
+L steps along a label cost O(non-zeros of L rows), and O(partners of the label in R) for each feature of the rows that
+moved. A factored R is multiplied out. Badly scaled features take many passes: there are no finishing steps here.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..core.loop import Control, run_loop, tolerance
 from ..core.random_numbers import random_state_array
@@ -47,8 +51,8 @@ from ..core.threads import worker_threads
 from ._loops import Dual, m3l_dual_average, m3l_sums
 from ._loops_dcd import LabelActive, m3l_dcd_pass
 from .losses import LabelSums
-from .prior import whole_prior
-from .problem import M3LProblem
+from .prior import prior_for_loops, whole_prior
+from .problem import M3LProblem, restricted
 
 
 @dataclass(frozen=True)
@@ -65,34 +69,24 @@ POLICY = AscentPolicy()
 
 
 class LabelCoupling:
-    """R as a whole, in the form the passes take it, and what it says about shrinking.
+    """R as a whole, in the form the passes take it, and the bounds (44), (45) for shrinking.
 
-    ``matrix`` is a dense array when R has enough entries to make contiguous runs worth their zeros, else CSR;
-    ``coupled`` marks the labels with a partner.
+    ``matrix`` is a dense array or CSR; ``coupled`` marks the labels with a partner.
     """
 
     def __init__(self, problem: M3LProblem) -> None:
-        n_labels = problem.S.shape[1]
-        R = whole_prior(problem.prior)
-        entries = R.tocoo()
-        self.diagonal = np.array(R.diagonal())
+        self.part = R = whole_prior(problem.prior)
+        self.matrix, self.diagonal = prior_for_loops(R), R.diagonal
+        entries = sp.coo_array(R.matrix)
         between = entries.row != entries.col
-        self.coupled = np.bincount(entries.row[between], minlength=n_labels) > 0
+        self.coupled = np.bincount(entries.row[between], minlength=len(R.labels)) > 0
         # |R_kl| / R_kk for k != l. R_kk = 0 next to R_kl != 0 is rounding in a semi-definite R.
         self._from, self._to = entries.row[between], entries.col[between]
         own = self.diagonal[self._from]
         self._share = np.divide(np.abs(entries.data[between]), own, out=np.zeros(own.shape), where=own > 0.0)
-        self.matrix: np.ndarray | CSR
-        if self.coupled.any() and 8 * R.nnz > n_labels**2:
-            self.matrix = R.toarray()
-        else:
-            self.matrix = CSR(R.data, R.indices.astype(np.int32), R.indptr.astype(np.int32))
 
     def extremal_gradients(self, found: np.ndarray) -> np.ndarray:
-        """Bounds for shrinking, (2, n_labels), from the smallest and largest projected gradients met in a pass.
-
-        They are +inf and -inf in ``found`` where there were none; the bounds are infinite where that says nothing.
-        """
+        """Bounds for shrinking, (2, n_labels), from ``LabelActive.found``; infinite where it says nothing."""
         lowest, highest = np.minimum(found[0], 0.0), np.maximum(found[1], 0.0)
         bounds = np.stack([lowest, highest])
         np.minimum.at(bounds[0], self._to, self._share * lowest[self._from])  # Eq. (44)
@@ -103,10 +97,7 @@ class LabelCoupling:
 
 
 class LabelAscent:
-    """State of the scheme.
-
-    Invariant after ``certify``: Z = 2 V R with V = X^T (S o A).
-    """
+    """State of the scheme. Invariant after ``certify``: Z = 2 V R with V = X^T (S o A)."""
 
     def __init__(
         self, problem: M3LProblem, view: np.ndarray | CSR, tol: float, seed: int, start: np.ndarray | None
@@ -115,11 +106,9 @@ class LabelAscent:
         n_samples, n_labels = problem.S.shape
         self.problem, self.view, self.tol = problem, view, tol
         self.coupling = LabelCoupling(problem)
-        sqnorm = squared_lengths(X)
         A = np.zeros((n_samples, n_labels)) if start is None else np.clip(start, 0.0, problem.upper(), order="C")
-        S, targets = np.ascontiguousarray(problem.S), np.ascontiguousarray(problem.targets)
-        label_upper = np.ascontiguousarray(problem.label_upper)
-        self.dual_state = Dual(A, S, targets, problem.row_upper, label_upper, sqnorm, problem.loss)
+        own, sqnorm = restricted(problem, self.coupling.part), squared_lengths(X)
+        self.dual_state = Dual(A, own.S, own.targets, own.row_upper, own.label_upper, sqnorm, own.loss)
         self.active = LabelActive(
             np.tile(np.arange(n_samples, dtype=np.int32), (n_labels, 1)),
             np.empty(n_labels, dtype=np.int32),
@@ -128,8 +117,7 @@ class LabelAscent:
             random_state_array(seed),
         )
         self.Z = np.zeros((X.shape[1], n_labels), order="F" if isinstance(self.coupling.matrix, CSR) else "C")
-        self.margin = float(np.max(problem.targets)) if problem.targets.size else 1.0
-        self.tau = 0.0
+        self.margin, self.tau = float(np.max(problem.target())), 0.0
         self.along_labels = not self.coupling.coupled.any()
         self.estimate = np.inf
         self.optimism = 1.0  # how many times larger the certified gap was than its estimate
@@ -143,7 +131,7 @@ class LabelAscent:
     def step(self) -> float:
         """One pass over the active sets; returns an estimate of the gap."""
         n_moved, everything = self._pass()
-        if n_moved == 0 and not everything:  # not the end: what is solved is the active part only
+        if n_moved == 0 and not everything:  # only the active part is solved
             self.activate_all()
             self._pass()
         return self.estimate
@@ -154,16 +142,8 @@ class LabelAscent:
         n_samples, n_labels = self.dual_state.A.shape
         everything = bool(np.all(active.count == n_samples))
         run_length = n_labels if self.along_labels else 1
-        gap, n_moved = m3l_dcd_pass(
-            self.view,
-            coupling.matrix,
-            coupling.diagonal,
-            coupling.coupled,
-            self.dual_state,
-            active,
-            self.Z,
-            run_length,
-        )
+        R = coupling.matrix, coupling.diagonal, coupling.coupled
+        gap, n_moved = m3l_dcd_pass(self.view, *R, self.dual_state, active, self.Z, run_length)
         self.estimate = self.optimism * gap
         active.bounds[:] = coupling.extremal_gradients(active.found)
         largest = max(-float(active.found[0].min()), float(active.found[1].max()), 0.0)
@@ -175,7 +155,7 @@ class LabelAscent:
         return n_moved, everything
 
     def certify(self) -> tuple[float, float]:
-        """Exact primal and dual objective; Z is computed anew from A, so rounding of the updates does not add up."""
+        """Compute exact objectives, and Z anew from A so that rounding does not add up."""
         V = np.zeros(self.Z.shape)
         m3l_dual_average(self.view, self.dual_state, V)
         Z = self.problem.weights(V)
@@ -193,40 +173,14 @@ class LabelAscent:
 
 
 def solve_m3l_dcd(
-    problem: M3LProblem,
-    view: np.ndarray | CSR,
-    control: Control,
-    *,
-    seed: int,
-    start: np.ndarray | None = None,
+    problem: M3LProblem, view: np.ndarray | CSR, control: Control, *, seed: int, start: np.ndarray | None = None
 ) -> Result:
-    """Solve linear M3L by the paper's scheme, to a certified gap.
+    """Solve linear M3L by the paper's scheme, to a certified gap; ``coef`` is Z^T, ``dual_coef`` is A.
 
-    Parameters
-    ----------
-    problem : M3LProblem
-        All labels.
-    view : ndarray or CSR
-        ``problem.X`` as the loops take it.
-    control : Control
-        Tolerance, limits, progress and callback. An iteration is a pass over the active variables.
-    seed : int
-        Fixes the order in which variables are visited, and with it the result.
-    start : ndarray of shape (n_samples, n_labels) or None
-        Dual start, clipped to the bounds; zero if None.
-
-    Returns
-    -------
-    Result
-        ``coef`` is Z^T, ``dual_coef`` is A.
-
-    Notes
-    -----
-    L steps along a label cost O(non-zeros of L rows), and O(partners of the label in R) for each feature of the rows
-    that moved. A factored R is multiplied out. Steps are along single variables only: badly scaled features take many
-    passes, and the finishing steps of the default solver are not used.
+    ``view`` is ``problem.X`` as the loops take it; ``start`` (n_samples, n_labels) is clipped to the bounds; ``seed``
+    fixes the order of the variables. An iteration is a pass over the active variables.
     """
     ascent = LabelAscent(problem, view, control.tol, seed, start)
-    with worker_threads(1):  # for its hold on the threads of BLAS
+    with worker_threads(1):  # limits the threads of BLAS
         status, history, tol_abs = run_loop(ascent.step, ascent.certify, control, state=lambda: ascent.dual_state.A)
     return Result(np.ascontiguousarray(ascent.Z.T), ascent.dual_state.A, history, tol_abs, status)

@@ -6,33 +6,27 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError
 
-from ..core.box_newton import newton_on_box
 from ..core.gram import Gram
-from ..core.gram_cache import GramCache, gram_blocks
+from ..core.gram_cache import GramCache
 from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Result
 from ..core.threads import worker_threads
-from ._finish import POLICY as FINISH
-from ._finish import with_violators
+from ._finish import newton_step
 from ._loops_pairs import SignedDual, m3l_pair_visits
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops, whole_prior
-from .problem import M3LKernelProblem, costs
+from .problem import M3LKernelProblem, restricted
 
 
 @dataclass(frozen=True)
 class PairPolicy:
     """Tuned numbers of this solver."""
 
-    # Most steps along one label before the gradients of the labels it is coupled with are brought up to date, and the
-    # fraction of its largest projected gradient at which it is left earlier.
-    steps_per_visit: int = 256
-    reduction: float = 0.1
-    # Pair steps per variable after which what is left is given to Newton steps too, and what these may cost.
-    finish_after: float = 5.0
-    finish_flops: float = 4e9
+    steps_per_visit: int = 256  # along one label before the gradients of the coupled labels are updated
+    reduction: float = 0.1  # fraction of its largest projected gradient at which a label is left earlier
+    finish_after: float = 5.0  # pair steps per variable before Newton steps are tried
+    finish_flops: float = 4e9  # limit of their cost
     rounds_per_step: int = 10  # of one iteration when rows of K are missing: with few in memory a round is little work
     rows_wanted: int = 32  # of K that a label asks for when the one it needs is not in memory
 
@@ -57,16 +51,14 @@ class Component:
     """State of the labels of one component of R, in the signed variables beta = S o A, labels as rows."""
 
     def __init__(self, problem: M3LKernelProblem, part: PriorPart, tol: float, start: np.ndarray | None) -> None:
-        labels, n_labels = part.labels, len(part.labels)
+        own, n_labels = restricted(problem, part), len(part.labels)
         self.part, self.tol, self.loss, self.diagonal = part, tol, problem.loss, part.diagonal
-        self.sign = np.ascontiguousarray(problem.S[:, labels].T)
-        cost = costs(problem.S[:, labels], problem.row_upper, problem.label_upper[:, labels])
-        self.cost = np.ascontiguousarray(cost.T)
-        self.target = problem.targets[:, labels].T if problem.targets.size else np.ones((1, 1))
+        self.sign, self.cost = np.ascontiguousarray(own.S.T), np.ascontiguousarray(own.cost().T)
+        self.target = np.transpose(own.target())
         edge = self.sign * (self.loss.bound * self.cost)
         beta = np.zeros(edge.shape)
         if start is not None:
-            np.clip(self.sign * start[:, labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
+            np.clip(self.sign * start[:, part.labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
         # Variables that no score depends on are at their optimum.
         fixed = (problem.gram.diagonal <= 0.0) | (self.diagonal <= 0.0)[:, None]
         beta[fixed] = (self.sign * self.cost * self.loss.slope(self.target))[fixed]
@@ -78,24 +70,15 @@ class Component:
             np.zeros(n_labels),
             np.zeros(n_labels, dtype=np.uint8),
             np.zeros(1, dtype=np.int64),
-            self.loss.ridge(self.cost) if self.loss.curvature > 0.0 else np.empty((0, 0)),
+            self.loss.ridge(self.cost) if self.loss.has_conjugate else np.empty((0, 0)),
         )
         self.matrix = prior_for_loops(part)
         self._set_sides()
 
     def visit(self, cache: GramCache, max_steps: int, reduction: float, n_visits: int) -> None:
-        """Visits to the label of the worst variable, as ``m3l_pair_visits`` says."""
-        m3l_pair_visits(
-            cache.rows,
-            cache.scale,
-            cache.clock,
-            self.matrix,
-            self.diagonal,
-            self.state,
-            max_steps,
-            reduction,
-            n_visits,
-        )
+        """Pair steps along the labels of the worst variables."""
+        gram, R = (cache.rows, cache.scale, cache.clock), (self.matrix, self.diagonal)
+        m3l_pair_visits(*gram, *R, self.state, max_steps, reduction, n_visits)
         self.measure()
 
     def take_gradients(self, h: np.ndarray) -> None:
@@ -105,59 +88,53 @@ class Component:
 
     def gradients(self, F: np.ndarray) -> np.ndarray:
         """The gradients h at the scores F of the training rows."""
-        return F - self.sign * self.target + self._ridge * self.state.beta
+        return F - self.sign * self.target + self._pull()
 
-    @property
-    def _ridge(self) -> np.ndarray | float:
-        return self.state.ridge if self.state.ridge.size else 0.0
+    def _pull(self) -> np.ndarray | float:
+        """Part of h that the conjugate of the loss adds."""
+        return self.state.ridge * self.state.beta if self.loss.has_conjugate else 0.0
 
     def measure(self) -> None:
-        """Objectives at the current gradients, and how much of the gap every label may keep."""
+        """Compute the objectives at the current gradients, and how much of the gap every label may keep."""
         beta, allowed = self.state.beta, self.state.allowed
-        pull = self._ridge * beta
-        minus_missing = self.sign * (self.state.h - pull)
+        minus_missing = self.state.h - self._pull()  # times the sign
         linear = np.vecdot(self.sign * self.target, beta)
-        quadratic = np.vecdot(beta, self.state.h - pull) + linear
-        losses = np.vecdot(self.cost, self.loss.value(-minus_missing))
-        self.sums = LabelSums(quadratic, losses, linear - 0.5 * np.vecdot(pull, beta))
-        # A hair below the tolerance, so that the sum over components meets it in spite of rounding.
+        quadratic = np.vecdot(beta, minus_missing) + linear
+        losses = np.vecdot(self.cost, self.loss.value(-self.sign * minus_missing))
+        conjugate = np.sum(self.loss.conjugate(beta, self.cost), axis=1) if self.loss.has_conjugate else 0.0
+        self.sums = LabelSums(quadratic, losses, linear - conjugate)
+        # Slightly below the tolerance, so that the sum over components meets it despite rounding.
         enough = 0.9 * tolerance(self.tol, self.sums.primal)
         allowed[:] = enough / len(allowed)
         self.done = self.sums.gap <= enough
 
     def finish(self, gram: Gram) -> bool:
-        """Newton steps on the free variables, when they are few; h must be exact, and is stale after a change.
+        """Newton steps on the free variables, when they are few; returns whether a variable has moved.
 
-        Pair steps creep when R or K is nearly singular: Newton steps see all directions at once. Returns whether a
-        variable has moved.
+        Pair steps are slow when R or K is nearly singular: Newton steps see all directions at once. h must be exact,
+        and is stale after a change.
         """
-        beta, edge, h, side = self.state.beta.ravel(), self.state.edge.ravel(), self.state.h.ravel(), self.state.side
-        sign = np.sign(edge)
-        finite = self.loss.finite_upper(np.abs(self.state.beta), self.cost, self.target)
-        upper = np.where(np.isnan(side), 0.0, finite).ravel()
-        chosen = with_violators(np.abs(beta), upper, sign * h)
-        if not 0 < chosen.size <= FINISH.newton_size:
+        state, R = self.state, self.part.to_array()
+        sign, old = np.sign(state.edge), np.abs(state.beta)
+        upper = np.where(np.isnan(state.side), 0.0, self.loss.finite_upper(old, self.cost, self.target))
+
+        def hessian(labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+            some, place = np.unique(rows, return_inverse=True)
+            s, K = sign[labels, rows], gram.block(some, some)[np.ix_(place, place)]
+            Q = 2.0 * np.outer(s, s) * R[np.ix_(labels, labels)] * K
+            if self.loss.has_conjugate:
+                Q[np.diag_indices_from(Q)] += state.ridge[labels, rows]
+            return Q
+
+        new = newton_step(old, upper, sign * state.h, hessian, POLICY.finish_flops)
+        if new is old:
             return False
-        label, row = np.unravel_index(chosen, side.shape)
-        rows, place = np.unique(row, return_inverse=True)
-        s, R = sign[chosen], self.part.to_array()
-        Q = 2.0 * np.outer(s, s) * R[np.ix_(label, label)] * gram.block(rows, rows)[np.ix_(place, place)]
-        if self.state.ridge.size:
-            Q[np.diag_indices_from(Q)] += self.state.ridge.ravel()[chosen]
-        old, slope = np.abs(beta[chosen]), s * h[chosen]
-        try:
-            new = newton_on_box(Q, slope, old, upper[chosen], max_flops=POLICY.finish_flops)
-        except LinAlgError:  # K is singular, and rounding has made it indefinite: pair steps go on alone
-            return False
-        step = new - old
-        if not float(slope @ step) + 0.5 * float(step @ Q @ step) < 0.0:
-            return False
-        beta[chosen] = s * new  # a view of the state
+        state.beta[:] = sign * new
         self._set_sides()
         return True
 
     def _set_sides(self) -> None:
-        """Which way every variable can go; those that no score depends on stay where they are."""
+        """Compute which way every variable can go; those that no score depends on cannot move."""
         beta, edge, side = self.state.beta, self.state.edge, self.state.side
         sides = np.where(beta == edge, np.sign(edge), np.where(beta == 0.0, -np.sign(edge), 0.0))
         side[:] = np.where(np.isnan(side), np.nan, sides)
@@ -184,33 +161,16 @@ def solve_m3l_kernel(
     scheme: str = "pairs",
     products: list[np.ndarray] | None = None,
 ) -> Result:
-    """Solve kernel M3L to a certified gap.
+    """Solve kernel M3L to a certified gap; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    problem : M3LKernelProblem
-        All labels.
-    cache : GramCache
-        Of ``problem.gram``; may hold rows already.
-    control : Control
-        Tolerance, limits, progress and callback.
-    n_threads : int, default=1
-        Threads; the result is the same for any number.
-    start : ndarray of shape (n_samples, n_labels) or None
-        Dual start, clipped to the bounds; zero if None.
-    scheme : {"pairs", "smo"}
-        "pairs" visits the labels in turn; "smo" is the paper's choice of the worst one, L steps along it.
-    products : list of ndarray, or None
-        The gradients h of ``start``, one array per part of R, when they are known and no bound lies below it.
-
-    Returns
-    -------
-    Result
-        ``coef`` is (2 B R)^T, ``dual_coef`` is A, ``products`` are the gradients.
+    ``cache`` is of ``problem.gram`` and may hold rows already. The scheme "pairs" visits the labels in turn, "smo" is
+    the paper's: L steps along the label of the worst variable. ``start`` (n_samples, n_labels) is clipped to the
+    bounds; ``products`` are its gradients h, one array per part of R, when they are known and no bound lies below it.
+    In the result ``coef`` is (2 B R)^T, ``dual_coef`` is A, and ``products`` are the gradients.
     """
-    priors = [_whole(problem.prior)] if scheme == "smo" else components(problem.prior)
+    priors = [whole_prior(problem.prior)] if scheme == "smo" else components(problem.prior)
     parts = [Component(problem, part, control.tol, start) for part in priors]
-    known = products if problem.loss.curvature == 0.0 else None  # else they depend on C
+    known = None if problem.loss.has_conjugate else products  # h depends on C where there is a conjugate
     with worker_threads(n_threads) as pool:
         if cache.holds_all:
             cache.fetch([np.arange(cache.capacity)], pool)
@@ -253,14 +213,6 @@ def solve_m3l_kernel(
     return Result(problem.coefficients(A).T, A, history, tol_abs, status, products=[part.state.h for part in parts])
 
 
-def _whole(prior: tuple[PriorPart, ...]) -> PriorPart:
-    """R of all labels as one part."""
-    R = whole_prior(prior)
-    n_labels = R.shape[0]
-    sparse = 8 * R.nnz <= n_labels**2
-    return PriorPart(np.arange(n_labels), "sparse" if sparse else "dense", R if sparse else R.toarray())
-
-
 def _dual_variables(problem: M3LKernelProblem, parts: list[Component]) -> np.ndarray:
     A = np.empty(problem.S.shape)
     for part in parts:
@@ -272,16 +224,6 @@ def _exact_gradients(
     problem: M3LKernelProblem, parts: list[Component], cache: GramCache, pool: ThreadPoolExecutor
 ) -> None:
     """Compute h and the objectives anew from exact rows of K."""
-    coefficients = problem.coefficients(_dual_variables(problem, parts))
-    support = np.flatnonzero(coefficients.any(axis=1))
-    chosen = coefficients[support]
-    K = cache.exact
-    F = np.zeros(problem.S.shape)
-
-    def block_scores(rows: slice) -> None:
-        F[rows] = problem.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
-
-    if support.size:
-        list(pool.map(block_scores, gram_blocks(problem.gram.n_samples, support.size)))
+    F = problem.scores(_dual_variables(problem, parts), pool, cache.exact)
     for part in parts:
         part.take_gradients(part.gradients(F[:, part.part.labels].T))

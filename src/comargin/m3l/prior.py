@@ -26,30 +26,17 @@ from scipy.sparse.linalg import splu
 
 from ..core.rows import CSR
 
-# Rounding allowed in what the user gives, relative to the largest entry.
-_ASYMMETRY = 1e-10
-_INDEFINITE = 1e-10
-# Eigenvalues below this fraction of the largest one are rounding: they do not count for the rank.
-_RANK = 1e-12
+_ROUNDING = 1e-10  # asymmetry and negative eigenvalues allowed in R, relative to its largest entry
+_RANK = 1e-12  # eigenvalues below this fraction of the largest one do not count for the rank
 
 
 @dataclass(frozen=True)
 class PriorPart:
-    """R on one set of labels.
+    """R on one set of m labels."""
 
-    Attributes
-    ----------
-    labels : int ndarray of shape (m,)
-        Which labels.
-    form : str
-        "diagonal", "dense", "sparse" or "factor".
-    matrix : ndarray or csr_array
-        r (m,), R (m, m) dense or CSR, or F (m, k).
-    """
-
-    labels: np.ndarray
-    form: str
-    matrix: np.ndarray | sp.csr_array
+    labels: np.ndarray  # int (m,)
+    form: str  # "diagonal", "dense", "sparse" or "factor"
+    matrix: np.ndarray | sp.csr_array  # r (m,), R (m, m) dense or CSR, or F (m, k)
 
     @cached_property
     def diagonal(self) -> np.ndarray:
@@ -83,35 +70,26 @@ def identity_prior(n_labels: int) -> tuple[PriorPart, ...]:
     return (PriorPart(np.arange(n_labels), "diagonal", np.ones(n_labels)),)
 
 
-def split_prior(R: Any, n_labels: int, name: str = "label_correlation") -> tuple[PriorPart, ...]:
-    """Check R and split it into parts.
+def split_prior(R: Any, n_labels: int) -> tuple[PriorPart, ...]:
+    """Check R and split it: first the labels without a partner, if there are any, then the components.
 
-    Parameters
-    ----------
-    R : array-like or sparse matrix of shape (n_labels, n_labels)
-        Symmetric and positive semi-definite; singular is fine.
-    n_labels : int
-        Labels expected.
-    name : str
-        Name of the argument for error messages.
-
-    Returns
-    -------
-    tuple of PriorPart
-        First the labels without a partner, if there are any, then the components.
+    R must be symmetric and positive semi-definite; it may be singular.
     """
-    sparse = sp.csr_array(R, dtype=np.float64) if sp.issparse(R) else sp.csr_array(_dense(R, name))
+    sparse = sp.csr_array(R, dtype=np.float64) if sp.issparse(R) else sp.csr_array(_dense(R))
     if sparse.shape != (n_labels, n_labels):
-        raise ValueError(f"{name} must have shape ({n_labels}, {n_labels}), one row per label; got {sparse.shape}")
+        raise ValueError(
+            f"label_correlation must have shape ({n_labels}, {n_labels}), one row per label; got {sparse.shape}"
+        )
     if not np.all(np.isfinite(sparse.data)):
-        raise ValueError(f"{name} must be finite; it holds NaN or infinity")
+        raise ValueError("label_correlation must be finite; it holds NaN or infinity")
     largest = float(np.max(np.abs(sparse.data), initial=0.0))
     difference = abs(sparse - sparse.T).tocoo()
-    if difference.nnz and difference.data.max() > _ASYMMETRY * largest:
+    if difference.nnz and difference.data.max() > _ROUNDING * largest:
         worst = int(np.argmax(difference.data))
         i, j = difference.row[worst], difference.col[worst]
         raise ValueError(
-            f"{name} must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by {difference.data[worst]:.3g}"
+            f"label_correlation must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by "
+            f"{difference.data[worst]:.3g}"
         )
     sparse = sp.csr_array((sparse + sparse.T) / 2.0)
     sparse.eliminate_zeros()
@@ -121,11 +99,11 @@ def split_prior(R: Any, n_labels: int, name: str = "label_correlation") -> tuple
     parts = []
     if alone.size:
         r = sparse.diagonal()[alone]
-        _check_eigenvalue(float(r.min()), largest, name)
+        _check_eigenvalue(float(r.min()), largest)
         parts.append(PriorPart(alone, "diagonal", r))
     for number in np.flatnonzero(sizes > 1):
         labels = np.flatnonzero(component == number)
-        parts.append(_component(labels, sp.csr_array(sparse[labels][:, labels]), largest, name))
+        parts.append(_component(labels, sp.csr_array(sparse[labels][:, labels]), largest))
     return tuple(parts)
 
 
@@ -137,8 +115,8 @@ def prior_for_loops(part: PriorPart) -> np.ndarray | CSR:
     return CSR(R.data, R.indices.astype(np.int32), R.indptr.astype(np.int32))
 
 
-def whole_prior(prior: tuple[PriorPart, ...]) -> sp.csr_array:
-    """R of all labels, put together from its parts, without stored zeros."""
+def whole_prior(prior: tuple[PriorPart, ...]) -> PriorPart:
+    """R of all labels as one part, dense or sparse."""
     n_labels = sum(len(part.labels) for part in prior)
     R = sp.csr_array((n_labels, n_labels))
     for part in prior:
@@ -150,25 +128,37 @@ def whole_prior(prior: tuple[PriorPart, ...]) -> sp.csr_array:
         R = R + sp.csr_array((block.data, (part.labels[block.row], part.labels[block.col])), shape=R.shape)
     R = sp.csr_array(R)
     R.eliminate_zeros()
-    return R
+    alone = all(part.form == "diagonal" for part in prior)
+    return _sparse_or_dense(np.arange(n_labels), R, sparse=alone or _is_sparse(R))
 
 
-def _dense(R: Any, name: str) -> np.ndarray:
+def _dense(R: Any) -> np.ndarray:
     array = np.asarray(R)
     if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise ValueError(f"{name} must be a square matrix of numbers, got {array.ndim} dimensions of {array.dtype}")
+        raise ValueError(
+            f"label_correlation must be a square matrix of numbers, got {array.ndim} dimensions of {array.dtype}"
+        )
     return array.astype(np.float64)
 
 
-def _component(labels: np.ndarray, R: sp.csr_array, largest: float, name: str) -> PriorPart:
+def _component(labels: np.ndarray, R: sp.csr_array, largest: float) -> PriorPart:
     """Check one component and choose its form."""
-    sparse = 8 * R.nnz <= len(labels) ** 2  # a gathered product costs several times a contiguous one
+    sparse = _is_sparse(R)
     if not _surely_definite(R, sparse):
         values, vectors = np.linalg.eigh(R.toarray())
-        _check_eigenvalue(float(values[0]), largest, name)
+        _check_eigenvalue(float(values[0]), largest)
         F = _factor_of(values, vectors)
         if 2 * F.shape[1] <= len(labels):
             return PriorPart(labels, "factor", F)
+    return _sparse_or_dense(labels, R, sparse)
+
+
+def _is_sparse(R: sp.csr_array) -> bool:
+    """Whether products with R as CSR are faster: a gathered entry costs several times a contiguous one."""
+    return 8 * R.nnz <= R.shape[0] ** 2
+
+
+def _sparse_or_dense(labels: np.ndarray, R: sp.csr_array, sparse: bool) -> PriorPart:
     return PriorPart(labels, "sparse", R) if sparse else PriorPart(labels, "dense", R.toarray())
 
 
@@ -178,7 +168,7 @@ def _surely_definite(R: sp.csr_array, sparse: bool) -> bool:
     Without pivoting for size R - shift I = P^T L D L^T P has as many negative entries in D as negative eigenvalues
     (Sylvester's law of inertia).
     """
-    shift = _INDEFINITE * float(abs(R).sum(axis=1).max())
+    shift = _ROUNDING * float(abs(R).sum(axis=1).max())
     shifted = sp.csc_array(R - shift * sp.eye_array(R.shape[0]))
     try:
         if not sparse:
@@ -196,6 +186,6 @@ def _factor_of(values: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(vectors[:, keep] * np.sqrt(values[keep]))
 
 
-def _check_eigenvalue(smallest: float, largest: float, name: str) -> None:
-    if smallest < -_INDEFINITE * max(largest, np.finfo(np.float64).tiny):
-        raise ValueError(f"{name} must be positive semi-definite; its smallest eigenvalue is {smallest:.3g}")
+def _check_eigenvalue(smallest: float, largest: float) -> None:
+    if smallest < -_ROUNDING * max(largest, np.finfo(np.float64).tiny):
+        raise ValueError(f"label_correlation must be positive semi-definite; its smallest eigenvalue is {smallest:.3g}")

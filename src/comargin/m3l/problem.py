@@ -27,39 +27,35 @@ zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.gram import Gram
+from ..core.gram_cache import gram_blocks
 from ..core.row_blocks import row_blocks
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
 
-# Rows whose margins are held at once: bounds the temporaries to this many rows x labels; and rows of K.
-_ROWS_AT_ONCE = 65536
-_GRAM_ROWS_AT_ONCE = 1024
-
-
-def costs(S: np.ndarray, row_upper: np.ndarray, label_upper: np.ndarray) -> np.ndarray:
-    """U_il of some rows and labels, from its factors."""
-    return row_upper[:, None] * np.where(S > 0, label_upper[1], label_upper[0])
+_ROWS_AT_ONCE = 65536  # bounds temporaries to so many rows x labels
 
 
 class LabelTerms:
-    """What the linear and the kernel problem share: signs, costs, margins, R and the loss."""
+    """Base of the linear and the kernel problem: signs, costs, margins, R and the loss."""
 
-    S: np.ndarray
-    row_upper: np.ndarray
-    label_upper: np.ndarray
-    prior: tuple[PriorPart, ...]
-    targets: np.ndarray
-    loss: Loss
+    S: np.ndarray  # int8 (n_samples, n_labels), signs of the labels
+    row_upper: np.ndarray  # (n_samples,), C times the weight of each row
+    label_upper: np.ndarray  # (2, n_labels), weight of a negative (row 0) and of a positive (row 1) of each label
+    prior: tuple[PriorPart, ...]  # R
+    targets: np.ndarray  # (n_samples, n_labels), margins t_il; (0, 0) when all are 1
+    loss: Loss  # phi
 
     def cost(self, rows: slice = slice(None)) -> np.ndarray:
         """U_il of the given rows."""
-        return costs(self.S[rows], self.row_upper[rows], self.label_upper)
+        return self.row_upper[rows, None] * np.where(self.S[rows] > 0, self.label_upper[1], self.label_upper[0])
 
     def upper(self, rows: slice = slice(None)) -> np.ndarray:
         """Upper bounds of the dual variables of the given rows."""
@@ -76,42 +72,24 @@ class LabelTerms:
             VR[:, part.labels] = part.apply(V[:, part.labels])
         return VR
 
-    def _losses(self, scores: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+    def losses(self, scores: np.ndarray | float, rows: slice = slice(None)) -> np.ndarray:
         """sum_i U_il phi(t_il - S_il f_il) of every label."""
         return np.sum(self.cost(rows) * self.loss.value(self.target(rows) - self.S[rows] * scores), axis=0)
 
     def _gains(self, A: np.ndarray) -> np.ndarray:
         """sum_i t_il A_il - U_il phi*(A_il / U_il) of every label."""
-        return np.sum(A * (self.target() - 0.5 * self.loss.ridge(self.cost()) * A), axis=0)
+        return np.sum(self.target() * A - self.loss.conjugate(A, self.cost()), axis=0)
 
     def _projected(self, A: np.ndarray, scores: np.ndarray) -> np.ndarray:
         """Projected gradient of -D / 2, Eqs. (29) and (31), one entry per A_il; all zero exactly at the optimum."""
-        G = self.S * scores - self.target() + self.loss.ridge(self.cost()) * A
+        G = self.S * scores - self.target() + self.loss.pull(A, self.cost())
         G = np.where(A <= 0.0, np.minimum(G, 0.0), G)
         return np.where(A >= self.upper(), np.maximum(G, 0.0), G)
 
 
 @dataclass(frozen=True)
 class M3LProblem(LabelTerms):
-    """M3L on a linear kernel.
-
-    Attributes
-    ----------
-    X : ndarray or csr_array of shape (n_samples, n_features)
-        Features, float64.
-    S : int8 ndarray of shape (n_samples, n_labels)
-        Signs of the labels.
-    row_upper : ndarray of shape (n_samples,)
-        C times the weight of each row.
-    label_upper : ndarray of shape (2, n_labels)
-        Weight of a negative (row 0) and of a positive (row 1) of each label.
-    prior : tuple of PriorPart
-        R.
-    targets : ndarray of shape (n_samples, n_labels), or (0, 0)
-        Margins t_il; empty when all are 1.
-    loss : Loss, default=HINGE
-        phi.
-    """
+    """M3L on a linear kernel; X is float64."""
 
     X: np.ndarray | sp.csr_array
     S: np.ndarray
@@ -133,11 +111,11 @@ class M3LProblem(LabelTerms):
         return 2.0 * self.apply_prior(V)  # Eq. (23)
 
     def sums(self, V: np.ndarray, A: np.ndarray | None = None) -> LabelSums:
-        """What P at Z = 2 V R and D at A consist of, where V = X^T (S o A); without A there is no D."""
+        """Terms of P at Z = 2 V R and of D at A, where V = X^T (S o A); without A there is no D."""
         Z = self.weights(V)
         losses = np.zeros(Z.shape[1])
         for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
-            losses += self._losses(self.X[rows] @ Z, rows)
+            losses += self.losses(self.X[rows] @ Z, rows)
         gains = np.full(Z.shape[1], np.nan) if A is None else self._gains(A)
         return LabelSums(np.einsum("ij,ij->j", V, Z), losses, gains)
 
@@ -160,15 +138,7 @@ class M3LProblem(LabelTerms):
 
 @dataclass(frozen=True)
 class M3LKernelProblem(LabelTerms):
-    """M3L on any kernel.
-
-    Attributes
-    ----------
-    gram : Gram
-        The kernel matrix, by blocks.
-    S, row_upper, label_upper, prior, targets, loss
-        As in :class:`M3LProblem`.
-    """
+    """M3L on any kernel; ``gram`` is K by blocks."""
 
     gram: Gram
     S: np.ndarray
@@ -182,19 +152,23 @@ class M3LKernelProblem(LabelTerms):
         """2 B R, shape (n_samples, n_labels): the scores of x are k(x, X) times these."""
         return 2.0 * self.apply_prior(self.S * A)  # Eq. (23)
 
-    def scores(self, A: np.ndarray) -> np.ndarray:
-        """F = 2 K B R, the scores of the training rows."""
+    def scores(self, A: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None) -> np.ndarray:
+        """F = 2 K B R, the scores of the training rows; K by blocks unless it is given."""
         coefficients = self.coefficients(A)
         support = np.flatnonzero(coefficients.any(axis=1))
-        F = np.empty(A.shape)
-        for rows in row_blocks(self.S.shape[0], _GRAM_ROWS_AT_ONCE):
-            F[rows] = self.gram.block(rows, support) @ coefficients[support]
+        chosen, F = coefficients[support], np.zeros(A.shape)
+
+        def write(rows: slice) -> None:
+            F[rows] = self.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
+
+        if support.size:
+            list((pool.map if pool else map)(write, gram_blocks(len(A), support.size)))
         return F
 
     def sums(self, A: np.ndarray) -> LabelSums:
-        """What P at Z = sum_i phi(x_i) (2 B R)_i and D at A consist of."""
+        """Terms of P at Z = sum_i phi(x_i) (2 B R)_i and of D at A."""
         F = self.scores(A)
-        return LabelSums(np.einsum("ij,ij->j", self.S * A, F), self._losses(F), self._gains(A))
+        return LabelSums(np.einsum("ij,ij->j", self.S * A, F), self.losses(F), self._gains(A))
 
     def primal(self, A: np.ndarray) -> float:
         """P at Z = sum_i phi(x_i) (2 B R)_i."""
@@ -207,3 +181,13 @@ class M3LKernelProblem(LabelTerms):
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
         """Projected gradient of the scaled dual, one entry per A_il."""
         return self._projected(A, self.scores(A))
+
+
+AnyProblem = TypeVar("AnyProblem", M3LProblem, M3LKernelProblem)
+
+
+def restricted(problem: AnyProblem, part: PriorPart) -> AnyProblem:
+    """The problem of the labels of one part of R, with contiguous arrays."""
+    S, label_upper = (np.ascontiguousarray(array[:, part.labels]) for array in (problem.S, problem.label_upper))
+    targets = np.ascontiguousarray(problem.targets[:, part.labels]) if problem.targets.size else problem.targets
+    return replace(problem, S=S, label_upper=label_upper, prior=(part,), targets=targets)

@@ -18,7 +18,7 @@ from ._finish import finish
 from ._loops import Active, Dual, m3l_coupled_epoch, m3l_diagonal_epoch, m3l_dual_average, m3l_sums
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops
-from .problem import M3LProblem, costs
+from .problem import M3LProblem, restricted
 
 _SINGLE_RANGE = (1e-8, 1e8)  # sizes of features, costs and R that single precision takes
 _CACHE_LINE = 64
@@ -28,16 +28,11 @@ _CACHE_LINE = 64
 class DescentPolicy:
     """Tuned numbers of this solver."""
 
-    # Most independent labels that share one product with x_i: more are faster, but two threads want two blocks where
-    # there is work for both. Fixed, so that the result does not depend on the threads.
-    labels_per_block: int = 80
-    alone_up_to: int = 64
-    # Weights are in single precision when the tolerance is at least this: passes are bound by fetching them, and the
-    # certificate is computed in double precision in any case.
-    single_from: float = 1e-4
-    # Passes before the finishing methods are tried, and passes to go up to which descent goes on alone.
-    finish_after: int = 20
-    near_the_end: float = 30.0
+    labels_per_block: int = 80  # most independent labels that share one product with x_i: more are faster
+    alone_up_to: int = 64  # labels that one block takes alone; more are cut into an even number, for two threads
+    single_from: float = 1e-4  # tolerance from which weights are in single precision: fetching them bounds the speed
+    finish_after: int = 20  # passes before the finishing methods are tried
+    near_the_end: float = 30.0  # expected passes up to which descent goes on alone
 
 
 POLICY = DescentPolicy()
@@ -52,7 +47,7 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
             continue
         n_labels = len(part.labels)
         n_blocks = -(-n_labels // POLICY.labels_per_block)
-        n_blocks += n_blocks % 2 if n_labels > POLICY.alone_up_to else 0  # an even number keeps two threads busy
+        n_blocks += n_blocks % 2 if n_labels > POLICY.alone_up_to else 0
         edges = [round(b * n_labels / n_blocks) for b in range(n_blocks + 1)]
         for a, b in itertools.pairwise(edges):
             blocks.append(PriorPart(part.labels[a:b], "diagonal", np.ascontiguousarray(part.matrix[a:b])))
@@ -67,12 +62,12 @@ class Certificate:
     sums: LabelSums
 
     def at(self, ratio: float) -> Certificate:
-        """The same where C is ``ratio`` times larger and the loss is the hinge: the losses are proportional to it."""
+        """The same dual variables where C is ``ratio`` times larger: losses are proportional to C (no conjugate)."""
         return replace(self, sums=replace(self.sums, losses=ratio * self.sums.losses))
 
 
 class GapForecast:
-    """What is known of the gap between two certificates: a guess that says when the next one is worth its cost."""
+    """Estimate of the gap between two certificates, which says when the next certificate is worth its cost."""
 
     def __init__(self) -> None:
         self.n_epochs, self.epochs_to_go = 0, np.inf
@@ -82,22 +77,22 @@ class GapForecast:
         self._certified = (0, np.inf)  # passes and gap then
 
     def add_epoch(self, met: float, raised: float) -> None:
-        """One more pass, the gap met on the way and what the dual was raised by."""
+        """Count a pass that met the gap ``met`` on the way and raised the dual by ``raised``."""
         self.n_epochs += 1
-        # Met on the way, that is half a pass ago on average: the gap goes on shrinking as it did.
+        # The gap was met half a pass ago on average; assume that it goes on shrinking as it did.
         shrinkage = min(met / self._met, 1.0) ** 0.5 if self._met > 0.0 else 1.0
         self._met = met
         self.gap = self._optimism * shrinkage * met
         self.dual += raised
 
     def looks_done(self, tol: float) -> bool:
-        """Whether the gap is small enough, at the primal objective that goes with it."""
+        """Whether the estimate meets the tolerance, at the primal objective that goes with it."""
         return self.gap < np.inf and self.gap <= 0.9 * tolerance(tol, self.dual + self.gap)
 
     def correct(self, gap: float, allowed: float, looked_done: bool) -> None:
-        """A certificate that does not meet the tolerance."""
+        """Learn from a certificate that does not meet the tolerance."""
         n_before, gap_before = self._certified
-        # Passes until then if the gap goes on shrinking half as fast as it did since the last certificate. At most
+        # Passes to go if the gap goes on shrinking half as fast as it did since the last certificate. At most
         # twice the passes so far, so that a useless finishing attempt at most triples the work.
         self.epochs_to_go = max(100.0, 2.0 * self.n_epochs)
         if 0.0 < gap < gap_before < np.inf and allowed > 0.0:
@@ -125,14 +120,12 @@ class Block:
         start: np.ndarray | None,
         known: Certificate | None = None,
     ) -> None:
-        labels = part.labels
-        n_samples, n_labels = problem.S.shape[0], len(labels)
-        self.X, self.view, self.part, self.tol = problem.X, view, part, tol
-        targets = np.ascontiguousarray(problem.targets[:, labels]) if problem.targets.size else np.empty((0, 0))
-        S = np.ascontiguousarray(problem.S[:, labels])
-        label_upper = np.ascontiguousarray(problem.label_upper[:, labels])
-        self.dual_state = Dual(np.zeros(S.shape), S, targets, problem.row_upper, label_upper, sqnorm, problem.loss)
-        self.known = None if part.form == "factor" else known
+        own = restricted(problem, part)
+        n_samples, n_labels = own.S.shape
+        self.problem, self.view, self.part, self.tol = own, view, part, tol
+        A = np.zeros(own.S.shape)
+        self.dual_state = Dual(A, own.S, own.targets, own.row_upper, own.label_upper, sqnorm, own.loss)
+        self.known = None if part.form == "factor" else known  # certificate of the start
         self._set_start(start)
         self.active = Active(
             np.arange(n_samples, dtype=np.int32),
@@ -157,13 +150,13 @@ class Block:
 
     def _set_start(self, start: np.ndarray | None) -> None:
         """Begin from ``start``, and from their optimum for variables that no score depends on."""
-        dual, labels = self.dual_state, self.part.labels
+        dual, problem = self.dual_state, self.problem
         for rows in row_blocks(len(dual.A)):
             if start is not None:
-                np.clip(start[rows][:, labels], 0.0, dual.loss.bound * self.cost(rows), out=dual.A[rows])
+                np.clip(start[rows][:, self.part.labels], 0.0, problem.upper(rows), out=dual.A[rows])
             fixed = (dual.sqnorm[rows] <= 0.0)[:, None] | (self.part.diagonal <= 0.0)
             if fixed.any():
-                dual.A[rows][fixed] = (self.cost(rows) * dual.loss.slope(self.target(rows)))[fixed]
+                dual.A[rows][fixed] = (problem.cost(rows) * problem.loss.slope(problem.target(rows)))[fixed]
                 self.known = None
 
     def _fits_single(self) -> bool:
@@ -173,19 +166,9 @@ class Block:
         positive = [size[size > 0.0] for size in sizes]
         return all(p.size == 0 or (_SINGLE_RANGE[0] < p.min() and p.max() < _SINGLE_RANGE[1]) for p in positive)
 
-    def cost(self, rows: slice = slice(None)) -> np.ndarray:
-        """U of the given rows."""
-        d = self.dual_state
-        return costs(d.S[rows], d.row_upper[rows], d.label_upper)
-
-    def target(self, rows: slice = slice(None)) -> np.ndarray:
-        """Margins asked for in the given rows, or one number for all."""
-        targets = self.dual_state.targets
-        return targets[rows] if targets.size else np.ones((1, 1))
-
     @property
     def allowed(self) -> float:
-        """The gap to be reached: a hair below the tolerance, so that the sum over blocks meets it despite rounding."""
+        """Gap to be reached: slightly below the tolerance, so that the sum over blocks meets it despite rounding."""
         return 0.9 * tolerance(self.tol, self.now.sums.primal)
 
     def activate_all(self) -> None:
@@ -196,7 +179,7 @@ class Block:
         self.active.bounds[0], self.active.bounds[1] = -np.inf, np.inf
 
     def advance(self) -> None:
-        """One pass over the active set, and a certificate when that promises to be the last."""
+        """Make one pass over the active set, and certify when the gap looks small enough."""
         dual, active, parts = self.dual_state, self.active, np.empty((2, len(self.part.labels)))
         if self.part.form == "diagonal":
             m3l_diagonal_epoch(self.view, self.matrix, dual, active, self.W, parts)
@@ -208,7 +191,7 @@ class Block:
             self.certify()
 
     def certify(self) -> None:
-        """Exact objectives; W is computed anew from A, so rounding of the updates does not add up."""
+        """Compute exact objectives, and W anew from A so that rounding does not add up; finish slow labels."""
         self._evaluate()
         forecast = self.forecast
         late = forecast.n_epochs >= POLICY.finish_after and forecast.epochs_to_go > POLICY.near_the_end
@@ -221,7 +204,7 @@ class Block:
             self._evaluate()
 
     def _evaluate(self) -> None:
-        """Objectives of A, whether they meet the tolerance, and what is to be expected if not."""
+        """Compute the objectives of A, whether they meet the tolerance, and correct the forecast if not."""
         dual, n_labels = self.dual_state, len(self.part.labels)
         if self.known is not None:  # A is where it was computed
             self.now, self.known = self.known, None
@@ -232,10 +215,9 @@ class Block:
             m3l_sums(self.view, dual, Z, losses_and_gains)
             self.now = Certificate(Z, LabelSums(quadratic, *losses_and_gains))
         else:  # no product with X needed
-            zero, losses = np.zeros(n_labels), np.zeros(n_labels)
-            for rows in row_blocks(len(dual.A)):
-                losses += np.sum(self.cost(rows) * dual.loss.value(self.target(rows)), axis=0)
-            self.now = Certificate(np.zeros((self.W.shape[0], n_labels)), LabelSums(zero, losses, zero))
+            zero, Z = np.zeros(n_labels), np.zeros((self.W.shape[0], n_labels))
+            losses = sum((self.problem.losses(0.0, rows) for rows in row_blocks(len(dual.A))), zero)
+            self.now = Certificate(Z, LabelSums(zero, losses, zero))
         sums, allowed = self.now.sums, self.allowed
         if not sums.primal >= self.best.sums.primal:
             self.best = self.now
@@ -290,37 +272,20 @@ def solve_m3l(
     start: np.ndarray | None = None,
     products: Sequence[Certificate] | None = None,
 ) -> Result:
-    """Solve linear M3L to a certified gap.
+    """Solve linear M3L to a certified gap; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    problem : M3LProblem
-        All labels.
-    view : ndarray or CSR
-        ``problem.X`` as the loops take it.
-    control : Control
-        Tolerance, limits, progress and callback.
-    seeds : iterable of int
-        One seed per block of ``label_blocks(problem.prior)``.
-    n_threads : int, default=1
-        Threads; the result is the same for any number.
-    start : ndarray of shape (n_samples, n_labels) or None
-        Dual start, clipped to the bounds; zero if None.
-    products : sequence of Certificate, or None
-        Those of ``start``, block by block, when they are known and no bound lies below it.
+    ``view`` is ``problem.X`` as the loops take it; there is one seed per block of ``label_blocks(problem.prior)``.
+    ``start`` (n_samples, n_labels) is clipped to the bounds; ``products`` are its certificates, block by block, when
+    they are known and no bound lies below it.
 
-    Returns
-    -------
-    Result
-        ``coef`` is Z^T, a view, ``dual_coef`` is A, ``products`` are those of its blocks. If it ended before the
-        tolerance was met, Z is the best one certified, not that of A, and the last of ``history`` its certificate; a
-        start from A does not know it.
+    In the result ``coef`` is Z^T, a view, ``dual_coef`` is A, and ``products`` are the certificates of the blocks. A
+    run that ends early returns the best Z certified, which may not be that of A, and its certificate in ``history``.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
     parts = label_blocks(problem.prior)
     known: Sequence[Certificate | None] = [None] * len(parts)
-    if products is not None and problem.loss.curvature == 0.0:  # else the gains depend on C, too
+    if products is not None and not problem.loss.has_conjugate:  # else the gains depend on C, too
         known = products
     blocks = [
         Block(problem, part, view, sqnorm, seed, control.tol, start, of_block)
@@ -351,7 +316,7 @@ def solve_m3l(
         status, history, tol_abs = run_loop(
             step, certify, control, check_every=POLICY.finish_after, state=dual_variables
         )
-        # The dual rises, but the primal does not only fall: a run that ends early has the best weights met.
+        # The dual only rises, but the primal may rise too: a run that ends early returns the best weights met.
         best = control.unit * sum(b.best.sums.primal for b in blocks)
         ended_early = status is not Status.CONVERGED and best < history[-1].primal
         if ended_early:

@@ -21,7 +21,7 @@ from ._candidates import Candidates, read_attributes, read_candidates
 
 _CORRELATIONS = ("auto", "signatures", "estimator")
 _DECODINGS = ("standardized", "nearest")
-# These show what they wrap one label at a time: a correlation of all labels means nothing there.
+# These fit one label at a time: a correlation of all labels means nothing to their inner estimators.
 _PER_LABEL = (OneVsRestClassifier, MultiOutputClassifier, ClassifierChain)
 
 
@@ -73,8 +73,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     label_correlation_ : ndarray of shape (n_labels, n_labels) or None
         R, if it was set on the estimator.
     constant_attributes_ : ndarray of shape (n_labels,)
-        The best constant prediction of the attributes: on where more than half of the prior has them. It knows what R
-        knows and looks at no x, so compare with it.
+        The best constant prediction of the attributes, a baseline: on where more than half of the prior has them.
     score_mean_, score_scale_ : ndarray of shape (n_classes,)
         m and d of the rule; a class whose agreement is the same for all training rows has the scale 1.
     n_features_in_ : int
@@ -189,7 +188,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_samples,)
             Entries of ``classes_``.
         """
-        best = np.argmax(self._class_scores(X), axis=1)
+        best = np.argmax(self._class_scores(X), axis=1)  # checks that it is fitted
         return self.classes_[best]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -258,7 +257,7 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
-        if _is_estimator(self.estimator):  # `fit` says so otherwise
+        if _is_estimator(self.estimator):  # `fit` raises otherwise
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
@@ -310,7 +309,7 @@ def _is_estimator(thing: Any) -> bool:
 
 
 def _correlation_slots(estimator: Any) -> dict[str, Any]:
-    """Parameters called label_correlation of the estimator and of what it wraps, where all labels are seen at once."""
+    """Parameters called label_correlation of the estimator and of inner estimators that see all labels at once."""
     params = estimator.get_params(deep=True)
     slots = {}
     for name, value in params.items():

@@ -4,7 +4,7 @@ The score of a labeling is a sum over labels and cliques, Eq. (2), and the best 
 minimises Eq. (10), F(w) = lambda/2 ||u||^2 + lambda/2 (sum_k ||omega_k||)^2 + mean loss, to a certified gap with its
 dual, Eq. (4) and (8). For groups of fixed cliques:
 
-- ``problem.py``     F, D, and what leads from one to the other
+- ``problem.py``     F, D, and the map between their variables
 - ``cliques.py``     cliques, the columns of their states (section 4.5), the prox of the squared l2,1 norm (Algorithm 3)
 - ``labelings.py``   dual points: for every row, labelings and their masses alpha
 - ``solver.py``      one solve: labels alone by M3L, the other parts in turns with the weights of the groups

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.compiled import compiled
 
-# Steps of a row end when its labelings differ this much less than before: the rows after it move them again.
+# Steps of a row end when the scores of its labelings differ by this fraction of before: later rows move them again.
 _ENOUGH = 0.1
 
 
@@ -58,21 +58,30 @@ class Known(NamedTuple):
 
 
 @compiled
-def _columns(moments, layout, out):
-    """Write the columns of one row of moments."""
-    column, moment = layout.column, layout.moment
-    for col in range(moment.shape[0]):
-        m = moment[col]
-        out[col] = moments[m] if m >= 0 else 0.0
+def _add_states(values, column, sign, upwards):
+    """Add to the state without a label, or upwards from it, ``sign`` times the state with it, one label at a time."""
     for c in range(column.shape[0] - 1):
         first, last = column[c], column[c + 1]
-        # [exactly these labels are on] = [they are on] - [they and another one are on], one label after the other
         bit = 1
         while bit < last - first:
             for col in range(first, last):
                 if (col - first) & bit == 0:
-                    out[col] -= out[col + bit]
+                    if upwards:
+                        values[col + bit] += sign * values[col]
+                    else:
+                        values[col] += sign * values[col + bit]
             bit *= 2
+
+
+@compiled
+def _columns(moments, layout, out):
+    """Write the columns of one row of moments."""
+    moment = layout.moment
+    for col in range(moment.shape[0]):
+        m = moment[col]
+        out[col] = moments[m] if m >= 0 else 0.0
+    # [exactly these labels are on] = [they are on] - [they and another one are on]
+    _add_states(out, layout.column, -1.0, False)
 
 
 @compiled
@@ -85,19 +94,12 @@ def columns_of_moments(moments, layout, out):
 @compiled
 def weights_of_moments(weights, layout, out):
     """Write weights of columns (r, M) as weights of moments (r, S), W E: differences of scores are the same."""
-    column, moment = layout.column, layout.moment
+    moment = layout.moment
     work = np.empty(moment.shape[0])
     out[:] = 0.0
     for i in range(weights.shape[0]):
         work[:] = weights[i]
-        for c in range(column.shape[0] - 1):
-            first, last = column[c], column[c + 1]
-            bit = 1
-            while bit < last - first:  # the transpose of each step of _columns
-                for col in range(first, last):
-                    if (col - first) & bit == 0:
-                        work[col + bit] -= work[col]
-                bit *= 2
+        _add_states(work, layout.column, -1.0, True)  # the transpose of _columns
         for col in range(moment.shape[0]):
             if moment[col] >= 0:
                 out[i, moment[col]] += work[col]
@@ -106,15 +108,8 @@ def weights_of_moments(weights, layout, out):
 @compiled
 def _moments(columns, layout, out):
     """Write the moments of one row of columns, which are changed."""
-    column, moment = layout.column, layout.moment
-    for c in range(column.shape[0] - 1):
-        first, last = column[c], column[c + 1]
-        bit = 1
-        while bit < last - first:  # undoes _columns
-            for col in range(first, last):
-                if (col - first) & bit == 0:
-                    columns[col] += columns[col + bit]
-            bit *= 2
+    moment = layout.moment
+    _add_states(columns, layout.column, 1.0, False)  # undoes _columns
     for col in range(moment.shape[0] - 1, -1, -1):  # labels last: their columns are their moments
         if moment[col] >= 0:
             out[moment[col]] = columns[col]
@@ -122,11 +117,9 @@ def _moments(columns, layout, out):
 
 @compiled
 def _meet(i, labeling, known, oldest):
-    """Forget labelings that were useless for more than ``oldest`` passes and add one; returns 1 if there is no room."""
+    """Forget labelings without mass for more than ``oldest`` passes and add one; returns 1 if there is no room."""
     labels, mass, age, count = known
-    n_labels = labels.shape[2]
     p = 1
-    is_new = True
     while p < count[i]:
         age[i, p] = 0 if mass[i, p] > 0.0 else age[i, p] + 1
         if age[i, p] > oldest:
@@ -140,19 +133,16 @@ def _meet(i, labeling, known, oldest):
         p += 1
     for p in range(count[i]):
         same = True
-        for k in range(n_labels):
+        for k in range(labels.shape[2]):
             if labels[i, p, k] != labeling[k]:
                 same = False
                 break
         if same:
-            is_new = False
-            break
-    if not is_new:
-        return 0
+            return 0
     slot = count[i]
     if slot == labels.shape[1]:
         slot = 0
-        for p in range(1, count[i]):  # the one that has been useless for longest
+        for p in range(1, count[i]):  # replace the labeling that has had no mass for longest
             if mass[i, p] <= 0.0 and (slot == 0 or age[i, p] > age[i, slot]):
                 slot = p
         if slot == 0:
@@ -186,7 +176,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
     layout : Layout
     known : Known
     found : uint8 ndarray (b, K), labelings to meet
-    oldest : int, passes after which a useless labeling is forgotten
+    oldest : int, passes after which a labeling without mass is forgotten
     potentials : ndarray (b, S), X_rows times the moments; those of a row follow the rows before it
     gram : ndarray (b, b), inner products of the rows
     scale : ndarray (M,)

@@ -11,7 +11,6 @@ cutting plane method with one slack per row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -20,49 +19,38 @@ import numpy as np
 from ..core.loop import tolerance
 from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
-from ._loops import Known, Layout, columns_of_moments, meet_labelings, structured_block, structured_coefficients
+from ._loops import Known, Layout, meet_labelings, structured_block, structured_coefficients
 from ._planes import PlaneProblem, newton_planes
-from .labelings import layout_of, with_room
+from .cliques import prox_squared_l21
+from .labelings import columns_of, layout_of, with_room
 from .problem import StructuredProblem
 
-# Rows whose worst labelings are found together, in a whole product with all rows.
-_CHUNK = 1024
+_CHUNK = 1024  # rows whose worst labelings are found together at a certificate
 
 
 @dataclass(frozen=True)
 class StructuredPolicy:
     """Tuned numbers of the solver: its passes, when Newton's method takes over, and the weights of the groups."""
 
-    # Rows of a block. Their worst labelings are found at the same weights, so that fewer need fewer passes.
-    block: int = 32
-    # Weights of more bytes than this leave the cache: then blocks are larger, and share one product with the weights.
-    near_bytes: int = 2**20
-    large_block: int = 128
-    # Rows that share such a product, if their inner products can be kept and rows have at least twice as many entries.
-    together: int = 1024
-    # Passes after which a labeling without mass is forgotten; 2 to 40 need the same passes, more need more memory.
-    oldest: int = 10
-    # Most labelings of a row: memory against labelings that are met again and again.
-    last_capacity: int = 64
-    # Passes before Newton steps, between two attempts that did not help, and, halved, for a rate of convergence.
-    passes_first: int = 20
-    # Newton steps come when more passes than this are expected.
-    too_many: float = 200.0
-    # The same after a start that needed them with other cliques: CGM on the toy, 800 rows, 1.5 s instead of 2.3 s.
-    too_many_again: float = 50.0
-    # Products with all rows that the first attempt may cost; doubled when it did not help.
-    newton_work: float = 3000.0
-    # First proximal parameter of Newton's method, times the mean mass of a row.
-    first_sigma: float = 0.1
-    # Groups of about less weight than this are dropped as soon as Algorithm 3 says so, instead of in the limit.
-    smallest_weight: float = 1e-3
+    block: int = 32  # rows whose worst labelings are found at the same weights: fewer need fewer passes
+    near_bytes: int = 2**20  # larger weights leave the cache: blocks are then large and share products with them
+    large_block: int = 128  # rows of a block in that case
+    together: int = 1024  # rows that share a product, if their inner products fit and rows have twice as many entries
+    oldest: int = 10  # passes before a labeling without mass is forgotten; 2 to 40 need the same passes
+    last_capacity: int = 64  # most labelings of a row: memory against labelings that are met again and again
+    passes_first: int = 20  # before Newton steps, between useless attempts and, halved, for a rate of convergence
+    too_many: float = 200.0  # expected passes above which Newton steps come
+    too_many_again: float = 50.0  # the same after a start that needed them: CGM on the toy in 1.5 s instead of 2.3 s
+    newton_work: float = 3000.0  # products with all rows that the first attempt may cost; doubled when it is useless
+    first_sigma: float = 0.1  # first proximal parameter of Newton's method, times the mean mass of a row
+    smallest_weight: float = 1e-3  # groups of about less weight vanish when Algorithm 3 drops them, not in the limit
 
 
 POLICY = StructuredPolicy()
 
 
 class MapEngine(Protocol):
-    """What finds the best labeling of every row, see ``comargin.inference.Inference``."""
+    """Finds the best labeling of every row, see ``comargin.inference.Inference``."""
 
     def map(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 
@@ -82,7 +70,7 @@ class Certificate(NamedTuple):
 
 @dataclass(frozen=True)
 class PartData:
-    """What does not change in one part: its problem, inference, products with the rows, columns, and blocks of rows."""
+    """The constant data of one part: problem, inference, products with the rows, columns, and blocks of rows."""
 
     problem: StructuredProblem
     engine: MapEngine
@@ -100,19 +88,12 @@ class PartData:
         super_blocks = row_blocks(len(problem.Y), together if shared else block)
         return cls(problem, engine, products, layout_of(problem.cliques), block, super_blocks)
 
-    def columns(self, moments: np.ndarray) -> np.ndarray:
-        """Columns of some moments."""
-        out = np.empty((len(moments), len(self.layout.moment)))
-        columns_of_moments(moments, self.layout, out)
-        return out
-
 
 class Pace:
     """Chooses between passes and Newton steps by how fast the gap shrinks.
 
-    A start that needed Newton steps with the same cliques lets them come first, with others only earlier: without
-    labelings of the new cliques, and weights of their groups that are nearly right, they take more products than the
-    passes that find both.
+    After a start that needed Newton steps these come first, or with new cliques only earlier: without labelings of the
+    new cliques and good weights of their groups, Newton steps take more products than the passes that find both.
     """
 
     def __init__(self, tol: float, newton_before: bool = False, new_cliques: bool = False) -> None:
@@ -137,13 +118,13 @@ class Pace:
         allowed = 0.5 * tolerance(self.tol, certificate.primal)
         if self.n_passes == 0:  # passes begin without the weights of a start, and may lose some of it
             return
-        if by_newton:  # going on with Newton steps as long as they help
+        if by_newton:  # go on with Newton steps as long as they help
             if gap > 0.5 * gap_before:
                 self.newton_from = self.n_passes + POLICY.passes_first
                 self.newton_work *= 2.0
             self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
             return
-        if 0.0 < self.estimate <= allowed < gap:  # looked solved, and was not
+        if 0.0 < self.estimate <= allowed < gap:  # the estimate was too small
             self.optimism = min(self.optimism * gap / self.estimate, 100.0)
         if self.anchor[1] == np.inf:
             self.anchor = (self.n_passes, gap)
@@ -155,10 +136,10 @@ class Pace:
 
 
 class Part:
-    """The iterate of one part: masses, their average V (as moments, see ``cliques.py``) and the weights W.
+    """The iterate of one part: masses, their average V (as moments, see ``cliques.py``), t and the weights W.
 
     ``known`` is changed; W is V * scale where no ``weights`` are given; ``sigma`` is the proximal parameter of the
-    Newton steps before, times the mean mass of a row.
+    Newton steps before, times the mean mass of a row. With several groups there is only one part (``parts_of``).
     """
 
     def __init__(
@@ -168,10 +149,11 @@ class Part:
         seed: int,
         known: Known,
         weights: np.ndarray | None,
-        scale: np.ndarray,
+        group_weights: np.ndarray,
         sigma: float = 0.0,
     ) -> None:
-        self.data, self.pace, self.known, self.scale = data, pace, known, scale
+        self.data, self.pace, self.known = data, pace, known
+        self.t, self.scale = group_weights, data.problem.scale(group_weights)
         self.rng = np.random.default_rng(seed)
         self.moments, self.linear = data.products.zeros(len(data.problem.cliques.subsets)), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
@@ -182,7 +164,7 @@ class Part:
     @property
     def average(self) -> np.ndarray:
         """The dual average V, a copy."""
-        return self.data.products.arranged(self.data.columns(np.ascontiguousarray(self.moments)))
+        return self.data.products.arranged(columns_of(np.ascontiguousarray(self.moments), self.data.layout))
 
     @property
     def weights(self) -> np.ndarray:
@@ -204,31 +186,37 @@ class Part:
         """Whether nothing needs to be done for given t."""
         return self.certified and self.certificate.gap <= 0.5 * tolerance(self.pace.tol, self.certificate.primal)
 
-    def group_squares(self, W: np.ndarray, n_groups: int) -> np.ndarray:
-        """Squared lengths of all groups in weights, or dual averages, of this part; (n_groups,)."""
-        group = self.data.problem.cliques.group_of_column
-        squares = np.einsum("ij,ij->j", W, W)
-        return np.bincount(group[group >= 0], squares[group >= 0], minlength=n_groups)
+    def regroup(self, V: np.ndarray | None = None, allowed: float = 0.0) -> np.ndarray | None:
+        """Move t towards its optimum at the dual average, or at ``V``; returns the new scale, or None without a change.
 
-    def rescale(self, scale: np.ndarray) -> None:
-        """Go on with other weights of the groups."""
-        self.scale = scale
-        self.certified = False
-        if self.W is not None:
-            self.W[:, scale <= 0.0] = 0.0  # dropped groups
-
-    def step(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
-        """One pass, or Newton steps, to be certified afterwards.
-
-        Given this part, a dual average and a tolerance, ``regroup`` returns the scale of better weights of the groups,
-        or None.
+        t_k <- t_k ||v_k|| / sum_j t_j ||v_j|| is the minimiser of F over t at the weights t_k v_k / lambda, so that F
+        never rises. It reaches zero only in the limit, so Algorithm 3 with a small step decides which groups are zero.
+        t does not change while sum_k t_k ||v_k||^2 / (2 lambda) is within ``allowed`` of its maximum.
         """
+        if len(self.t) < 2:
+            return None
+        V, problem = self.average if V is None else V, self.data.problem
+        lengths = problem.cliques.group_lengths(np.einsum("ij,ij->j", V, V))
+        if 0.5 * (lengths.max() ** 2 - self.t @ lengths**2) / problem.alpha <= allowed:
+            return None
+        step = POLICY.smallest_weight
+        kept = prox_squared_l21(lengths * (self.t + step), step)  # Algorithm 3
+        t = np.where(kept > 0.0, np.maximum(self.t * lengths, kept), 0.0)
+        self.t = t / t.sum()
+        self.scale, self.certified = problem.scale(self.t), False
+        if self.W is not None:
+            self.W[:, self.scale <= 0.0] = 0.0  # dropped groups
+        return self.scale
+
+    def step(self) -> None:
+        """Make one pass, or Newton steps, to be certified afterwards; both move t."""
         pace = self.pace
         if pace.passes_are_slow and pace.n_passes >= pace.newton_from:
-            self._newton(regroup)
+            self._newton()
             pace.estimate = 0.0
         else:
             pace.estimate = pace.optimism * self.run_pass()
+            self.regroup()
         self.certified = False
         pace.n_passes += 1
 
@@ -247,9 +235,9 @@ class Part:
             for block in row_blocks(rows.stop - rows.start, data.block):
                 done, indices = slice(0, block.start), np.arange(rows.start + block.start, rows.start + block.stop)
                 potentials, delta = all_potentials[block], all_delta[block]
-                if block.start:  # what the blocks before have changed
+                if block.start:  # add the changes of the blocks before
                     potentials += gram[block, done] @ all_delta[done]
-                theta = data.columns(potentials)
+                theta = columns_of(potentials, data.layout)
                 theta *= self.scale
                 problem.augment(theta, slice(indices[0], indices[-1] + 1))
                 found = data.engine.map(theta)[0]  # Eq. (13)
@@ -262,28 +250,22 @@ class Part:
         return float(parts[0])
 
     def _make_room(self, n_without: float) -> bool:
-        """Let rows know more labelings, when some found no room since all that the row knows have mass."""
+        """Allow more labelings a row when some found no room, as all known ones of their row have mass."""
         capacity = self.known.mass.shape[1]
         grows = n_without > 0 and capacity < POLICY.last_capacity
         if grows:
             self.known = with_room(self.known, min(2 * capacity, POLICY.last_capacity))
         return grows
 
-    def _newton(self, regroup: Callable[[Part, np.ndarray, float], np.ndarray | None]) -> None:
+    def _newton(self) -> None:
         """Solve the restricted problem to a tenth of the gap."""
         problem = self.data.problem
         planes = PlaneProblem(problem, self.data.layout, self.known, self.data.products)
         mean_mass = float(np.mean(problem.mass))
-
-        def rescale(V: np.ndarray, allowed: float) -> np.ndarray | None:
-            scale = regroup(self, V, allowed)
-            if scale is not None:
-                self.scale = scale
-            return scale
-
         start = planes.masses(self.known), self.weights
         sigma, goal = self.relative_sigma * mean_mass, 0.1 * self.certificate.gap
-        masses, self.W, sigma = newton_planes(planes, *start, self.scale, sigma, goal, self.pace.newton_work, rescale)
+        work = self.pace.newton_work
+        masses, self.W, sigma = newton_planes(planes, *start, self.scale, sigma, goal, work, self.regroup)
         # The next one begins farther from its solution.
         self.relative_sigma = max(sigma / mean_mass / 25.0, POLICY.first_sigma)
         planes.store(self.known, masses)
@@ -305,7 +287,7 @@ class Part:
             self.data.products.add(rows, coefficients, self.moments)  # u(alpha), v(alpha) of Eq. (4)
 
     def certify(self) -> None:
-        """Exact objectives; the loss is taken from the bounds of inference, and the rows meet what it found."""
+        """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found."""
         problem, products = self.data.problem, self.data.products
         self._refresh()
         V = self.average

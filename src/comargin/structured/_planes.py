@@ -1,4 +1,4 @@
-"""Newton's method on the restricted problem of a structured SVM: all labelings met so far, and no others.
+"""Newton's method on the restricted problem of a structured SVM: only the labelings met so far.
 
     min_w  1/2 ||w||^2 + sum_i m_i max_p s_ip(w)          (columns of w scaled so that the norm is plain)
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.row_products import RowProducts
-from ._loops import Known, Layout, columns_of_moments, weights_of_moments
+from ._loops import Known, Layout, weights_of_moments
 from ._loops_planes import (
     Planes,
     plane_fill,
@@ -27,6 +27,7 @@ from ._loops_planes import (
     projection_derivative,
     smoothed_loss,
 )
+from .labelings import columns_of
 from .problem import StructuredProblem
 
 
@@ -34,13 +35,10 @@ from .problem import StructuredProblem
 class NewtonPolicy:
     """Tuned numbers of Newton's method on the restricted problem."""
 
-    # Relative residual of the conjugate gradients: products within a step against steps.
-    cg_tolerance: float = 0.05
-    # Products of one step, and steps of one smooth problem: caps that ill-conditioned problems reach.
-    most_products: int = 300
-    most_steps: int = 40
-    # Largest proximal parameter, times the mean mass of a row; beyond it masses are differences of much larger numbers.
-    largest_sigma: float = 1e5
+    cg_tolerance: float = 0.05  # relative residual of the conjugate gradients: products within a step against steps
+    most_products: int = 300  # of one step; ill-conditioned problems reach this
+    most_steps: int = 40  # of one smooth problem; ill-conditioned problems reach this
+    largest_sigma: float = 1e5  # times the mean mass of a row; beyond it masses are differences of much larger numbers
 
 
 POLICY = NewtonPolicy()
@@ -51,14 +49,11 @@ class PlaneProducts:
 
     def __init__(self, planes: Planes, products: RowProducts, layout: Layout) -> None:
         self.planes, self.products, self.layout = planes, products, layout
-
-    @property
-    def _n_moments(self) -> int:
-        return len(self.layout.subset_begin) - 1
+        self.n_moments = len(layout.subset_begin) - 1
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """B_p . (x_i^T W) of every plane."""
-        weights = np.empty((W.shape[0], self._n_moments))
+        weights = np.empty((W.shape[0], self.n_moments))
         weights_of_moments(np.ascontiguousarray(W), self.layout, weights)
         out = np.empty(len(self.planes.start) - 1)
         plane_scores(self.planes, self.products.forward(weights), out)
@@ -66,12 +61,10 @@ class PlaneProducts:
 
     def average(self, a: np.ndarray) -> np.ndarray:
         """sum_p a_p x_i B_p^T, shape (n_features, n_columns)."""
-        sums = np.empty((len(self.planes.begin) - 1, self._n_moments))
+        sums = np.empty((len(self.planes.begin) - 1, self.n_moments))
         plane_sums(self.planes, a, sums)
         moments = np.ascontiguousarray(self.products.backward(sums))
-        out = np.empty((len(moments), len(self.layout.moment)))
-        columns_of_moments(moments, self.layout, out)
-        return self.products.arranged(out)
+        return self.products.arranged(columns_of(moments, self.layout))
 
 
 class PlaneProblem(PlaneProducts):
@@ -128,13 +121,18 @@ def newton_planes(
     """Solve the restricted problem to a gap of ``goal``, or until ``work`` products with all rows are spent.
 
     The norm is sum ||w_col||^2 / (2 scale_col); columns of scale 0 have no weights. Given the dual average V of the
-    masses and a tolerance, ``rescale`` returns another scale, or None when this one will do. Returns the masses of the
+    masses and a tolerance, ``rescale`` returns another scale, or None to keep this one. Returns the masses of the
     last smooth problem that was solved, the weights, and the proximal parameter to go on with.
     """
+
+    def plain(W: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """U with w = root u, whose norm is plain, and the scores of the planes."""
+        U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)
+        return U, planes.scores(U * root) + planes.delta
+
     root = np.sqrt(scale)
-    U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)  # plain norm: w = root u
+    U, scores = plain(W, root)
     begin, mass, n_rows = planes.planes.begin, planes.mass, len(planes.rows)
-    scores = planes.scores(U * root) + planes.delta
     spent = 1.0
     new = np.empty_like(a)
     first = planes.average(a) * root
@@ -146,7 +144,7 @@ def newton_planes(
             average = planes.average(new)
             gradient = U + average * root
             spent += 1.0
-            # 1/2 ||gradient||^2 bounds how far u is from the minimiser; the other part is what smoothing costs.
+            # P - D = inner + outer: the distance of u from the minimiser, and the cost of smoothing.
             inner = 0.5 * float(np.vdot(gradient, gradient))
             outer = float(mass @ np.maximum.reduceat(scores, begin[:-1]) - new @ scores)
             if n_steps == POLICY.most_steps or spent >= work:
@@ -157,8 +155,7 @@ def newton_planes(
                     break
                 W, root = U * root, np.sqrt(other)
                 reached = -np.inf  # D was of another scale
-                U = np.divide(W, root, out=np.zeros_like(W), where=root > 0.0)
-                scores = planes.scores(U * root) + planes.delta
+                U, scores = plain(W, root)
                 value = 0.5 * np.vdot(U, U) + smoothed_loss(begin, mass, centre, scores, sigma, new)
                 average = planes.average(new)
                 spent += 2.0

@@ -53,7 +53,7 @@ class CGMClassifier(StructuredClassifier):
         Relative tolerance of the last round: the duality gap is at most ``tol`` times the objective. Rounds before it
         are solved to 0.01 if that is more. Also: stop when no clique can improve the objective by more.
     max_iter : int, default=1000
-        Most passes over the rows in each round; a ``ConvergenceWarning`` tells when the last had too few.
+        Most passes over the rows in each round; a ``ConvergenceWarning`` says when the last had too few.
     n_jobs : int, default=None
         Threads. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
@@ -61,7 +61,7 @@ class CGMClassifier(StructuredClassifier):
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
     warm_start : bool, default=False
         Go on from the cliques and weights of the fit before (same rows and labels), e.g. with more ``max_cliques``.
         A fit that ``callback`` stopped goes on in its round if no parameter has changed: ``rounds_``, ``history_`` and
@@ -74,7 +74,7 @@ class CGMClassifier(StructuredClassifier):
     clique_norms_ : ndarray of shape (n_cliques,)
         Lengths of their weights; exactly 0 for dropped rounds.
     label_graph_ : LabelGraph
-        What was learned: pairs of labels weighted by these lengths.
+        Pairs of labels weighted by these lengths.
     rounds_ : list of Round
         For every round: cliques activated, their number so far, objective, gap, improvement, training Hamming loss,
         passes and seconds. ``improvement`` bounds what any further cliques can gain: the relaxed problem (6) of the
@@ -174,15 +174,8 @@ class CGMClassifier(StructuredClassifier):
         if self.clique_order > max(n_labels, 2):
             raise ValueError(f"clique_order={self.clique_order} is more than the number of labels of y, {n_labels}")
         rules = Generation(self.cliques_per_round, self.clique_order, self.max_cliques, self.max_rounds, self.round_tol)
-        seed = self._seeds(1)[0]
+        seed, n_threads = self._seeds(1)[0], self._n_threads()
         result, cliques, rounds = solve_cgm(
-            problem,
-            loop_view(problem.X),
-            self._engine,
-            control,
-            rules,
-            seed=seed,
-            n_threads=self._n_threads(),
-            start=start,
+            problem, loop_view(problem.X), self._engine, control, rules, seed=seed, n_threads=n_threads, start=start
         )
         return result, cliques, {"rounds_": rounds}

@@ -3,17 +3,16 @@
 For masses a the score of a clique is ||v_c(a)||^2, v_c = sum_iy a_iy (psi_c(y_i) - psi_c(y)) x_i. The dual of the
 active cliques fixes the masses of the labelings of every connected part; over parts they are taken as independent, one
 of the dual solutions. The states of a clique are signed sums of the moments X^T q_S of subsets S of its labels
-(q_iS = sum_y a_iy (prod_S y_i - prod_S y)): for pairs with m_j, m_k, m_jk the four states are m_jk, m_j - m_jk,
-m_k - m_jk and -(m_j + m_k - m_jk). So one product per pair scores all four.
+(``cliques.py``), q_iS = sum_y a_iy (prod_S y_i - prod_S y), so that one product per pair scores its four states.
 
-What stops it. With r cliques a round, problem (6) has one group for every set of at most r cliques. For the masses a of
+Stopping rule. With r cliques a round, problem (6) has one group for every set of at most r cliques. For the masses a of
 any active set
 
     D_all(a) = sum Delta a - (||u(a)||^2 + the r largest scores of all cliques) / (2 lambda)
 
 is a lower bound of its optimum, and so is D_all(s a) with the rest of the mass on the true labelings, 0 <= s <= 1; F of
 the active set is an upper one. Their difference bounds what further cliques can gain. Generation ends when
-D(a) - D_all(a) <= tol F: to add the best cliques would not change the dual solution by more.
+D(a) - D_all(a) <= tol F: the best cliques would change the dual solution by no more.
 """
 
 from __future__ import annotations
@@ -38,20 +37,18 @@ from ._loops_moments import label_products
 from ._part import MapEngine
 from .cliques import CliqueSet
 from .generation import Generation, Round, StoppedGeneration
-from .labelings import StructuredDual
+from .labelings import StructuredDual, columns_of, layout_of
 from .problem import StructuredProblem
 from .solver import solve_structured
 
-# Moments computed together take about so many bytes, as coefficients of the rows and as weights of the features.
-_MOMENT_BYTES = 2**26
+_MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the rows and as weights of the features
 
 
 @dataclass(frozen=True)
 class CGMPolicy:
     """Tuned numbers of clique generation."""
 
-    # Relative gap of all rounds but the last: their dual only has to rank cliques.
-    round_gap: float = 1e-2
+    round_gap: float = 1e-2  # relative, of all rounds but the last: their dual only has to rank cliques
 
 
 POLICY = CGMPolicy()
@@ -70,77 +67,48 @@ class _Expectations:
         self.problem, self.dual = problem, dual
         self.place = {label: (p, k) for p, labels in enumerate(dual.parts) for k, label in enumerate(labels)}
         self.inverse = np.divide(1.0, problem.mass, out=np.zeros_like(problem.mass), where=problem.mass > 0.0)
-        self.single = np.column_stack([self._within(*self.place[k], ()) for k in range(problem.cliques.n_labels)])
+        self.single = {label: self._all_on([label]) for label in self.place}
 
-    def _within(self, part: int, first: int, others: tuple[int, ...]) -> np.ndarray:
+    def _all_on(self, labels: list[int]) -> np.ndarray:
         """Probability that some labels of one part are all on."""
         out = np.empty(len(self.inverse))
-        label_products(self.dual.known[part], np.array((first, *others)), out)
+        known = self.dual.known[self.place[labels[0]][0]]
+        label_products(known, np.array([self.place[label][1] for label in labels]), out)
         out *= self.inverse
         return out
 
     def moment(self, subset: tuple[int, ...]) -> np.ndarray:
         """q_iS of every row."""
-        truth = np.all(self.problem.Y[:, subset], axis=1)
         by_part: dict[int, list[int]] = {}
         for label in subset:
             by_part.setdefault(self.place[label][0], []).append(label)
-        expected = np.ones(len(truth))
-        for part, labels in by_part.items():
-            if len(labels) == 1:
-                expected *= self.single[:, labels[0]]
-            else:
-                first, *others = (self.place[label][1] for label in labels)
-                expected *= self._within(part, first, tuple(others))
-        return self.problem.mass * (truth - expected)
+        expected = np.ones(len(self.inverse))
+        for labels in by_part.values():
+            expected *= self.single[labels[0]] if len(labels) == 1 else self._all_on(labels)
+        return self.problem.mass * (np.all(self.problem.Y[:, subset], axis=1) - expected)
 
 
 def score_cliques(
     problem: StructuredProblem, dual: StructuredDual, order: int, pool: Executor
 ) -> tuple[list[tuple[int, ...]], np.ndarray]:
-    """Cliques up to an order, and active ones of a higher order, with their scores for the masses of a dual.
-
-    The moments of a few cliques at a time are in memory.
-    """
+    """Cliques up to an order, and active ones of a higher order, with their scores for the masses of a dual."""
     products, expectations = RowProducts(problem.X, pool), _Expectations(problem, dual)
     cliques = list(candidate_cliques(problem.cliques.n_labels, order))
     cliques += [clique for clique in problem.cliques.cliques if len(clique) > order]  # of a fit before
     scores = np.empty(len(cliques))
     widest = max(16, _MOMENT_BYTES // (8 * max(problem.X.shape)) // 2**order)
-    for part in row_blocks(len(cliques), widest):
-        # Cliques of two orders are scored apart, so that one table of signs serves all.
-        for size, group in itertools.groupby(range(part.start, part.stop), key=lambda c: len(cliques[c])):
-            places = list(group)
-            scores[places] = _scores([cliques[c] for c in places], size, products, expectations)
+    for some in row_blocks(len(cliques), widest):
+        labels = sorted(set().union(*cliques[some]))
+        local = CliqueSet(problem.cliques.n_labels, tuple(cliques[some]), (0,) * len(cliques[some])).within(labels)
+        subsets = [tuple(labels[k] for k in subset) for subset in local.subsets]
+        moments = products.backward(np.column_stack([expectations.moment(subset) for subset in subsets]))
+        v = columns_of(np.ascontiguousarray(moments), layout_of(local))
+        scores[some] = local.clique_squares(np.einsum("ij,ij->j", v, v))  # ||v_c(alpha)||^2 of Eq. (9)
     return cliques, scores
 
 
-def _scores(
-    cliques: list[tuple[int, ...]], order: int, products: RowProducts, expectations: _Expectations
-) -> np.ndarray:
-    """Scores of some cliques of one order."""
-    # Subset number t of a clique has the labels at the ones of t, so that subset 0 is empty.
-    subsets: dict[tuple[int, ...], int] = {}
-    of_clique = np.empty((len(cliques), 2**order), dtype=np.int64)
-    for c, clique in enumerate(cliques):
-        for t in range(1, 2**order):
-            subset = tuple(label for position, label in enumerate(clique) if t >> position & 1)
-            of_clique[c, t] = subsets.setdefault(subset, len(subsets))
-    moments = products.backward(np.column_stack([expectations.moment(subset) for subset in subsets]))
-    scores = np.zeros(len(cliques))
-    for on in range(2**order):
-        # [the labels of ``on`` are on, the others off] = sum over sets between ``on`` and all of (-1)^|set - on|
-        state = np.zeros((moments.shape[0], len(cliques)))
-        for t in range(1, 2**order):
-            if t & on == on:
-                sign = -1.0 if (t ^ on).bit_count() % 2 else 1.0
-                state += sign * moments[:, of_clique[:, t]]
-        scores += np.einsum("ij,ij->j", state, state)  # ||v_c(alpha)||^2 of Eq. (9)
-    return scores
-
-
 class _Progress:
-    """Where generation is: its cliques, the start and tolerance of the round under way, and what happened before."""
+    """State of generation: its cliques, the start and tolerance of the current round, and the rounds before."""
 
     def __init__(self, problem: StructuredProblem, rules: Generation, final_tol: float, start: Any) -> None:
         self.problem, self.rules, self.final_tol, self.start = problem, rules, final_tol, start
@@ -160,7 +128,7 @@ class _Progress:
             self.began -= self.history[-1].seconds
 
     def control(self, control: Control) -> Control:
-        """Tolerance and limits of the next round; ``history`` follows it, and ``keep`` is given states of the whole."""
+        """Tolerance and limits of the next round; its certificates go to ``history``, ``keep`` gets whole states."""
         n_passes, left = 0, control.max_iter
         if self.history:
             n_passes = self.history[-1].n_iter
@@ -180,18 +148,11 @@ class _Progress:
                 control.keep(lambda: FitState(self.stopped(state().solution, self.round_at(point))))
             return control.callback is not None and control.callback(point)
 
-        return replace(
-            control,
-            tol=self.tol,
-            max_iter=left,
-            n_before=n_passes,
-            started=self.began,
-            callback=at_certificate,
-            keep=None if control.keep is None else remember,
-        )
+        limits = replace(control, tol=self.tol, max_iter=left, n_before=n_passes, started=self.began)
+        return replace(limits, callback=at_certificate, keep=None if control.keep is None else remember)
 
     def round_at(self, point: Checkpoint, lower: float = 0.0, hamming: float = math.nan) -> Round:
-        """The round under way at a certificate, with a lower bound of the relaxed problem (6)."""
+        """The current round at a certificate, with a lower bound of the relaxed problem (6)."""
         return Round(
             cliques=self.new,
             n_cliques=len(self.active.cliques),
@@ -204,7 +165,7 @@ class _Progress:
         )
 
     def stopped(self, dual: StructuredDual, under_way: Round) -> StoppedGeneration:
-        """What generation goes on from, with the dual of the round under way."""
+        """The state to resume from, with the dual of the current round."""
         assert self.first_pass is not None  # there was a certificate
         return StoppedGeneration(
             **vars(dual),
@@ -249,38 +210,16 @@ def solve_cgm(
     n_threads: int = 1,
     start: StructuredDual | None = None,
 ) -> tuple[Result, CliqueSet, list[Round]]:
-    """Learn weights and cliques.
+    """Learn weights and cliques, Algorithm 1; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    problem : StructuredProblem
-        Data, without cliques.
-    view : ndarray or CSR
-        ``problem.X`` as the loops take it.
-    engine_of : callable
-        Inference on given cliques.
-    control : Control
-        Tolerance of the last round, most passes of each round, progress and callback; ``keep`` is given copies as
-        ``StoppedGeneration``.
-    rules : Generation
-        Rules.
-    seed : int
-        Order of the blocks.
-    n_threads : int, default=1
-        Threads; the result is the same for any number.
-    start : StructuredDual or None
-        Of a fit before, whose cliques the first round begins with. A ``StoppedGeneration`` of the same parameters goes
-        on in its round, with its rounds and history: from the end of a round exactly as without the stop but for
-        rounding, from within one to a solution of the round within its tolerance.
+    ``problem`` has no cliques, ``view`` is its X as the loops take it, ``engine_of`` makes the inference on given
+    cliques, ``seed`` fixes the order of the blocks. ``control`` has the tolerance of the last round and the most passes
+    of each round; its ``keep`` gets states as ``StoppedGeneration``. The first round begins with the cliques of
+    ``start``. A ``StoppedGeneration`` of the same parameters goes on in its round, with its rounds and history: from
+    the end of a round as without the stop but for rounding, from within one to a solution within its tolerance.
 
-    Returns
-    -------
-    result : Result
-        Of the last round; its history goes over all rounds.
-    cliques : CliqueSet
-        Active cliques, one group per round.
-    rounds : list of Round
-        What happened, without rounds that were taken back.
+    Returns the result of the last round with the history of all rounds, the active cliques, one group per round, and
+    the rounds that were not taken back.
     """
     now = _Progress(problem, rules, control.tol, start)
     n_candidates = sum(math.comb(problem.cliques.n_labels, size) for size in range(2, rules.order + 1))
@@ -301,12 +240,10 @@ def solve_cgm(
             last = now.round_at(result.history[-1], lower, hamming)
             if result.status is Status.STOPPED:
                 now.start = now.stopped(result.dual_coef, last)
-                now.rounds.append(last)
-                break
             now.rounds.append(last)
-            now.first_pass = None
-            if now.taken_back:
+            if result.status is Status.STOPPED or now.taken_back:
                 break
+            now.first_pass = None
             if now.is_useless():
                 now.take_back()
                 continue
@@ -324,7 +261,7 @@ def solve_cgm(
 
 
 def _violation(problem: StructuredProblem, score_of: dict[tuple[int, ...], float], best: float) -> float:
-    """How much the dual objective falls when the group of the r best cliques is added: D(a) - D_all(a)."""
+    """D(a) - D_all(a): the fall of the dual objective when the group of the r best cliques is added."""
     groups = np.zeros(problem.cliques.n_groups)
     for clique, group in zip(problem.cliques.cliques, problem.cliques.groups, strict=True):
         groups[group] += score_of[clique]
@@ -333,24 +270,23 @@ def _violation(problem: StructuredProblem, score_of: dict[tuple[int, ...], float
 
 def _expected_loss(problem: StructuredProblem, dual: StructuredDual) -> float:
     """Sum Delta a, the linear part of the dual."""
-    total = 0.0
+    total, all_costs = 0.0, problem.costs()
     for labels, known in zip(dual.parts, dual.known, strict=True):
-        truth = problem.Y[:, labels]
-        costs = np.where(truth > 0, problem.cost[1, labels], problem.cost[0, labels])
+        truth, costs = problem.Y[:, labels], all_costs[:, labels]
         for p in range(known.mass.shape[1]):
             total += float(known.mass[:, p] @ np.sum(costs * (known.labels[:, p] != truth), axis=1))
     return total
 
 
 def _lower_bound(linear: float, dual: float) -> float:
-    """The best of D_all(s a) = s linear - s^2 quadratic, 0 <= s <= 1: mass may be moved to the true labelings."""
+    """Maximum over 0 <= s <= 1 of D_all(s a) = s linear - s^2 quadratic; the other mass is on true labelings."""
     quadratic = linear - dual
     s = min(1.0, 0.5 * linear / quadratic) if quadratic > 0.0 else 1.0
     return s * linear - s**2 * quadratic
 
 
 def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: MapEngine, pool: Executor) -> float:
-    """Fraction of wrong labels of the training rows, weighted as they are."""
+    """Fraction of wrong labels of the training rows, weighted by their masses."""
     products = RowProducts(problem.X, pool)
 
     def wrong(rows: slice) -> float:

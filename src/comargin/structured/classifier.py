@@ -25,10 +25,8 @@ from .labelings import StructuredDual
 from .problem import StructuredProblem
 from .solver import solve_structured
 
-# Rows whose potentials are in memory together, in prediction.
-_BLOCK_BYTES = 2**26
-# Share of all weight below which a row counts as one without: its inverse must be a number.
-_SMALLEST_MASS = 1e-100
+_BLOCK_BYTES = 2**26  # of potentials in memory together, in prediction
+_SMALLEST_MASS = 1e-100  # share of all weight below which a row has none: its inverse must be finite
 
 
 class StructuredClassifier(MultilabelClassifier):
@@ -66,8 +64,10 @@ class StructuredClassifier(MultilabelClassifier):
         result, cliques, attributes = self._learn(problem, weight, start, control)
         if basis is not None:
             result = replace(result, coef=result.coef @ basis.T)
-        norms = cliques.clique_lengths(np.vecdot(result.coef, result.coef))
-        coef, intercept = self._split(result.coef)
+        norms = np.sqrt(cliques.clique_squares(np.vecdot(result.coef, result.coef)))
+        coef, intercept = result.coef, np.zeros(len(result.coef))
+        if self.fit_intercept:
+            coef, intercept = np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
         tables = [slice(a, b) for a, b in itertools.pairwise(cliques.column)]
         # A clique without weights changes no labeling, and costs nothing at prediction.
         used = np.flatnonzero(norms)
@@ -98,12 +98,6 @@ class StructuredClassifier(MultilabelClassifier):
             return Inference(cliques.n_labels, cliques.cliques, self.inference)
         except ValueError as error:  # the argument has another name here
             raise ValueError(str(error).replace("method=", "inference=")) from error
-
-    def _split(self, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Weights of the features and of the constant, where there is one."""
-        if self.fit_intercept:
-            return np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
-        return coef, np.zeros(len(coef))
 
     def _potentials(self, X: Any) -> Iterator[np.ndarray]:
         """Potentials of the rows, in parts."""
@@ -197,9 +191,9 @@ class StructuredSVMClassifier(StructuredClassifier):
         Group of every clique in the regulariser; cliques of different groups compete, and useless groups are dropped.
         None is one group, the ordinary squared norm.
     inference : {"auto", "exact", "mplp"}, default="auto"
-        How the best labeling is found. "auto" is exact wherever that can be had (small treewidth, or few labels in a
-        connected part) and honest elsewhere: the certificate then counts the bound. "exact" refuses graphs whose
-        treewidth is too large, "mplp" is the message passing of the CGM paper.
+        How the best labeling is found. "auto" is exact where it can be (small treewidth, or few labels in a connected
+        part); elsewhere the certificate counts the bound of inference. "exact" refuses graphs whose treewidth is too
+        large, "mplp" is the message passing of the CGM paper.
     fit_intercept : bool, default=True
         Append a constant-1 feature (its weights are regularised like the others).
     class_weight : None, "balanced", dict or list of dict, default=None
@@ -208,7 +202,7 @@ class StructuredSVMClassifier(StructuredClassifier):
     tol : float, default=1e-3
         Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
     max_iter : int, default=1000
-        Most passes over the rows; a ``ConvergenceWarning`` tells when they did not suffice.
+        Most passes over the rows; a ``ConvergenceWarning`` says when they do not suffice.
     n_jobs : int, default=None
         Threads. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
@@ -216,7 +210,7 @@ class StructuredSVMClassifier(StructuredClassifier):
     verbose : int, default=0
         1 shows a progress bar with the current gap.
     callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit with what it has.
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``alpha`` or more cliques).
 
@@ -257,8 +251,8 @@ class StructuredSVMClassifier(StructuredClassifier):
     label, the best score with the label on minus the best with it off.
 
     A pass costs two products of X with as many columns as there are labels and states of cliques, and inference. Beside
-    X and the weights the solver holds labelings of every row, 8 to begin with and seldom
-    more than 64, in every connected part of the graph.
+    X and the weights the solver holds labelings of every row in every connected part of the graph, 8 at first and
+    seldom more than 64.
 
     References
     ----------
@@ -319,15 +313,9 @@ class StructuredSVMClassifier(StructuredClassifier):
     ) -> tuple[Result, CliqueSet, dict[str, Any]]:
         cliques = self._cliques(problem.Y, weight)
         problem = replace(problem, cliques=cliques)
-        seed = self._seeds(1)[0]
+        seed, n_threads = self._seeds(1)[0], self._n_threads()
         result = solve_structured(
-            problem,
-            loop_view(problem.X),
-            self._engine,
-            control,
-            seed=seed,
-            n_threads=self._n_threads(),
-            start=start,
+            problem, loop_view(problem.X), self._engine, control, seed=seed, n_threads=n_threads, start=start
         )
         return result, cliques, {}
 
@@ -335,18 +323,19 @@ class StructuredSVMClassifier(StructuredClassifier):
         """The graph of the parameters."""
         n_labels = Y.shape[1]
         if isinstance(self.graph, str):
-            pairs = {
-                "none": list,
-                "full": lambda: list(itertools.combinations(range(n_labels), 2)),
+            pairs: dict[str, Callable[[], Any]] = {
+                "none": tuple,
+                "full": lambda: itertools.combinations(range(n_labels), 2),
                 "tree": lambda: chow_liu_tree(Y, sample_weight=weight).edges.tolist(),
             }
-            cliques = check_cliques(pairs[self.graph](), n_labels, "graph")
+            graph = pairs[self.graph]()
         elif isinstance(self.graph, LabelGraph):
             if self.graph.n_labels != n_labels:
                 raise ValueError(f"graph has {self.graph.n_labels} labels, but y has {n_labels}")
-            cliques = check_cliques(self.graph.edges.tolist(), n_labels, "graph")
+            graph = self.graph.edges.tolist()
         else:
-            cliques = check_cliques(self.graph, n_labels, "graph")
+            graph = self.graph
+        cliques = check_cliques(graph, n_labels, "graph")
         if self.groups is None:
             return CliqueSet(n_labels, cliques, (0,) * len(cliques))
         try:

@@ -14,7 +14,7 @@ over the sets S of its labels. For a pair (j, k) the four states are
 
     11: m_jk      10: m_j - m_jk      01: m_k - m_jk      00: -(m_j + m_k - m_jk),
 
-K + C moments say what K + 4 C columns do, and products with X need as many columns only.
+so that K + C moments determine K + 4 C columns, and products with X need K + C columns only.
 """
 
 from __future__ import annotations
@@ -111,11 +111,16 @@ class CliqueSet:
         in_group = self.group_of_column >= 0
         return np.sqrt(np.bincount(self.group_of_column[in_group], sqnorms[in_group], minlength=self.n_groups))
 
-    def clique_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
-        """Length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""
-        if not self.cliques:
-            return np.zeros(0)
-        return np.sqrt(np.add.reduceat(sqnorms, self.column[:-1]))
+    def clique_squares(self, sqnorms: np.ndarray) -> np.ndarray:
+        """Squared length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""
+        return np.add.reduceat(sqnorms, self.column[:-1]) if self.cliques else np.zeros(0)
+
+    def within(self, labels: Sequence[int]) -> CliqueSet:
+        """The cliques that begin with one of these labels, which must hold them, with the labels numbered from 0."""
+        number = {label: k for k, label in enumerate(labels)}
+        inside = [c for c, clique in enumerate(self.cliques) if clique[0] in number]
+        cliques = tuple(tuple(number[label] for label in self.cliques[c]) for c in inside)
+        return CliqueSet(len(labels), cliques, tuple(self.groups[c] for c in inside))
 
 
 def states(labelings: np.ndarray, clique: Sequence[int]) -> np.ndarray:

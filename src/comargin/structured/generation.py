@@ -1,4 +1,4 @@
-"""Clique generation: its rules, its rounds, and where it was stopped."""
+"""Clique generation: its rules, a round, and the state of a stopped fit."""
 
 from __future__ import annotations
 
@@ -12,34 +12,16 @@ from .problem import StructuredProblem
 
 
 class Round(NamedTuple):
-    """One round of clique generation.
+    """One round of clique generation."""
 
-    Attributes
-    ----------
-    cliques : tuple of tuple of int
-        Activated in this round; none in the first, which learns the nodes.
-    n_cliques : int
-        Active cliques.
-    objective, gap : float
-        Primal objective and its duality gap, with the active cliques.
-    improvement : float
-        No further cliques can lower the objective of the relaxed problem (6) by more than this.
-    hamming : float
-        Wrong labels among all, on the training rows.
-    n_iter : int
-        Passes; those of rounds that were taken back count for the one before them.
-    seconds : float
-        Time since the fit began.
-    """
-
-    cliques: tuple[tuple[int, ...], ...]
-    n_cliques: int
-    objective: float
-    gap: float
-    improvement: float
-    hamming: float
-    n_iter: int
-    seconds: float
+    cliques: tuple[tuple[int, ...], ...]  # activated in this round; none in the first, which learns the nodes
+    n_cliques: int  # active cliques
+    objective: float  # primal objective with the active cliques
+    gap: float  # its duality gap
+    improvement: float  # further cliques lower the objective of the relaxed problem (6) by no more than this
+    hamming: float  # fraction of wrong labels on the training rows
+    n_iter: int  # passes; those of rounds that were taken back count for the one before them
+    seconds: float  # since the fit began
 
 
 @dataclass(frozen=True)
@@ -55,7 +37,7 @@ class Generation:
 
 @dataclass(frozen=True)
 class StoppedGeneration(StructuredDual):
-    """State of a fit: dual of the round under way, and all that is needed to go on with it."""
+    """State of a fit: the dual of the current round, and all that is needed to go on with it."""
 
     rules: Generation | None = None
     alpha: float = 0.0  # lambda
@@ -67,7 +49,7 @@ class StoppedGeneration(StructuredDual):
     history: tuple[Checkpoint, ...] = ()  # certified moments so far
 
     def goes_on(self, problem: StructuredProblem, rules: Generation, tol: float) -> bool:
-        """Whether this is of a fit with the same parameters; if not, its labelings and cliques still are a start."""
+        """Whether the fit had the same parameters; if not, its labelings and cliques still are a start."""
         return (self.rules, self.alpha, self.final_tol) == (rules, problem.alpha, tol)
 
     def rounds_before(self) -> list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]]:

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from ._loops import Known, Layout, couple_labelings
+from ._loops import Known, Layout, columns_of_moments, couple_labelings
 from .cliques import CliqueSet
 from .problem import StructuredProblem
 
@@ -36,7 +36,7 @@ def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class StructuredDual:
-    """Masses of labelings, and the weights that go with them: what a solve ends with and another can start from."""
+    """Masses of labelings and the weights that go with them: the end of one solve and the start of another."""
 
     cliques: CliqueSet
     parts: tuple[tuple[int, ...], ...]  # labels of the connected parts
@@ -55,7 +55,9 @@ class StructuredDual:
     def true(cls, problem: StructuredProblem) -> StructuredDual:
         """All mass on the true labelings: a dual point of value 0, without weights."""
         parts = tuple(parts_of(problem.cliques))
-        known = tuple(_true(problem.Y[:, labels], problem.mass) for labels in parts)
+        known = tuple(no_labelings((len(problem.Y), len(labels)), FIRST_CAPACITY) for labels in parts)
+        for labels, met in zip(parts, known, strict=True):
+            met.labels[:, 0], met.mass[:, 0] = problem.Y[:, labels], problem.mass
         return cls(problem.cliques, parts, known, None, _equal_weights(problem.cliques))
 
     def start_of(self, problem: StructuredProblem) -> StructuredDual:
@@ -80,21 +82,16 @@ class StructuredDual:
         """Labelings of some labels, with the masses of the rows of the problem."""
         truth, place = problem.Y[:, labels], {label: k for k, label in enumerate(labels)}
         if labels in self.parts:  # labelings without mass may be needed again
-            met = self.known[self.parts.index(labels)]
-            same = with_room(met, max(FIRST_CAPACITY, int(met.count.max()) + 2))
-            return _with_masses(same, truth, problem.mass)
-        known = None
-        for part, met in zip(self.parts, self.known, strict=True):
-            if place.keys().isdisjoint(part):
-                continue
-            places = np.array([place.get(label, -1) for label in part], dtype=np.int64)
-            if known is None:
-                nothing = no_labelings((len(truth), 0), 1)
-                nothing.mass[:, 0] = met.mass.sum(axis=1)
-                known = _coupled(nothing, met, places[:0], places, truth)
-            else:
-                known = _coupled(known, met, np.arange(len(labels)), places, truth)
-        assert known is not None  # every label is in some part
+            known = _with_spare_room(self.known[self.parts.index(labels)])
+        else:
+            known = no_labelings((len(truth), 0), 1)
+            known.mass[:, 0] = self.known[0].mass.sum(axis=1)
+            for part, met in zip(self.parts, self.known, strict=True):
+                places = np.array([place.get(label, -1) for label in part], dtype=np.int64)
+                if places.max() >= 0:
+                    both = no_labelings(truth.shape, known.mass.shape[1] + met.mass.shape[1])
+                    couple_labelings(known, met, np.arange(known.labels.shape[2]), places, both)
+                    known = _with_spare_room(both)
         return _with_masses(known, truth, problem.mass)
 
 
@@ -104,15 +101,16 @@ def _equal_weights(cliques: CliqueSet) -> np.ndarray:
 
 def layout_of(cliques: CliqueSet) -> Layout:
     """Columns and moments of some cliques, as the loops take them."""
-    sizes = [len(subset) for subset in cliques.subsets]
-    return Layout(
-        cliques.members,
-        cliques.begin,
-        cliques.column,
-        cliques.moment,
-        np.array([label for subset in cliques.subsets for label in subset], dtype=np.int32),
-        np.cumsum([0, *sizes], dtype=np.int32),
-    )
+    labels = np.array([label for subset in cliques.subsets for label in subset], dtype=np.int32)
+    begin = np.cumsum([0, *map(len, cliques.subsets)], dtype=np.int32)
+    return Layout(cliques.members, cliques.begin, cliques.column, cliques.moment, labels, begin)
+
+
+def columns_of(moments: np.ndarray, layout: Layout) -> np.ndarray:
+    """Columns (r, n_columns) of some moments (r, n_moments)."""
+    out = np.empty((len(moments), len(layout.moment)))
+    columns_of_moments(moments, layout, out)
+    return out
 
 
 def no_labelings(shape: tuple[int, ...], capacity: int) -> Known:
@@ -121,12 +119,6 @@ def no_labelings(shape: tuple[int, ...], capacity: int) -> Known:
     labels = np.zeros((n_samples, capacity, n_labels), dtype=np.uint8)
     mass, age = np.zeros((n_samples, capacity)), np.zeros((n_samples, capacity), dtype=np.int32)
     return Known(labels, mass, age, np.ones(n_samples, dtype=np.int32))
-
-
-def _true(truth: np.ndarray, mass: np.ndarray) -> Known:
-    known = no_labelings(truth.shape, FIRST_CAPACITY)
-    known.labels[:, 0], known.mass[:, 0] = truth, mass
-    return known
 
 
 def flips(truth: np.ndarray, mass: np.ndarray, flipped: np.ndarray) -> Known:
@@ -138,14 +130,8 @@ def flips(truth: np.ndarray, mass: np.ndarray, flipped: np.ndarray) -> Known:
     return known
 
 
-def _coupled(
-    first: Known, second: Known, first_place: np.ndarray, second_place: np.ndarray, truth: np.ndarray
-) -> Known:
-    """Two sets of labels together; room for labelings to come."""
-    out = no_labelings(truth.shape, first.mass.shape[1] + second.mass.shape[1])
-    couple_labelings(first, second, first_place, second_place, out)
-    capacity = max(FIRST_CAPACITY, int(out.count.max()) + 2)
-    return with_room(out, capacity)
+def _with_spare_room(known: Known) -> Known:
+    return with_room(known, max(FIRST_CAPACITY, int(known.count.max()) + 2))
 
 
 def with_room(known: Known, capacity: int) -> Known:
@@ -153,8 +139,9 @@ def with_room(known: Known, capacity: int) -> Known:
     n_samples, now, n_labels = known.labels.shape
     out = no_labelings((n_samples, n_labels), capacity)
     kept = min(now, capacity)
-    out.labels[:, :kept], out.mass[:, :kept] = known.labels[:, :kept], known.mass[:, :kept]
-    out.age[:, :kept], out.count[:] = known.age[:, :kept], known.count
+    for new, old in zip(out[:3], known[:3], strict=True):
+        new[:, :kept] = old[:, :kept]
+    out.count[:] = known.count
     return out
 
 

@@ -49,10 +49,8 @@ class StructuredProblem:
     alpha: float  # lambda
 
     def scale(self, group_weights: np.ndarray) -> np.ndarray:
-        """What turns dual averages of columns into weights, W = V * scale, for weights t of the groups."""
-        return (
-            np.append(group_weights, 2.0)[self.cliques.group_of_column] / self.alpha
-        )  # nodes: group -1; Eq. (17), (18)
+        """The scale with W = V * scale, Eq. (17) and (18), for weights t of the groups."""
+        return np.append(group_weights, 2.0)[self.cliques.group_of_column] / self.alpha  # nodes are group -1
 
     def regulariser(self, sqnorms: np.ndarray) -> float:
         """lambda/2 ||u||^2 + lambda/2 (sum_k ||omega_k||)^2, from the squared lengths of the columns of W."""
@@ -80,5 +78,5 @@ class StructuredProblem:
         return np.vecdot(costs, truth)
 
     def true_scores(self, potentials: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """W . Psi(y_i, x_i) of rows with potentials X W, up to what is the same for all labelings; (n_rows,)."""
+        """W . Psi(y_i, x_i) of rows with potentials X W, up to a constant of the row; (n_rows,)."""
         return np.vecdot(self.cliques.features(self.Y[rows]), potentials)

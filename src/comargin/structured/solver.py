@@ -2,7 +2,7 @@
 
 Labels without cliques are independent hinge-loss SVMs, solved by the row-block method of M3L: with U_il = m_i / lambda
 and the costs as targets its objective is 2/lambda times theirs. Parts with cliques are solved by passes and Newton
-steps (``_part.py``). With several groups there is one such part, and the weights t of the groups move with its steps.
+steps (``_part.py``). With several groups there is one such part, which also moves the weights t of the groups.
 """
 
 from __future__ import annotations
@@ -22,50 +22,10 @@ from ..m3l.prior import identity_prior
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
 from ._loops import Known
-from ._part import POLICY, MapEngine, Pace, Part, PartData
-from .cliques import CliqueSet, prox_squared_l21
+from ._part import MapEngine, Pace, Part, PartData
+from .cliques import CliqueSet
 from .labelings import StructuredDual, flips, without_room
 from .problem import StructuredProblem
-
-
-class Groups:
-    """The weights t of the groups, and the parts that share them."""
-
-    def __init__(self, problem: StructuredProblem, weights: np.ndarray) -> None:
-        self.problem, self.t = problem, weights
-        self.parts: list[Part] = []
-
-    def scale_of(self, cliques: CliqueSet) -> np.ndarray:
-        """What turns the dual averages of the columns of some cliques into weights."""
-        return replace(self.problem, cliques=cliques).scale(self.t)
-
-    def update(self, part: Part | None, V: np.ndarray | None, allowed: float) -> np.ndarray | None:
-        """Move t towards its optimum at the dual averages of the parts, and return the new scale of ``part``.
-
-        t_k <- t_k ||v_k|| / sum_j t_j ||v_j|| is the minimiser of F over t at the weights t_k v_k / lambda, so that F
-        never rises. It only ever reaches zero in the limit; groups that Algorithm 3 with a small step drops are dropped
-        at once, and those that it takes up again are.
-
-        The dual average of ``part``, if there is one, is ``V`` and not its own. Nothing changes, and None is returned,
-        while sum_k t_k ||v_k||^2 over 2 lambda is within ``allowed`` of its maximum.
-        """
-        if len(self.t) < 2:
-            return None
-        squares = np.zeros(len(self.t))
-        for each in self.parts:
-            squares += each.group_squares(V if each is part and V is not None else each.average, len(self.t))
-        longest = float(squares.max())
-        if longest <= 0.0 or 0.5 * (longest - self.t @ squares) / self.problem.alpha <= allowed:
-            return None
-        lengths = np.sqrt(squares)
-        step = POLICY.smallest_weight
-        kept = prox_squared_l21(lengths * (self.t + step), step)  # Algorithm 3
-        t = np.where(kept > 0.0, np.maximum(self.t * lengths, kept), 0.0)
-        self.t = t / t.sum()
-        for each in self.parts:
-            if each is not part:
-                each.rescale(self.scale_of(each.data.problem.cliques))
-        return None if part is None else self.scale_of(part.data.problem.cliques)
 
 
 def solve_structured(
@@ -78,31 +38,14 @@ def solve_structured(
     n_threads: int = 1,
     start: StructuredDual | None = None,
 ) -> Result:
-    """Solve a structured SVM to a certified gap.
+    """Solve a structured SVM to a certified gap; the result is the same for any number of threads.
 
-    Parameters
-    ----------
-    problem : StructuredProblem
-        Data and cliques.
-    view : ndarray or CSR
-        ``problem.X`` as the loops take it.
-    engine_of : callable
-        Inference on given cliques.
-    control : Control
-        Tolerance, limits, progress and callback; ``keep`` is given copies as ``StructuredDual``.
-    seed : int
-        Order of the blocks.
-    n_threads : int, default=1
-        Threads; the result is the same for any number.
-    start : StructuredDual or None
-        ``dual_coef`` of another result on the same rows, or a state; the true labelings if None. From a state the
-        solver ends within the tolerance of where it would have ended, not exactly there: the order of blocks and the
-        moments of certificates begin anew.
+    ``view`` is ``problem.X`` as the loops take it, ``engine_of`` makes the inference on given cliques, ``seed`` fixes
+    the order of the blocks. ``start`` is the ``dual_coef`` of another result on the same rows, or a state kept by
+    ``control``; the true labelings if None. From a state the solver ends within the tolerance of where it would have
+    ended, not exactly there: the order of blocks and the moments of certificates begin anew.
 
-    Returns
-    -------
-    Result
-        ``coef`` is W^T (n_columns, n_features), ``dual_coef`` a ``StructuredDual``.
+    In the result ``coef`` is W^T (n_columns, n_features) and ``dual_coef`` a ``StructuredDual``.
     """
     control = control if control.started is not None else replace(control, started=time.perf_counter())
     given = start or StructuredDual.true(problem)
@@ -123,7 +66,7 @@ def solve_structured(
             return _packed(start, known | flipped_known(problem.alpha * dual), before.copy())
 
         quiet = control.packing(packed)
-        if joined:  # states of these labels alone come before the first certificate of the whole
+        if joined:  # the states of these labels are not states of the whole
             quiet = replace(quiet, verbose=0, callback=None, keep=None, before=())
         alone_labels = [labels[0] for labels in single]
         alone = _solve_single(problem, view, alone_labels, known, quiet, seed, n_threads)
@@ -133,28 +76,28 @@ def solve_structured(
             dual = _packed(start, known, weights)
             return replace(alone, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
         control = replace(control, n_before=alone.n_iter)
-    groups = Groups(problem, start.group_weights)
+    parts: list[Part] = []
     with worker_threads(n_threads) as pool:
         products = RowProducts(problem.X, pool)
         columns = []
         for labels in joined:
-            local, places = _local(problem.cliques, labels)
+            local, places = problem.cliques.within(labels), _columns_within(problem.cliques, labels)
             columns.append(places)
             Y, cost = np.ascontiguousarray(problem.Y[:, labels]), np.ascontiguousarray(problem.cost[:, labels])
             data = PartData.of(replace(problem, Y=Y, cost=cost, cliques=local), engine_of(local), products)
             pace = Pace(control.tol, start.by_newton, new_cliques=given.cliques != problem.cliques)
             W = None if start.weights is None else np.asfortranarray(start.weights[:, places])
-            groups.parts.append(Part(data, pace, seed, known[labels], W, groups.scale_of(local), start.sigma))
+            parts.append(Part(data, pace, seed, known[labels], W, start.group_weights, start.sigma))
 
         def solution() -> StructuredDual:
             W = weights.copy(order="F")
-            for places, part in zip(columns, groups.parts, strict=True):
+            for places, part in zip(columns, parts, strict=True):
                 W[:, places] = part.weights
-            masses = known | {labels: part.known for labels, part in zip(joined, groups.parts, strict=True)}
-            sigmas = [part.relative_sigma for part in groups.parts if part.wants_newton]
-            return _packed(replace(start, group_weights=groups.t), masses, W, sigmas)
+            masses = known | {labels: part.known for labels, part in zip(joined, parts, strict=True)}
+            sigmas = [part.relative_sigma for part in parts if part.wants_newton]
+            return _packed(replace(start, group_weights=parts[0].t), masses, W, sigmas)
 
-        status, history, tol_abs = _loop(problem, groups, columns, control, alone, solution)
+        status, history, tol_abs = _loop(problem, parts, columns, control, alone, solution)
         dual = solution()
     if alone is not None and status is Status.CONVERGED and alone.status is not Status.CONVERGED:
         status = alone.status
@@ -165,22 +108,15 @@ def solve_structured(
 def _packed(
     start: StructuredDual, known: dict[tuple[int, ...], Known], weights: np.ndarray, sigmas: Sequence[float] = ()
 ) -> StructuredDual:
-    """What another solve can start from; ``sigmas`` are of the parts that want Newton steps."""
+    """The start of another solve; ``sigmas`` are those of the parts that want Newton steps."""
     slim = tuple(without_room(known[labels]) for labels in start.parts)
     return replace(start, known=slim, weights=weights, by_newton=bool(sigmas), sigma=min(sigmas, default=0.0))
 
 
-def _local(cliques: CliqueSet, labels: tuple[int, ...]) -> tuple[CliqueSet, np.ndarray]:
-    """The cliques of one part with its labels numbered from 0, and where its columns are among all."""
-    number = {label: k for k, label in enumerate(labels)}
-    inside = [c for c, clique in enumerate(cliques.cliques) if clique[0] in number]
-    local = CliqueSet(
-        len(labels),
-        tuple(tuple(number[label] for label in cliques.cliques[c]) for c in inside),
-        tuple(cliques.groups[c] for c in inside),
-    )
-    places = [np.array(labels)] + [np.arange(cliques.column[c], cliques.column[c + 1]) for c in inside]
-    return local, np.concatenate(places)
+def _columns_within(cliques: CliqueSet, labels: tuple[int, ...]) -> np.ndarray:
+    """Where the columns of ``cliques.within(labels)`` are among all."""
+    inside = [c for c, clique in enumerate(cliques.cliques) if clique[0] in labels]
+    return np.concatenate([labels, *(np.arange(cliques.column[c], cliques.column[c + 1]) for c in inside)])
 
 
 def _solve_single(
@@ -192,50 +128,40 @@ def _solve_single(
     seed: int,
     n_threads: int,
 ) -> Result:
-    """Labels without cliques; ``coef`` are their weights, ``dual_coef`` the masses of wrong labels, (n, n_single)."""
+    """Solve for labels without cliques; ``dual_coef`` are the masses of their wrong values, (n, n_single)."""
     alpha, Y, cost = problem.alpha, problem.Y[:, labels], problem.cost[:, labels]
     prior = identity_prior(len(labels))
     targets = np.empty((0, 0)) if np.all(cost == 1.0) else np.where(Y > 0, cost[1], cost[0])
     signs = 2 * Y.astype(np.int8) - 1
     m3l = M3LProblem(problem.X, signs, problem.mass / alpha, np.ones((2, len(labels))), prior, targets)
-    wrong = [_flipped(known[label,], Y[:, k]) for k, label in enumerate(labels)]
-    seeds = [seed + block for block in range(len(label_blocks(prior)))]
-    result = solve_m3l(
-        m3l,
-        view,
-        replace(control, unit=0.5 * alpha),
-        seeds=seeds,
-        n_threads=n_threads,
-        start=np.column_stack(wrong) / alpha,
-    )
+    wrong = np.empty(Y.shape)
+    for k, label in enumerate(labels):
+        own = known[label,]
+        wrong[:, k] = np.sum(own.mass * (own.labels[:, :, 0] != Y[:, [k]]), axis=1)
+    seeds = range(seed, seed + len(label_blocks(prior)))
+    control = replace(control, unit=0.5 * alpha)
+    result = solve_m3l(m3l, view, control, seeds=seeds, n_threads=n_threads, start=wrong / alpha)
     return replace(result, dual_coef=alpha * result.dual_coef)
-
-
-def _flipped(known: Known, truth: np.ndarray) -> np.ndarray:
-    """Mass of the wrong label, of one label."""
-    return np.sum(known.mass * (known.labels[:, :, 0] != truth[:, None]), axis=1)
 
 
 def _loop(
     problem: StructuredProblem,
-    groups: Groups,
+    parts: list[Part],
     columns: list[np.ndarray],
     control: Control,
     alone: Result | None,
     state: Callable[[], StructuredDual],
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
-    """Steps of all parts, which have the given columns, until the gap of the whole is within the tolerance."""
+    """Step all parts, which have the given columns, until the gap of the whole is within the tolerance."""
     base_primal, base_dual = (0.0, 0.0) if alone is None else (alone.primal, alone.dual)
-    parts = groups.parts
 
     def step() -> float:
         if all(part.done for part in parts):  # for these t
-            groups.update(None, None, 0.0)
-        moving = [part for part in parts if not part.done]
-        for part in moving:
-            part.step(groups.update)
-        if any(part.W is None for part in moving):  # Newton steps move t themselves
-            groups.update(None, None, 0.0)
+            for part in parts:
+                part.regroup()
+        for part in parts:
+            if not part.done:
+                part.step()
         return base_primal - base_dual + sum(part.gap for part in parts)
 
     def certify() -> tuple[float, float]:
