@@ -1,4 +1,4 @@
-"""The section about one label, which the page fills for the label that is chosen."""
+"""The section about one label; the script of the page fills it for the label that is chosen."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ._assessment import Assessment, ConfusedPair, CutCurve, Histogram, cut_curve, score_histogram
+from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, score_histogram
 from ._page import Section, figure_place
-from .label_figures import cut_figure, feature_figure, names_width, score_figure
+from .label_figures import cut_figure, feature_figure, score_figure
 from .positions import short_name
 from .theme import number, plain
 
@@ -26,9 +26,9 @@ def one_label_section(
     weights: np.ndarray | None,
     features: Sequence[str],
 ) -> tuple[Section, list[dict[str, Any]], int]:
-    """The section about one label, what fills its places for each label, and the label to begin with."""
+    """The section about one label, its contents for each label, and the label to begin with."""
     n_points = _POINTS if len(order) <= _MANY_LABELS else _POINTS_OF_MANY
-    columns = assessment.Y.tocsc()
+    Y = assessment.Y.tocsc()
     wrong_where_missed: list[list[Any]] = [[] for _ in names]
     missed_where_wrong: list[list[Any]] = [[] for _ in names]
     for pair in pairs:
@@ -36,25 +36,22 @@ def one_label_section(
         missed_where_wrong[pair.predicted].append([names[pair.missed], pair.rows])
     details = []
     for k in order:
-        label = assessment.labels[k]
-        detail: dict[str, Any] = {"name": names[k], "facts": _facts(label, assessment, int(k))}
+        detail: dict[str, Any] = {"name": names[k], "facts": _facts(assessment, int(k))}
         if assessment.scores is not None:
             scores = np.ascontiguousarray(assessment.scores[:, k])
-            positive = columns.indices[columns.indptr[k] : columns.indptr[k + 1]]
-            is_on = np.zeros(len(scores), dtype=bool)
-            is_on[positive] = True
+            positive = Y.indices[Y.indptr[k] : Y.indptr[k + 1]]
             curve = cut_curve(scores, positive, n_points)
             detail["curve"] = None if curve is None else [_short(values) for values in curve]
-            histogram = score_histogram(scores, is_on, _BINS)
+            histogram = score_histogram(scores, np.isin(np.arange(len(scores)), positive), _BINS)
             ends = _short([histogram.low, histogram.high])
             detail["histogram"] = [*ends, _short(histogram.without), _short(histogram.with_label)]
             detail["cut"] = None if np.isnan(assessment.cuts[k]) else float(assessment.cuts[k])
         if weights is not None:
-            strongest = _strongest(weights[k])
+            shown = np.concatenate(strongest_features(weights[k], _FEATURES))
             detail["features"] = {
-                "names": [plain(features[j]) for j in strongest],
-                "shorts": [plain(short_name(features[j])) for j in strongest],
-                "weights": _short(weights[k, strongest]),
+                "names": [plain(features[j]) for j in shown],
+                "shorts": [plain(short_name(features[j])) for j in shown],
+                "weights": _short(weights[k, shown]),
             }
         # The pairs come by decreasing frequency: the first few of a label are its most frequent.
         detail["takenInstead"], detail["takenFor"] = wrong_where_missed[k][:_PAIRS], missed_where_wrong[k][:_PAIRS]
@@ -62,7 +59,7 @@ def one_label_section(
     first = int(np.argmax([assessment.labels[k]["support"] for k in order]))
     figures, body = {}, ""
     if assessment.scores is not None:
-        figures["cut"] = cut_figure(CutCurve(*np.empty((4, 0))))
+        figures["cut"] = cut_figure()
         figures["scores"] = score_figure(Histogram(0.0, 1.0, np.zeros(_BINS), np.zeros(_BINS)))
         body += (
             f'<div class="pair"><div><h3>What another cut would give</h3>{figure_place("cut", "Measures over the cut")}'
@@ -73,8 +70,7 @@ def one_label_section(
         '<h3>Missed where it is predicted wrongly</h3><ol class="pairs" id="taken-for"></ol></div>'
     )
     if weights is not None:
-        shown = [name for detail in details for name in detail["features"]["shorts"]]
-        figures["features"] = feature_figure([], [], names_width(shown))
+        figures["features"] = feature_figure([name for detail in details for name in detail["features"]["shorts"]])
         picture = figure_place("features", "Weights of the strongest features")
         body += f'<div class="pair"><div><h3>Its strongest features</h3>{picture}</div>{confusions}</div>'
     else:
@@ -86,10 +82,10 @@ def one_label_section(
     return Section("one-label", "One label", head + body, figures), details, first
 
 
-def _facts(label: dict[str, Any], assessment: Assessment, k: int) -> list[list[str]]:
-    n_rows = assessment.Y.shape[0]
+def _facts(assessment: Assessment, k: int) -> list[list[str]]:
+    label = assessment.labels[k]
     facts = [
-        ["rows with it", f"{label['support']} ({100 * label['support'] / n_rows:.3g} %)"],
+        ["rows with it", f"{label['support']} ({100 * label['support'] / assessment.Y.shape[0]:.3g} %)"],
         ["predicted for", f"{label['predicted']} rows"],
     ]
     for measure, name in (("precision", "precision"), ("recall", "recall"), ("f1", "F1"), ("auc", "AUC")):
@@ -101,13 +97,13 @@ def _facts(label: dict[str, Any], assessment: Assessment, k: int) -> list[list[s
     return facts
 
 
-def _strongest(weights: np.ndarray) -> np.ndarray:
-    """Up to ten features with positive and ten with negative weights, from the highest to the lowest weight."""
+def strongest_features(weights: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to ``limit`` features with positive and with negative weights, both from the highest to the lowest weight."""
     order = np.argsort(-weights, kind="stable")
-    up, down = order[:_FEATURES], order[::-1][:_FEATURES][::-1]
-    return np.concatenate([up[weights[up] > 0], down[weights[down] < 0]])
+    up, down = order[:limit], order[-limit:]
+    return up[weights[up] > 0], down[weights[down] < 0]
 
 
 def _short(values: Any) -> list[float | None]:
-    """Four digits are all a picture shows, and keep the page small."""
+    """Round to four digits, enough for a picture, which keeps the page small."""
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
