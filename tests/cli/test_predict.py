@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from small_taggers import LABELS, TAGS, TEXTS, TRUE, feature_rows, feature_tagger, text_tagger
 
-from comargin.cli import _progress, _rows
+from comargin.cli import _console, _rows
 from comargin.data import Dataset, load, write
 from comargin.training import Tagger
 
@@ -192,12 +192,12 @@ def test_quiet_says_nothing(predict, texts, tmp_path):
 
 
 def test_lines_of_progress_when_no_one_looks_at_a_screen(predict, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(_console, "_PATIENCE", 0.0)
     _, err = predict("texts", texts, "-o", tmp_path / "o.csv", "--chunk-rows", "7")
     assert err.splitlines()[0].startswith("7 rows, ")
     assert err.splitlines()[0].endswith(" rows/s")
     assert predict("texts", texts, "-o", tmp_path / "o.csv", "-q")[1] == ""
-    monkeypatch.setattr(_progress, "_PATIENCE", 1000.0)
+    monkeypatch.setattr(_console, "_PATIENCE", 1000.0)
     assert "rows/s" not in predict("texts", texts, "-o", tmp_path / "o.csv")[1]
 
 
@@ -207,9 +207,9 @@ def test_lines_of_progress_when_no_one_looks_at_a_screen(predict, texts, tmp_pat
 def test_a_bar_on_a_screen(monkeypatch, width, size, told):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, color_system=None)
-    monkeypatch.setattr(_progress, "console_for", lambda **_: console)
-    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
-    with _progress.RowProgress(False, size) as progress:
+    monkeypatch.setattr(_console, "console_for", lambda **_: console)
+    monkeypatch.setattr(_console, "_PATIENCE", 0.0)
+    with _console.RowProgress(False, size) as progress:
         progress.show(5, 100)
     assert "5 rows, " in file.getvalue()
     assert told in file.getvalue()

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from ._console import INTERRUPTED, check_target, console_for, print_json, remark
+from ._console import INTERRUPTED, check_target, console_for, print_json, remark, step_progress
 from ._options import AsJson, Criterion, DataHome, Quiet, Thresholds, flags_of, in_flags, reads_a_file
-from ._progress import step_progress
 from ._rows import obtain
 from ._train import ListModels
 
@@ -30,46 +30,42 @@ _FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
 
 @reads_a_file
 def compare(
-    data: Annotated[list[str], typer.Argument(metavar="DATA", help="Data files, or names of known sets.")],
+    data: Annotated[list[str], Argument(metavar="DATA", help="Data files, or names of known sets.")],
     *,
     models: Annotated[
         str,
-        typer.Option(
+        Option(
             "--models",
             "-m",
             help="Models, separated by commas: see --list-models (default: m3l, ovr, ovr-svm, forest, knn).",
             show_default=False,
         ),
     ] = "m3l,ovr,ovr-svm,forest,knn",
-    folds: Annotated[int | None, typer.Option(min=2, help="Folds (default: 5).")] = None,
-    repeats: Annotated[int | None, typer.Option(min=1, help="Random splits instead of folds.")] = None,
-    test_size: Annotated[
-        float | None, typer.Option(help="Share of the rows to test with --repeats (default: 0.5).")
-    ] = None,
+    folds: Annotated[int | None, Option(min=2, help="Folds (default: 5).")] = None,
+    repeats: Annotated[int | None, Option(min=1, help="Random splits instead of folds.")] = None,
+    test_size: Annotated[float | None, Option(help="Share of the rows to test with --repeats (default: 0.5).")] = None,
     measures: Annotated[
         str | None,
-        typer.Option(help="What tables show, separated by commas (default: six usual measures; all are recorded)."),
+        Option(help="What tables show, separated by commas (default: six usual measures; all are recorded)."),
     ] = None,
-    tune: Annotated[bool, typer.Option(help="Search the parameters of every model in every training part.")] = True,
+    tune: Annotated[bool, Option(help="Search the parameters of every model in every training part.")] = True,
     criterion: Criterion = None,
-    inner_folds: Annotated[int, typer.Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
+    inner_folds: Annotated[int, Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
     thresholds: Thresholds = "per-label",
     results: Annotated[
-        Path,
-        typer.Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it."),
+        Path, Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it.")
     ] = Path("comargin-compare.csv"),
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed before.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes, -1 for all cores.")] = -1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and models.")] = 0,
+    retry_failed: Annotated[bool, Option("--retry-failed", help="Run cells again that failed before.")] = False,
+    jobs: Annotated[int, Option("--jobs", "-j", help="Processes, -1 for all cores.")] = -1,
+    seed: Annotated[int, Option(min=0, help="Seed of splits and models.")] = 0,
     cd: Annotated[
-        Path | None,
-        typer.Option("--cd", help="Write the critical-difference diagram to this .svg or .html file."),
+        Path | None, Option("--cd", help="Write the critical-difference diagram to this .svg or .html file.")
     ] = None,
     rank_by: Annotated[
-        str | None, typer.Option(help="Measure of the diagram (default: micro_f1, else the first shown).")
+        str | None, Option(help="Measure of the diagram (default: micro_f1, else the first shown).")
     ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="Print tables in LaTeX.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
+    latex: Annotated[bool, Option("--latex", help="Print tables in LaTeX.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print tables in Markdown.")] = False,
     as_json: AsJson = False,
     list_models: ListModels = False,
     data_home: DataHome = None,

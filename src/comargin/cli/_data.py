@@ -1,11 +1,11 @@
-"""``comargin data``: what sets there are, what is in one, and conversion between formats."""
+"""``comargin data``: list, inspect and convert data sets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ._console import console_for, say, table_of
 from ._options import DataHome, Source, Split, as_delimiter, in_flags, reads_a_file
@@ -58,15 +58,15 @@ def info(source: Source, *, split: Split = "all", data_home: DataHome = None, re
 def convert_file(
     source: Source,
     target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="File to write; its suffix says the format unless --to does.")
+        Path, Argument(metavar="TARGET", help="File to write; its suffix says the format unless --to does.")
     ],
     *,
-    to: Annotated[str | None, typer.Option(help="Format to write.")] = None,
-    to_sep: Annotated[str, typer.Option(help="Separator inside a label list that is written.")] = ";",
+    to: Annotated[str | None, Option(help="Format to write.")] = None,
+    to_sep: Annotated[str, Option(help="Separator inside a label list that is written.")] = ";",
     to_delimiter: Annotated[
-        str | None, typer.Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
+        str | None, Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False,
     split: Split = "all",
     data_home: DataHome = None,
     reading: dict[str, Any],

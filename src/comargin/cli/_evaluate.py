@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import csv
-import enum
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ._console import better, check_target, console_for, labels_table, measures_table, print_json, remark, say
+from ._console import (
+    RowProgress,
+    better,
+    check_target,
+    console_for,
+    labels_table,
+    measures_table,
+    print_json,
+    remark,
+    say,
+)
 from ._options import AsJson, DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
-from ._progress import RowProgress
 from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
 
 if TYPE_CHECKING:
@@ -27,33 +36,23 @@ if TYPE_CHECKING:
 _LABELS_WIDTH = 72  # columns of a screen that hold the numbers and a name
 
 
-class SortBy(enum.StrEnum):
-    """Columns of the table of labels."""
-
-    LABEL = "label"
-    SUPPORT = "support"
-    PREDICTED = "predicted"
-    PRECISION = "precision"
-    RECALL = "recall"
-    F1 = "f1"
-    AUC = "auc"
+# Columns of the table of labels.
+SortBy = StrEnum("SortBy", "LABEL SUPPORT PREDICTED PRECISION RECALL F1 AUC")
 
 
 @streams_labelled_rows
 def evaluate(
     tagger: TaggerFile,
     data: Annotated[
-        str, typer.Argument(metavar="DATA", help="Labelled rows: a file, - for the standard input, or a known set.")
+        str, Argument(metavar="DATA", help="Labelled rows: a file, - for the standard input, or a known set.")
     ],
     *,
-    per_label: Annotated[bool, typer.Option("--per-label", help="Show every label too.")] = False,
-    sort: Annotated[SortBy, typer.Option(help="Order of the labels, highest first.")] = SortBy.SUPPORT,
-    top_k: Annotated[str, typer.Option(help="Depths of the measures at k, separated by commas.")] = "1,3,5",
+    per_label: Annotated[bool, Option("--per-label", help="Show every label too.")] = False,
+    sort: Annotated[SortBy, Option(help="Order of the labels, highest first.")] = SortBy.SUPPORT,
+    top_k: Annotated[str, Option(help="Depths of the measures at k, separated by commas.")] = "1,3,5",
     to_csv: Annotated[
         str | None,
-        typer.Option(
-            "--csv", help="Write the measures as CSV, or with --per-label the labels; - is the standard output."
-        ),
+        Option("--csv", help="Write the measures as CSV, or with --per-label the labels; - is the standard output."),
     ] = None,
     as_json: AsJson = False,
     split: TestSplit = None,

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from ._console import check_target, remark, say
 from ._options import READING_FLAGS, DataHome, Quiet, Split, reads_a_file
@@ -22,39 +22,36 @@ _SUFFIXES = (".svg", ".html", ".graphml", ".csv")
 _MOST_CORRELATED = 1000  # labels; correlations of all pairs of more do not fit into memory
 
 
-class Kind(StrEnum):
-    """What joins two labels of a data set."""
-
-    CORRELATION = "correlation"
-    COSINE = "cosine"
+# Relations that join two labels of a data set.
+Kind = StrEnum("Kind", "CORRELATION COSINE")
 
 
 @reads_a_file
 def graph(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help="A tagger, a data file, or the name of a known set.")],
+    source: Annotated[str, Argument(metavar="SOURCE", help="A tagger, a data file, or the name of a known set.")],
     *,
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output", "-o", help="File to write: .svg, .html, .graphml or .csv (default: name of the source, .svg)."
         ),
     ] = None,
     kind: Annotated[
         Kind | None,
-        typer.Option(
+        Option(
             help="What joins two labels of data: correlation (may be negative) or cosine "
             "(default: correlation; cosine from 1000 labels on)."
         ),
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             help="How many of the strongest edges (default: all in .graphml and .csv, as many as can be read in a "
             "picture).",
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the picture.")] = None,
+    title: Annotated[str | None, Option(help="Title of the picture.")] = None,
     split: Split = "all",
     data_home: DataHome = None,
     quiet: Quiet = False,

@@ -11,31 +11,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
-import typer
+from typer import Argument, Option
 
 Command = Callable[..., None]
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print the results as JSON on the standard output, nothing else.")]
+AsJson = Annotated[bool, Option("--json", help="Print the results as JSON on the standard output, nothing else.")]
 Criterion = Annotated[
-    str | None,
-    typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
+    str | None, Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts).")
 ]
 DataHome = Annotated[
-    Path | None,
-    typer.Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin)."),
+    Path | None, Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin).")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks, results only.")]
-Source = Annotated[str, typer.Argument(metavar="DATA", help="A data file, or the name of a known set.")]
-Split = Annotated[str, typer.Option(help="all, train or test (known sets).")]
-TaggerFile = Annotated[Path, typer.Argument(metavar="TAGGER", help="A tagger that comargin train has written.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress and no remarks, results only.")]
+Source = Annotated[str, Argument(metavar="DATA", help="A data file, or the name of a known set.")]
+Split = Annotated[str, Option(help="all, train or test (known sets).")]
+TaggerFile = Annotated[Path, Argument(metavar="TAGGER", help="A tagger that comargin train has written.")]
 TestSplit = Annotated[
     str | None,
-    typer.Option(
-        "--split", help="Rows of a known set: all, train or test (default: test where it is published, else all)."
-    ),
+    Option("--split", help="Rows of a known set: all, train or test (default: test where it is published, else all)."),
 ]
 Thresholds = Annotated[
-    str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
+    str, Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
 ]
 
 # Help of the arguments of `comargin.data.read`. None, the default of all, leaves the choice to `read`.
@@ -92,7 +88,7 @@ def _with_options(options: Mapping[str, str]) -> Callable[[Command], Command]:
             if name != "reading"
         ]
         for name, text in options.items():
-            option = typer.Option(READING_FLAGS[name], help=text, rich_help_panel="How the file is read")
+            option = Option(READING_FLAGS[name], help=text, rich_help_panel="How the file is read")
             value: Any = int | None if name in _WHOLE_NUMBERS else str | None
             parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
             parameters.append(parameter.replace(annotation=Annotated[value, option]))

@@ -8,11 +8,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ._console import check_target, remark
+from ._console import RowProgress, check_target, remark
 from ._options import DataHome, Quiet, TaggerFile, TestSplit, as_delimiter, in_flags, streams_new_rows
-from ._progress import RowProgress
 from ._rows import STANDARD, counted_file, load_tagger, rows_for
 
 _WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
@@ -21,28 +20,27 @@ _WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimi
 @streams_new_rows
 def predict(
     tagger: TaggerFile,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Rows: a file, - for the standard input, or a known set.")],
+    new: Annotated[str, Argument(metavar="NEW", help="Rows: a file, - for the standard input, or a known set.")],
     *,
     output: Annotated[
-        str,
-        typer.Option("--output", "-o", help="File to write: .csv, .tsv, .jsonl or .parquet; - is the standard output."),
+        str, Option("--output", "-o", help="File to write: .csv, .tsv, .jsonl or .parquet; - is the standard output.")
     ] = STANDARD,
     top_k: Annotated[
-        int | None, typer.Option(min=1, metavar="K", help="Write also the K labels of the highest scores, in order.")
+        int | None, Option(min=1, metavar="K", help="Write also the K labels of the highest scores, in order.")
     ] = None,
-    scores: Annotated[bool, typer.Option("--scores", help="Write also the scores of all labels.")] = False,
+    scores: Annotated[bool, Option("--scores", help="Write also the scores of all labels.")] = False,
     to: Annotated[
-        str | None, typer.Option(help="Format to write: csv, jsonl or parquet (default: by the suffix; csv).")
+        str | None, Option(help="Format to write: csv, jsonl or parquet (default: by the suffix; csv).")
     ] = None,
     to_sep: Annotated[
-        str | None, typer.Option(help="Separator inside a label list that is written (default: as in training; ;).")
+        str | None, Option(help="Separator inside a label list that is written (default: as in training; ;).")
     ] = None,
     to_delimiter: Annotated[
-        str | None, typer.Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
+        str | None, Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
     ] = None,
     chunk_rows: Annotated[
         int | None,
-        typer.Option(min=1, help="Rows that are predicted together; 1 answers every line at once (default: 4096)."),
+        Option(min=1, help="Rows that are predicted together; 1 answers every line at once (default: 4096)."),
     ] = None,
     split: TestSplit = None,
     data_home: DataHome = None,

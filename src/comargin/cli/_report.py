@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ._console import check_target, file_size, say
+from ._console import RowProgress, check_target, file_size, say
 from ._options import DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
-from ._progress import RowProgress
 from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
 
 if TYPE_CHECKING:
@@ -25,16 +24,15 @@ def report(
     tagger: TaggerFile,
     data: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Labelled rows to measure it on: a file, - for the standard input, or a known set.",
+        Argument(
+            metavar="DATA", help="Labelled rows to measure it on: a file, - for the standard input, or a known set."
         ),
     ] = None,
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Page to write (default: name of the tagger, .html).")
+        Path | None, Option("--output", "-o", help="Page to write (default: name of the tagger, .html).")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page (default: name of the tagger).")] = None,
+    title: Annotated[str | None, Option(help="Title of the page (default: name of the tagger).")] = None,
     split: TestSplit = None,
     data_home: DataHome = None,
     quiet: Quiet = False,

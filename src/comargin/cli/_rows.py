@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ._console import remark
 from ._options import READING_FLAGS, as_labels, in_flags
@@ -223,15 +223,10 @@ def labelled_rows(
             raise fault from None
 
 
-class TrueLabels(NamedTuple):
-    """True labels in the order of the tagger's, and the number of rows with every label it does not know."""
-
-    Y: sp.csr_array
-    unknown: dict[str, int]
-
-
-def true_labels(tags: Sequence[Sequence[str]], label_names: Sequence[str], data: str, quiet: bool = True) -> TrueLabels:
-    """Match labels to a tagger's by name, with remarks about those that it does not know."""
+def true_labels(
+    tags: Sequence[Sequence[str]], label_names: Sequence[str], data: str, quiet: bool = True
+) -> tuple[sp.csr_array, dict[str, int]]:
+    """True labels in the order of the tagger's, and the number of rows with every label that it does not know."""
     from ..core.wording import counted, nearest
     from ..data.text_table import indicator
 
@@ -253,7 +248,7 @@ def true_labels(tags: Sequence[Sequence[str]], label_names: Sequence[str], data:
         labels, rows = counted(len(unknown), "label"), counted(n_rows, "row")
         remark(f"{data}: {labels} in {rows} {words}: {_some(unknown)}", quiet)
     Y, _ = indicator([[place[tag] for tag in row if tag in place] for row in tags], label_names)
-    return TrueLabels(Y, unknown)
+    return Y, unknown
 
 
 def _some(names: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from ._console import INTERRUPTED, check_target, console_for, file_size, measures_table, print_json, remark, say
 from ._options import AsJson, Criterion, DataHome, Quiet, Source, Thresholds, flags_of, in_flags, reads_a_file
@@ -53,7 +54,7 @@ def _list_models(wanted: bool) -> None:
 
 
 ListModels = Annotated[
-    bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
+    bool, Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
 ]
 
 
@@ -62,37 +63,36 @@ def train(
     data: Source,
     *,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="m3l, cgm, rank-cvm, lsg21, prbr, ovr ...: see --list-models.")
+        str, Option("--model", "-m", help="m3l, cgm, rank-cvm, lsg21, prbr, ovr ...: see --list-models.")
     ] = "m3l",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Tagger file to write (default: name of the data, .cmg).")
+        Path | None, Option("--output", "-o", help="Tagger file to write (default: name of the data, .cmg).")
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter, such as C=0.1; may be repeated."),
+        Option("--param", "-p", metavar="NAME=VALUE", help="A parameter, such as C=0.1; may be repeated."),
     ] = None,
-    tune: Annotated[bool, typer.Option(help="Search the parameters that -p does not give, on folds.")] = True,
+    tune: Annotated[bool, Option(help="Search the parameters that -p does not give, on folds.")] = True,
     grid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated."),
+        list[str] | None, Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated.")
     ] = None,
     criterion: Criterion = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
+    folds: Annotated[int, Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
     thresholds: Thresholds = "per-label",
     test: Annotated[
-        Path | None, typer.Option(help="Labelled rows to measure the tagger on, read as the training file is.")
+        Path | None, Option(help="Labelled rows to measure the tagger on, read as the training file is.")
     ] = None,
     holdout: Annotated[
-        float | None, typer.Option(help="Share of the rows kept for measuring, such as 0.2: not trained on.")
+        float | None, Option(help="Share of the rows kept for measuring, such as 0.2: not trained on.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Rows of a known set: all, train or test (default: train where published).")
+        str | None, Option(help="Rows of a known set: all, train or test (default: train where published).")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder for the state of a long training; the same command goes on from it.")
+        Path | None, Option(help="Folder for the state of a long training; the same command goes on from it.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads, -1 for all cores; the tagger is the same for any number.")] = -1,
+    seed: Annotated[int, Option(min=0, help="Seed of everything.")] = 0,
+    jobs: Annotated[int, Option(help="Threads, -1 for all cores; the tagger is the same for any number.")] = -1,
     list_models: ListModels = False,
     data_home: DataHome = None,
     quiet: Quiet = False,

@@ -52,8 +52,12 @@ def objective_figure(
         raise ValueError(f"x must be one of {', '.join(map(repr, _TIME_TITLES))}, got {x!r}")
     if show not in _SHOWN:
         raise ValueError(f"show must be one of {', '.join(map(repr, _SHOWN))}, got {show!r}")
-    checked = named(fits, "fits", "fitted estimators or histories")
-    histories = {name: _history(fit, f"fits[{name!r}]") for name, fit in checked.items()}
+    histories = {}
+    for name, fit in named(fits, "fits", "fitted estimators or histories").items():
+        if hasattr(fit, "fit") and not hasattr(fit, "history_"):
+            raise ValueError(f"fits[{name!r}] has no history_: it must be a fitted estimator or a history")
+        history = getattr(fit, "history_", fit)
+        histories[name] = _columns(history, ("n_iter", "seconds", "primal", "dual"), f"fits[{name!r}]")
     curves = []  # number of the fit, name, values, dash
     for k, (name, history) in enumerate(histories.items()):
         primal, dual = history["primal"], history["dual"]
@@ -137,7 +141,13 @@ def rounds_figure(
     for name, values in more.items():
         if name in panels:
             raise ValueError(f"measures must not be named {name!r}: a panel has that name already")
-        panels[name] = _one_per_round(values, name, len(fields["objective"]))
+        numbers = np.asarray(values)
+        if numbers.shape != fields["objective"].shape or numbers.dtype.kind not in "biuf":
+            raise ValueError(
+                f"measures[{name!r}] must be {len(rounds)} numbers, one per round, "
+                f"got shape {numbers.shape}, dtype {numbers.dtype}"
+            )
+        panels[name] = numbers.astype(np.float64)
     n_rows = -(-len(panels) // _PANELS_PER_ROW)
     columns = -(-len(panels) // n_rows)
     figure = new_figure(
@@ -177,13 +187,6 @@ def rounds_figure(
     return figure
 
 
-def _history(fit: Any, argument: str) -> dict[str, np.ndarray]:
-    """The columns of a history, taken from an estimator or given directly."""
-    if hasattr(fit, "fit") and not hasattr(fit, "history_"):
-        raise ValueError(f"{argument} has no history_: it must be a fitted estimator or a history")
-    return _columns(getattr(fit, "history_", fit), ("n_iter", "seconds", "primal", "dual"), argument)
-
-
 def _columns(records: Any, fields: tuple[str, ...], argument: str) -> dict[str, np.ndarray]:
     """Columns of a non-empty sequence of records."""
     expected = f"{argument} must be a non-empty sequence of records with {', '.join(fields)}"
@@ -196,16 +199,6 @@ def _columns(records: Any, fields: tuple[str, ...], argument: str) -> dict[str, 
         if missing:
             raise ValueError(f"{expected}, but record {k}, a {type(record).__name__}, has no {', '.join(missing)}")
     return {field: np.array([getattr(record, field) for record in records], dtype=np.float64) for field in fields}
-
-
-def _one_per_round(values: Any, name: str, n_rounds: int) -> np.ndarray:
-    numbers = np.asarray(values)
-    if numbers.shape != (n_rounds,) or numbers.dtype.kind not in "biuf":
-        raise ValueError(
-            f"measures[{name!r}] must be {n_rounds} numbers, one per round, "
-            f"got shape {numbers.shape}, dtype {numbers.dtype}"
-        )
-    return np.asarray(numbers, dtype=np.float64)
 
 
 def _objective_range(histories: dict[str, dict[str, np.ndarray]]) -> list[float] | None:

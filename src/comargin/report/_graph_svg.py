@@ -9,15 +9,16 @@ from numpy.typing import ArrayLike
 
 from ..core.wording import counted
 from ..graphs import LabelGraph
-from ._label_graph import MARGINS, WIDEST_PICTURE, check_seed, edge_looks, node_sizes, summary
+from ._label_graph import MARGINS, WIDEST_PICTURE, edge_looks, node_sizes, summary
 from .positions import Plane, place_labels
 from .svg import element, picture, text, tooltip
 from .theme import BLUE, EDGE, FAINT_INK, GRID, VERMILLION, number
 
-_FILLED: dict[str, Any] = {"fill": BLUE, "stroke": "white", "stroke_width": 1.5}
-_HOLLOW: dict[str, Any] = {"fill": "white", "stroke": VERMILLION, "stroke_width": 2}
-_NEGATIVE: dict[str, Any] = {"stroke": VERMILLION, "stroke_dasharray": "7 5"}
-_POSITIVE: dict[str, Any] = {"stroke": EDGE}
+_Look = dict[str, Any]
+_FILLED: _Look = {"fill": BLUE, "stroke": "white", "stroke_width": 1.5}
+_HOLLOW: _Look = {"fill": "white", "stroke": VERMILLION, "stroke_width": 2}
+_NEGATIVE: _Look = {"stroke": VERMILLION, "stroke_dasharray": "7 5"}
+_POSITIVE: _Look = {"stroke": EDGE}
 _ANCHORS = {"left": "end", "center": "middle", "right": "start"}  # side of the node: which point of the text is there
 
 
@@ -55,9 +56,8 @@ def label_graph_svg(
     """
     if not isinstance(graph, LabelGraph):
         raise ValueError(f"graph must be a LabelGraph, got a {type(graph).__name__}")
-    check_seed(seed)
     shares, sizes = node_sizes(frequencies, graph.n_labels)
-    plane = place_labels(graph.edges, graph.label_names, sizes, WIDEST_PICTURE, int(seed))
+    plane = place_labels(graph.edges, graph.label_names, sizes, WIDEST_PICTURE, seed)
     # Pixels of the picture grow downwards, those of the plane upwards.
     points = np.column_stack([MARGINS["l"] + plane.points[:, 0], MARGINS["t"] + plane.height - plane.points[:, 1]])
     caption = f"{summary(graph)}. Line width: weight{'' if shares is None else '. Node size: frequency'}."

@@ -54,7 +54,7 @@ def label_graph_figure(
     strongest edge of the same graph; negative ones dashed and in another colour). Labels without an edge are
     hollow circles; those without an edge in any of the graphs stand apart in rows below. Every label has the
     same place in all panels, so graphs can be compared by eye. With more than 40 labels a name is shown where
-    there is room, and hovering over a node or an edge tells the rest.
+    there is room, and hovering over a node or an edge shows the rest.
 
     Parameters
     ----------
@@ -90,16 +90,14 @@ def label_graph_figure(
     edges = np.unique(np.concatenate([graph.edges for graph in panels.values()]), axis=0)
     columns = min(len(panels), _PANELS_PER_ROW)
     widest = (_FIGURE_WIDTH - (columns - 1) * _PANEL_GAP) / columns if columns > 1 else WIDEST_PICTURE
-    check_seed(seed)
     graph_objects()  # fails without plotly before the positions are computed
-    plane = place_labels(edges, first.label_names, sizes, widest, int(seed))
+    plane = place_labels(edges, first.label_names, sizes, widest, seed)
 
-    caption = "Line width: weight" if shares is None else "Line width: weight. Node size: frequency"
+    caption = f"Line width: weight{'' if shares is None else '. Node size: frequency'}."
     if len(panels) == 1:
         caption = f"{summary(first)}. {caption}"
-    if title is None:
-        title = "Label graph" if len(panels) == 1 else "Label graphs"
-    figure = new_figure(title, f"{caption}.")
+    default = "Label graph" if len(panels) == 1 else "Label graphs"
+    figure = new_figure(default if title is None else title, caption)
     _add_panels(figure, panels, plane, columns)
     in_legend = {None}
     for k, graph in enumerate(panels.values(), start=1):
@@ -131,12 +129,6 @@ def _check_graphs(graphs: Any) -> dict[str, LabelGraph]:
 def _some_names(graph: LabelGraph) -> str:
     shown = ", ".join(graph.label_names[:4])
     return f"{counted(graph.n_labels, 'label')} ({shown}{', ...' if graph.n_labels > 4 else ''})"
-
-
-def check_seed(seed: Any) -> None:
-    """Refuse what networkx does not take for a seed."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**31:
-        raise ValueError(f"seed must be an integer in 0..{2**31 - 1}, got {seed!r}")
 
 
 def node_sizes(frequencies: Any, n_labels: int) -> tuple[np.ndarray | None, np.ndarray]:
@@ -195,14 +187,12 @@ def _add_panels(figure: Any, panels: dict[str, LabelGraph], plane: Plane, column
         row, column = divmod(k - 1, columns)
         left = column * (plane.width + _PANEL_GAP)
         top = inner_height - row * (plane.height + title_height) - title_height
-        x, y = {**hidden, "range": [0, plane.width]}, {**hidden, "range": [0, plane.height]}
-        x["domain"] = [left / inner_width, (left + plane.width) / inner_width]
-        y["domain"] = [max(top - plane.height, 0.0) / inner_height, top / inner_height]
-        x["anchor"], y["anchor"] = y_id, x_id
-        if k == 1:
-            y["scaleanchor"] = "x"
-        else:  # moving or zooming one panel moves all
-            x["matches"], y["matches"] = "x", "y"
+        x_domain = [left / inner_width, (left + plane.width) / inner_width]
+        y_domain = [max(top - plane.height, 0.0) / inner_height, top / inner_height]
+        x = {**hidden, "range": [0, plane.width], "domain": x_domain, "anchor": y_id}
+        y = {**hidden, "range": [0, plane.height], "domain": y_domain, "anchor": x_id}
+        # Moving or zooming one panel moves all.
+        x, y = (x, y | {"scaleanchor": "x"}) if k == 1 else (x | {"matches": "x"}, y | {"matches": "y"})
         figure.update_layout({f"xaxis{k}": x, f"yaxis{k}": y})
         place = {"xref": f"{x_id} domain", "yref": f"{y_id} domain", "showarrow": False, "xanchor": "left", "x": 0}
         if title_height:
@@ -221,10 +211,8 @@ def _add_panels(figure: Any, panels: dict[str, LabelGraph], plane: Plane, column
 
 def summary(graph: LabelGraph) -> str:
     """Number of edges, and of labels without one."""
-    parts = [counted(len(graph.edges), "edge")]
-    if graph.isolated:
-        parts.append(counted(len(graph.isolated), "isolated label"))
-    return ", ".join(parts)
+    isolated = f", {counted(len(graph.isolated), 'isolated label')}" if graph.isolated else ""
+    return counted(len(graph.edges), "edge") + isolated
 
 
 def _edge_traces(graph: LabelGraph, plane: Plane) -> list[dict[str, Any]]:

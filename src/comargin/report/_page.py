@@ -9,7 +9,7 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,18 +17,6 @@ from .theme import DARK, number
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
-
-
-class Column(NamedTuple):
-    """A column of a table.
-
-    ``kind`` is "text"; "label" (its number in the page and its name, to be clicked on unless the number is -1);
-    "weighted" (a list of names and weights); "number" (four digits), "count" or "share" (of 1, in percent); "bar" (a
-    number in [0, 1] with a bar).
-    """
-
-    title: str
-    kind: str = "text"
 
 
 @dataclass(frozen=True)
@@ -51,8 +39,15 @@ def figure_place(name: str, description: str) -> str:
     return f'<div class="figure" id="figure-{name}" role="img" aria-label="{escaped(description)}"></div>'
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, name: str = "", tall: bool = False) -> str:
-    """A table sorted by clicking on its headings; with a name it has a field that filters its rows."""
+def table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], *, name: str = "", tall: bool = False
+) -> str:
+    """A table sorted by clicking on its headings; with a name it has a field that filters its rows.
+
+    Columns are titles with kinds of values: "text"; "label" (number in the page and name, to be clicked on unless the
+    number is -1); "weighted" (a list of names and weights); "number" (four digits), "count" or "share" (of 1, in
+    percent); "bar" (a number in [0, 1] with a bar).
+    """
     heads = "".join(
         f'<th scope="col" class="{kind}"><button type="button" class="sort">{escaped(title)}</button></th>'
         for title, kind in columns

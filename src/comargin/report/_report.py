@@ -16,7 +16,6 @@ from ..core.wording import counted
 from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
 from . import _sections
 from ._assessment import Assessment, assess, confused_pairs
-from ._one_label import one_label_section
 from ._page import Section, escaped, page
 from .anatomy import Anatomy, linear_weights, names_of_features, take_apart
 from .label_figures import strongest_part
@@ -36,7 +35,7 @@ def model_report(
     meta: Mapping[str, Any] | None = None,
     title: str | None = None,
 ) -> str:
-    """Write one page about a fitted model: what it is, how well it does, label by label, and why.
+    """Write one page about a fitted model: measures, labels one by one, features, training and certificate.
 
     Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
     one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, the strongest
@@ -184,7 +183,9 @@ def _data_sections(
     if assessment is not None:
         sections.append(_sections.labels_section(assessment, order))
         pairs = confused_pairs(assessment.Y, assessment.Y_pred, _MOST_PAIRS)
-        section, data["labels"], data["first"] = one_label_section(assessment, names, order, pairs, weights, features)
+        section, data["labels"], data["first"] = _sections.one_label_section(
+            assessment, names, order, pairs, weights, features
+        )
         sections.append(section)
         if pairs:
             sections.append(_sections.pairs_section(pairs, names, place))
@@ -210,7 +211,7 @@ def _graph_of(anatomy: Anatomy, assessment: Assessment | None, names: tuple[str,
 def _lead(anatomy: Anatomy, dataset: Any, assessment: Assessment | None) -> str:
     chain = " > ".join(type(layer).__name__ for layer in anatomy.layers)
     if assessment is None:
-        about = "without labelled rows: what the model itself tells"
+        about = "without labelled rows: what the model itself holds"
     else:
         n_rows, n_labels = assessment.Y.shape
         name = getattr(dataset, "name", "")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -44,6 +44,8 @@ class Plane(NamedTuple):
 
 def place_labels(edges: np.ndarray, label_names: Sequence[str], sizes: np.ndarray, widest: float, seed: int) -> Plane:
     """Place nodes of these sizes and their names, given the edges of all graphs together."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**31:
+        raise ValueError(f"seed must be an integer in 0..{2**31 - 1}, got {seed!r}")
     n_labels = len(label_names)
     names = [short_name(name) for name in label_names]
     font_size = 12.0 if n_labels <= 60 else 10.0
@@ -56,7 +58,7 @@ def place_labels(edges: np.ndarray, label_names: Sequence[str], sizes: np.ndarra
     core_height = 0.0
     if core.size:
         number_in_core = np.cumsum(in_core) - 1
-        shape = _upright(_core_shape(number_in_core[edges], core.size, seed))
+        shape = _upright(_core_shape(number_in_core[edges], core.size, int(seed)))
         extent = np.ptp(shape, axis=0)
         scale = (width - 2 * _MARGIN) / extent[0]
         # A graph that is nearly a line still gets some height for the names; a square one does not get too tall.
@@ -146,18 +148,14 @@ def _core_shape(edges: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
     graph.add_nodes_from(range(n_labels))
     graph.add_edges_from(edges.tolist())
     if n_labels > _MAX_LABELS_BY_STRESS:
-        return _as_array(networkx.spring_layout(graph, seed=seed))
+        return np.array(list(networkx.spring_layout(graph, seed=seed).values()))
     distances = _distances(edges, n_labels)
     by_label = {k: dict(enumerate(row.tolist())) for k, row in enumerate(distances)}
     found = []
     for k in range(4 if n_labels <= _MAX_LABELS_WITH_FOUR_STARTS else 2):
         start = networkx.spring_layout(graph, seed=seed + k)
-        found.append(_as_array(networkx.kamada_kawai_layout(graph, dist=by_label, pos=start)))
+        found.append(np.array(list(networkx.kamada_kawai_layout(graph, dist=by_label, pos=start).values())))
     return min(found, key=lambda shape: (_nodes_on_edges(shape, edges), _stress(shape, distances)))
-
-
-def _as_array(positions: dict[int, Any]) -> np.ndarray:
-    return np.array([positions[k] for k in range(len(positions))])
 
 
 def _distances(edges: np.ndarray, n_labels: int) -> np.ndarray:
