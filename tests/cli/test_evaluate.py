@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from small_taggers import FEATURES, LABELS, TAGS, TEXTS, TRUE, feature_rows, feature_tagger, indicator, text_tagger
 
-from comargin.cli._measures import labels_table, measures_table
+from comargin.cli._console import labels_table, measures_table
 from comargin.data import Dataset, load, write
 from comargin.metrics import evaluate as measured
 from comargin.metrics import per_label

@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from small_taggers import LABELS, TAGS, TEXTS, TRUE, feature_rows, feature_tagger, text_tagger
 
-from comargin.cli import _row_progress, _tagging
+from comargin.cli import _console, _rows
 from comargin.data import Dataset, load, write
 from comargin.training import Tagger
 
@@ -192,12 +192,12 @@ def test_quiet_says_nothing(predict, texts, tmp_path):
 
 
 def test_lines_of_progress_when_no_one_looks_at_a_screen(predict, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(_row_progress, "_PATIENCE", 0.0)
+    monkeypatch.setattr(_console, "_PATIENCE", 0.0)
     _, err = predict("texts", texts, "-o", tmp_path / "o.csv", "--chunk-rows", "7")
     assert err.splitlines()[0].startswith("7 rows, ")
     assert err.splitlines()[0].endswith(" rows/s")
     assert predict("texts", texts, "-o", tmp_path / "o.csv", "-q")[1] == ""
-    monkeypatch.setattr(_row_progress, "_PATIENCE", 1000.0)
+    monkeypatch.setattr(_console, "_PATIENCE", 1000.0)
     assert "rows/s" not in predict("texts", texts, "-o", tmp_path / "o.csv")[1]
 
 
@@ -207,9 +207,9 @@ def test_lines_of_progress_when_no_one_looks_at_a_screen(predict, texts, tmp_pat
 def test_a_bar_on_a_screen(monkeypatch, width, size, told):
     file = io.StringIO()
     console = Console(file=file, force_terminal=True, width=width, color_system=None)
-    monkeypatch.setattr(_row_progress, "console_for", lambda **_: console)
-    monkeypatch.setattr(_row_progress, "_PATIENCE", 0.0)
-    with _row_progress.RowProgress(False, size) as progress:
+    monkeypatch.setattr(_console, "console_for", lambda **_: console)
+    monkeypatch.setattr(_console, "_PATIENCE", 0.0)
+    with _console.RowProgress(False, size) as progress:
         progress.show(5, 100)
     assert "5 rows, " in file.getvalue()
     assert told in file.getvalue()
@@ -220,23 +220,23 @@ def test_a_file_whose_bytes_are_counted_is_read_alike(tmp_path, name):
     tagger, source = text_tagger(text="body"), tmp_path / name
     content = text_json() if "json" in name else text_csv().replace(",", "\t" if name == "a.tsv" else ",")
     source.write_bytes(gzip.compress(content.encode()) if name.endswith(".gz") else content.encode())
-    counted = _tagging.counted_file(str(source), None)
+    counted = _rows.counted_file(str(source), None)
     places = {"split": None, "data_home": None}
-    (chunk,) = _tagging.rows_for(tagger, str(source), {}, **places, counted=counted)
-    (same,) = _tagging.rows_for(tagger, str(source), {}, **places)
+    (chunk,) = _rows.rows_for(tagger, str(source), {}, **places, counted=counted)
+    (same,) = _rows.rows_for(tagger, str(source), {}, **places)
     assert chunk == same
-    assert counted.n_read == counted.size == source.stat().st_size
+    assert counted.tell() == source.stat().st_size
     counted.close()
     source.write_text(content.replace("wine", '"') if "json" in name else "name,body\na\n")
-    with pytest.raises(ValueError, match=str(source)):  # faults name the file all the same
-        list(_tagging.rows_for(tagger, str(source), {}, **places, counted=_tagging.counted_file(str(source), "jsonl")))
+    with _rows.counted_file(str(source), "jsonl") as counted, pytest.raises(ValueError, match=str(source)):
+        list(_rows.rows_for(tagger, str(source), {}, **places, counted=counted))  # faults name the file all the same
 
 
 @pytest.mark.parametrize("name", ["a.arff", "a.svm", "a.parquet", "a.dat"])
 def test_files_that_must_be_opened_by_their_names_are_not_counted(tmp_path, name):
     (tmp_path / name).write_text("x")
-    assert _tagging.counted_file(str(tmp_path / name), None) is None
-    assert _tagging.counted_file("-", "jsonl") is None
+    assert _rows.counted_file(str(tmp_path / name), None) is None
+    assert _rows.counted_file("-", "jsonl") is None
 
 
 @pytest.mark.parametrize("scaled", [True, False])
@@ -253,11 +253,11 @@ def test_a_known_set_without_names_is_taken_by_position(tmp_path, scaled):
 
 def test_chunks_of_wide_rows_are_shorter():
     tagger = feature_tagger()
-    assert _tagging._rows_at_once(tagger) == 4096
+    assert _rows._rows_at_once(tagger) == 4096
     names = tuple(map(str, range(1 << 20)))
-    assert _tagging._rows_at_once(replace(tagger, label_names=names)) == 4
-    assert _tagging._rows_at_once(replace(tagger, n_features=1 << 30)) == 4096
-    assert _tagging._rows_at_once(replace(feature_tagger(scaled=True), n_features=1 << 30)) == 1
+    assert _rows._rows_at_once(replace(tagger, label_names=names)) == 4
+    assert _rows._rows_at_once(replace(tagger, n_features=1 << 30)) == 4096
+    assert _rows._rows_at_once(replace(feature_tagger(scaled=True), n_features=1 << 30)) == 1
 
 
 @pytest.mark.parametrize("cuts", [True, False])

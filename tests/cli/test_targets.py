@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from comargin.cli._targets import check_target
+from comargin.cli._console import check_target
 
 
 def test_good_places_pass_and_nothing_is_left(tmp_path):

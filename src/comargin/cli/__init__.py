@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import warnings
-from typing import Any, TextIO
+from typing import Any
 
 _DEBUG = "--debug"
 _WRONG_USAGE = 2  # exit code
@@ -18,53 +18,37 @@ def main() -> None:
     debug = _DEBUG in sys.argv
     sys.argv = [argument for argument in sys.argv if argument != _DEBUG]
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a name may hold what the console cannot show
+        if isinstance(stream, io.TextIOWrapper):  # names may hold characters that the console cannot show
             stream.reconfigure(errors="backslashreplace")
-    warnings.showwarning = _show_warning
-    # Labels that are constant in a fold stay constant: nothing to be done about it.
+    warnings.showwarning = lambda message, *place, **more: _show("[bold yellow]Warning:[/]", str(message))
+    # A label that is constant in a fold is predicted as constant; the user cannot change that.
     warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
     try:
         code = app(standalone_mode=False)
     except usage_error as error:
         text = error.format_message()  # type: ignore[attr-defined]
-        if text.strip():  # a command without anything has shown its help, and has nothing to add
-            _show_error(_usage_text(text, getattr(error, "ctx", None)))
+        if text.strip():  # empty after a bare command, which has printed its help
+            _show("[bold red]Error:[/]", _usage_text(text, getattr(error, "ctx", None)))
         sys.exit(_WRONG_USAGE)
     except Exception as error:  # any other error becomes one line, or a traceback with --debug
         if debug:
             raise
-        text = " ".join(str(error).split()) or type(error).__name__
+        text = str(error).strip() or type(error).__name__
         if not isinstance(error, ValueError | OSError | ImportError):
-            text = f"{type(error).__name__}: {text}; this should not happen: run it again with {_DEBUG}, and tell us"
-        _show_error(text)
+            text = f"{type(error).__name__}: {text}; this is a bug: run it again with {_DEBUG} and report it"
+        _show("[bold red]Error:[/]", text)
         sys.exit(1)
     sys.exit(code if isinstance(code, int) else 0)
 
 
 def _usage_text(text: str, context: Any) -> str:
-    """What is wrong with the line that was typed, and where all options are listed."""
-    text = " ".join(text.split()).replace("Value error, ", "").removesuffix(".")
+    """What is wrong with the command line, and which command lists the options."""
+    text = text.strip().replace("Value error, ", "").removesuffix(".")
     return text if context is None else f"{text}; see {context.command_path} --help"
 
 
-def _show_error(text: str) -> None:
+def _show(kind: str, text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    Console(stderr=True).print(f"[bold red]Error:[/] {escape(text)}", highlight=False, soft_wrap=True)
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    """One line, without the place in the code."""
-    from rich.console import Console
-    from rich.markup import escape
-
-    text = escape(" ".join(str(message).split()))
-    Console(stderr=True).print(f"[bold yellow]Warning:[/] {text}", highlight=False, soft_wrap=True)
+    Console(stderr=True).print(f"{kind} {escape(' '.join(text.split()))}", highlight=False, soft_wrap=True)

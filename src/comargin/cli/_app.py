@@ -8,43 +8,41 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
 from ._compare import compare
 from ._console import INTERRUPTED
 from ._data import convert_file, info, list_sets
-from ._demo import demo
+from ._demo import demo, warmup
 from ._evaluate import evaluate
 from ._graph import graph
 from ._predict import predict
 from ._report import report
 from ._train import train
-from ._warmup import warmup
 
-# What all mistakes in a line are; Typer has no public name for it.
+# Base class of all usage errors; Typer has no public name for it.
 usage_error: type[Exception] = typer.BadParameter.__mro__[1]
 
 
-class _Command(TyperCommand):
-    """A command whose help does not give a type to switches, which take no value."""
+class _UntypedSwitches:
+    """Help that shows no type for switches, which take no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return _untyped_switches(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return parameters
 
 
-class _Group(TyperGroup):
-    """A group of commands with such a help."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _untyped_switches(super().get_params(ctx))
+class _Command(_UntypedSwitches, TyperCommand):
+    pass
 
 
-def _untyped_switches(parameters: list[Any]) -> list[Any]:
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False):
-            parameter.metavar = ""
-    return parameters
+class _Group(_UntypedSwitches, TyperGroup):
+    pass
 
 
 app = typer.Typer(
@@ -66,10 +64,10 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help="Show where an error comes from; may stand anywhere in the line.")
+        bool, Option("--debug", help="Show where an error comes from; may stand anywhere in the line.")
     ] = False,
 ) -> None:
     pass

@@ -8,14 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from ._console import INTERRUPTED, AsJson, Quiet, console_for, print_json, remark
-from ._messages import flags_of, in_flags
-from ._progress import Steps
-from ._reading import reads_a_file
-from ._sources import DataHome, obtain
-from ._targets import check_target
-from ._train import Criterion, ListModels, Thresholds
+from ._console import INTERRUPTED, check_target, console_for, print_json, remark, step_progress
+from ._options import AsJson, Criterion, DataHome, Quiet, Thresholds, flags_of, in_flags, reads_a_file
+from ._rows import obtain
+from ._train import ListModels
 
 if TYPE_CHECKING:
     from ..comparison import CellDone, Comparison
@@ -32,63 +30,49 @@ _FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
 
 @reads_a_file
 def compare(
-    data: Annotated[
-        list[str], typer.Argument(metavar="DATA", help="Data files, or names of known sets.", show_default=False)
-    ],
+    data: Annotated[list[str], Argument(metavar="DATA", help="Data files, or names of known sets.")],
     *,
     models: Annotated[
         str,
-        typer.Option(
+        Option(
             "--models",
             "-m",
             help="Models, separated by commas: see --list-models (default: m3l, ovr, ovr-svm, forest, knn).",
             show_default=False,
         ),
     ] = "m3l,ovr,ovr-svm,forest,knn",
-    folds: Annotated[int | None, typer.Option(min=2, help="Folds (default: 5).", show_default=False)] = None,
-    repeats: Annotated[
-        int | None, typer.Option(min=1, help="Random splits instead of folds.", show_default=False)
-    ] = None,
-    test_size: Annotated[
-        float | None, typer.Option(help="Share of the rows to test with --repeats (default: 0.5).", show_default=False)
-    ] = None,
+    folds: Annotated[int | None, Option(min=2, help="Folds (default: 5).")] = None,
+    repeats: Annotated[int | None, Option(min=1, help="Random splits instead of folds.")] = None,
+    test_size: Annotated[float | None, Option(help="Share of the rows to test with --repeats (default: 0.5).")] = None,
     measures: Annotated[
         str | None,
-        typer.Option(
-            help="What tables show, separated by commas (default: six usual measures; all are recorded).",
-            show_default=False,
-        ),
+        Option(help="What tables show, separated by commas (default: six usual measures; all are recorded)."),
     ] = None,
-    tune: Annotated[bool, typer.Option(help="Search the parameters of every model in every training part.")] = True,
+    tune: Annotated[bool, Option(help="Search the parameters of every model in every training part.")] = True,
     criterion: Criterion = None,
-    inner_folds: Annotated[int, typer.Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
+    inner_folds: Annotated[int, Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
     thresholds: Thresholds = "per-label",
     results: Annotated[
-        Path,
-        typer.Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it."),
+        Path, Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it.")
     ] = Path("comargin-compare.csv"),
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run cells again that failed before.")] = False,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Processes, -1 for all cores.")] = -1,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of splits and models.")] = 0,
+    retry_failed: Annotated[bool, Option("--retry-failed", help="Run cells again that failed before.")] = False,
+    jobs: Annotated[int, Option("--jobs", "-j", help="Processes, -1 for all cores.")] = -1,
+    seed: Annotated[int, Option(min=0, help="Seed of splits and models.")] = 0,
     cd: Annotated[
-        Path | None,
-        typer.Option(
-            "--cd", help="Write the critical-difference diagram to this .svg or .html file.", show_default=False
-        ),
+        Path | None, Option("--cd", help="Write the critical-difference diagram to this .svg or .html file.")
     ] = None,
     rank_by: Annotated[
-        str | None,
-        typer.Option(help="Measure of the diagram (default: micro_f1, else the first shown).", show_default=False),
+        str | None, Option(help="Measure of the diagram (default: micro_f1, else the first shown).")
     ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="Print tables in LaTeX.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print tables in Markdown.")] = False,
+    latex: Annotated[bool, Option("--latex", help="Print tables in LaTeX.")] = False,
+    markdown: Annotated[bool, Option("--markdown", help="Print tables in Markdown.")] = False,
     as_json: AsJson = False,
     list_models: ListModels = False,
     data_home: DataHome = None,
     quiet: Quiet = False,
     reading: dict[str, Any],
 ) -> None:
-    r"""Compare models on data sets: the same splits for all, everything that is chosen is chosen inside.
+    r"""Compare models on the same splits of data sets; parameters and cuts are chosen within each training part.
 
     Prints means and deviations, average ranks and tests (Friedman, Nemenyi, Wilcoxon). Every finished cell (model,
     data set, split) is a row of --results at once: stop it, run the same command again, and it goes on. A cell that
@@ -101,6 +85,8 @@ def compare(
     """
     from ..comparison import DEFAULT_MEASURES
     from ..comparison import compare as run_cells
+    from ..metrics import scorers
+    from ..models import checked_models
 
     if latex + markdown + as_json > 1:
         raise ValueError("--latex, --markdown and --json exclude each other")
@@ -109,27 +95,43 @@ def compare(
     if test_size is not None and repeats is None:
         raise ValueError("--test-size is for --repeats; with folds, their number says how many rows are tested")
     shown = _listed(measures, "--measures") or list(DEFAULT_MEASURES)
-    ranked = _ranked(rank_by, shown)
-    _check_diagram_file(cd)
-    if results.suffix:  # a name without one is refused with the suffixes that are allowed
+    default_rank = _FAVOURITE if _FAVOURITE in shown else shown[0]
+    ranked = default_rank if rank_by is None else rank_by
+    for flag, name in (*(("--measures", name) for name in shown), ("--rank-by", ranked)):
+        try:
+            scorers[name]
+        except KeyError as error:
+            raise ValueError(f"{flag}: {error.args[0]}") from None
+    if cd is not None:
+        if cd.suffix.lower() not in (".svg", ".html"):
+            raise ValueError(f"--cd must end in .svg or .html, got {cd.name!r}")
+        check_target("--cd", cd, "cd.svg")
+    if results.suffix:  # `run_cells` refuses a name without a suffix, and lists those allowed
         check_target("--results", results, "results.csv")
-    named = _listed(models, "--models")
+    names = _listed(models, "--models")
     with in_flags(_FLAGS):
-        _check_models(named)
-    # Not before everything said in words is checked: data may take long to read.
-    datasets = _datasets(data, data_home, reading)
+        checked_models(names)
+    datasets = _datasets(data, data_home, reading)  # may take long: after all checks of options
     kept = 0
 
-    def finished(cell: CellDone) -> None:
+    def finished(done: CellDone) -> None:
         nonlocal kept
-        kept += cell.kept
-        _show(steps, cell)
+        kept += done.kept
+        cell = done.cell
+        if cell["error"]:
+            outcome = f"failed: {cell['error']}"
+        elif done.kept:
+            outcome = "kept"
+        else:
+            outcome = f"{cell['tune_seconds'] + cell['fit_seconds'] + cell['predict_seconds']:.1f} s"
+        text = f"{cell['dataset']}, split {cell['split']}, {cell['model']}: {outcome}"
+        show(text, done.done, done.total, line=not done.kept or bool(cell["error"]))
 
     try:
-        with in_flags(_FLAGS), Steps(quiet=quiet) as steps:
+        with in_flags(_FLAGS), step_progress(quiet) as show:
             found = run_cells(
                 datasets,
-                named,
+                names,
                 folds=folds,
                 repeats=repeats,
                 test_size=0.5 if test_size is None else test_size,
@@ -173,61 +175,18 @@ def _listed(text: str | None, flag: str) -> list[str]:
     return names
 
 
-def _check_models(names: Sequence[str]) -> None:
-    from ..models import checked_models
-
-    checked_models(list(names))
-
-
-def _ranked(rank_by: str | None, shown: Sequence[str]) -> str:
-    from ..metrics import scorers
-
-    for flag, name in (("--rank-by", rank_by), *(("--measures", name) for name in shown)):
-        if name is not None:
-            try:
-                scorers[name]
-            except KeyError as error:
-                raise ValueError(f"{flag}: {error.args[0]}") from None
-    if rank_by is not None:
-        return rank_by
-    return _FAVOURITE if _FAVOURITE in shown else shown[0]
-
-
-def _check_diagram_file(path: Path | None) -> None:
-    if path is None:
-        return
-    if path.suffix.lower() not in (".svg", ".html"):
-        raise ValueError(f"--cd must end in .svg or .html, got {path.name!r}")
-    check_target("--cd", path, "cd.svg")
-
-
 def _datasets(sources: Sequence[str], data_home: Path | None, reading: dict[str, Any]) -> list[Dataset]:
     """All data sets, by distinct names; options about reading are for the files among them."""
     if len(set(sources)) < len(sources):
         twice = next(source for k, source in enumerate(sources) if source in sources[:k])
         raise ValueError(f"{twice} is given twice")
-    are_files = [Path(source).is_file() for source in sources]
-    datasets = []
-    for source, is_file in zip(sources, are_files, strict=True):
-        datasets.append(obtain(source, "all", data_home, reading if is_file or not any(are_files) else {}))
+    files = [source for source in sources if Path(source).is_file()]
+    datasets = [obtain(source, "all", data_home, reading if source in files or not files else {}) for source in sources]
     names = [dataset.name for dataset in datasets]
-    return [
-        # Files of the same name in different folders.
+    return [  # files of the same name in different folders go by their paths
         replace(dataset, name=source) if names.count(dataset.name) > 1 else dataset
         for dataset, source in zip(datasets, sources, strict=True)
     ]
-
-
-def _show(steps: Steps, done: CellDone) -> None:
-    cell = done.cell
-    if cell["error"]:
-        told = f"failed: {cell['error']}"
-    elif done.kept:
-        told = "kept"
-    else:
-        told = f"{cell['tune_seconds'] + cell['fit_seconds'] + cell['predict_seconds']:.1f} s"
-    text = f"{cell['dataset']}, split {cell['split']}, {cell['model']}: {told}"
-    steps.show(text, done.done, done.total, line=not done.kept or bool(cell["error"]))
 
 
 def _print_text(found: Comparison, ranked: str) -> None:
@@ -239,8 +198,7 @@ def _print_text(found: Comparison, ranked: str) -> None:
         console.print(f"{tables}\n", highlight=False, markup=False, soft_wrap=True)
     console.print(sentences, highlight=False, markup=False)
     if found.blocks(ranked).testable:
-        diagram = found.critical_difference_text(ranked)
-        console.print(diagram, highlight=False, markup=False, soft_wrap=True)
+        console.print(found.critical_difference_text(ranked), highlight=False, markup=False, soft_wrap=True)
 
 
 def _fitting(found: Comparison, width: int) -> list[list[str]]:

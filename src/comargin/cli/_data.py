@@ -1,21 +1,20 @@
-"""``comargin data``: what sets there are, what is in one, and conversion between formats."""
+"""``comargin data``: list, inspect and convert data sets."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ._console import console_for, say
-from ._messages import in_flags
-from ._reading import as_delimiter, reads_a_file
-from ._sources import DataHome, Source, Split, obtain
+from ._console import console_for, say, table_of
+from ._options import DataHome, Source, Split, as_delimiter, in_flags, reads_a_file
+from ._rows import obtain
 
 if TYPE_CHECKING:
     from ..data import Dataset
 
-WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
+_WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
 
 
 def list_sets(data_home: DataHome = None) -> None:
@@ -25,29 +24,20 @@ def list_sets(data_home: DataHome = None) -> None:
     comargin data list
     comargin data list --data-home ~/sets
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from ..data import list_datasets
     from ..data.catalogue import find_data_home
 
-    home = find_data_home(data_home)
-    headings = ("name", "rows", "features", "labels", "per row", "train/test", "where")
-    table = Table(*headings, box=SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
-    for column in table.columns[1:6]:
-        column.justify = "right"
+    table = table_of("name", "rows", "features", "labels", "per row", "train/test", "where")
+    table.columns[-1].justify = "left"
     for info in list_datasets(data_home):
-        table.add_row(
-            info.name,
-            _count(info.n_samples),
-            _count(info.n_features),
-            _count(info.n_labels),
-            "-" if info.labels_per_row is None else f"{info.labels_per_row:.2f}",
-            "-" if info.n_train is None else f"{info.n_train}/{info.n_test}",
-            _place(info.where),
-        )
+        sizes = ("-" if size is None else str(size) for size in (info.n_samples, info.n_features, info.n_labels))
+        per_row = "-" if info.labels_per_row is None else f"{info.labels_per_row:.2f}"
+        parts = "-" if info.n_train is None else f"{info.n_train}/{info.n_test}"
+        place = "not here" if info.where is None else "data folder"
+        table.add_row(info.name, *sizes, per_row, parts, info.where if info.where in ("built in", "OpenML") else place)
     console = console_for(wide=True)
     console.print(table)
+    home = find_data_home(data_home)
     console.print(f"data folder: {home}", style="dim", highlight=False, soft_wrap=True, markup=False)
 
 
@@ -61,23 +51,22 @@ def info(source: Source, *, split: Split = "all", data_home: DataHome = None, re
     comargin data info posts.jsonl --text body --labels tags
     comargin data info genes.csv --labels -14      # the last 14 columns
     """
-    dataset = obtain(source, split, data_home, reading)
-    console_for().print(*_summary(dataset), sep="\n")
+    console_for().print(*_summary(obtain(source, split, data_home, reading)), sep="\n")
 
 
 @reads_a_file
 def convert_file(
     source: Source,
     target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="File to write; its suffix says the format unless --to does.")
+        Path, Argument(metavar="TARGET", help="File to write; its suffix says the format unless --to does.")
     ],
     *,
-    to: Annotated[str | None, typer.Option(help="Format to write.")] = None,
-    to_sep: Annotated[str, typer.Option(help="Separator inside a label list that is written.")] = ";",
+    to: Annotated[str | None, Option(help="Format to write.")] = None,
+    to_sep: Annotated[str, Option(help="Separator inside a label list that is written.")] = ";",
     to_delimiter: Annotated[
-        str | None, typer.Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
+        str | None, Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
+    force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False,
     split: Split = "all",
     data_home: DataHome = None,
     reading: dict[str, Any],
@@ -94,29 +83,16 @@ def convert_file(
 
     if target.is_dir():
         raise ValueError(f"{target} is a folder; name the file to write, such as {target / Path(source).stem}.csv")
-    with in_flags(WRITING_FLAGS):
+    with in_flags(_WRITING_FLAGS):
         files = target_files(target, to)
     existing = [str(path) for path in files if path.exists()]
     if existing and not force:
         exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
         raise ValueError(f"{' and '.join(existing)} {exist} already; --force overwrites {them}")
     dataset = obtain(source, split, data_home, reading)
-    with in_flags(WRITING_FLAGS):
-        delimiter = None if to_delimiter is None else as_delimiter(to_delimiter)
-        written = write(dataset, target, format=to, sep=to_sep, delimiter=delimiter)
-    names = " and ".join(map(str, written))
-    say(f"{names}: {_shape(dataset)}")
-
-
-def _place(where: str | None) -> str:
-    """Where a set comes from, for the list: a folder is in the data folder, named once below the table."""
-    if where in ("built in", "OpenML"):
-        return where
-    return "not here" if where is None else "data folder"
-
-
-def _count(value: int | None) -> str:
-    return "-" if value is None else str(value)
+    with in_flags(_WRITING_FLAGS):
+        written = write(dataset, target, format=to, sep=to_sep, delimiter=as_delimiter(to_delimiter))
+    say(f"{' and '.join(map(str, written))}: {_shape(dataset)}")
 
 
 def _shape(dataset: Dataset) -> str:
@@ -137,16 +113,15 @@ def _summary(dataset: Dataset) -> list[Any]:
     per_label = np.asarray(dataset.Y.sum(axis=0)).ravel().astype(int)
     per_row = np.asarray(dataset.Y.sum(axis=1)).ravel()
     facts = [f"{dataset.name}: {_shape(dataset)}"]
-    if not isinstance(dataset.X, list):
-        stored = dataset.X.nnz if hasattr(dataset.X, "nnz") else int(np.count_nonzero(dataset.X))
-        size = dataset.X.shape[0] * dataset.X.shape[1]
-        form = "sparse" if hasattr(dataset.X, "nnz") else "dense"
+    X: Any = dataset.X
+    if not isinstance(X, list):
+        form, stored = ("sparse", X.nnz) if hasattr(X, "nnz") else ("dense", np.count_nonzero(X))
+        size = X.shape[0] * X.shape[1]
         facts.append(f"features: {form}, {stored / size:.2%} non-zero" if size else f"features: {form}, none")
     if per_row.size and per_label.size:
         empty = counted(int((per_row == 0).sum()), "row")
-        facts.append(
-            f"labels per row: {per_row.mean():.3f} ({int(per_row.min())} to {int(per_row.max())}; {empty} without)"
-        )
+        span = f"{int(per_row.min())} to {int(per_row.max())}"
+        facts.append(f"labels per row: {per_row.mean():.3f} ({span}; {empty} without)")
     without = int((per_label == 0).sum())
     if without:
         facts.append(f"labels without a positive row: {without}")

@@ -1,4 +1,4 @@
-"""``comargin demo``: every learner on built-in data, on one screen."""
+"""``comargin demo``: every learner on built-in data, on one screen; and ``comargin warmup``, which it begins with."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from typer import Option
 
-from ._console import Quiet, remark
-from ._progress import Steps
+from ._console import remark, step_progress
+from ._options import Quiet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,15 +20,15 @@ if TYPE_CHECKING:
 
     from ..data import Dataset
 
-_COLUMNS = {  # measure: heading
-    "hamming_loss": "wrong\nlabels",
-    "subset_accuracy": "all\nright",
-    "micro_f1": "micro-F1",
-    "ranking_loss": "rank\nloss",
+_COLUMNS = {  # measure: heading and format
+    "hamming_loss": ("wrong\nlabels", "{:.1%}"),
+    "subset_accuracy": ("all\nright", "{:.1%}"),
+    "micro_f1": ("micro-F1", "{:.3f}"),
+    "ranking_loss": ("rank\nloss", "{:.3f}"),
 }
-_CERTIFIED, _DRAWN, _PREDICTING = "M3L", "CGM, its own graph", "M3L, rbf kernel"
+_PREDICTING = "M3L, rbf kernel"
 _SMALLEST_GAP = 1e-9  # below it is rounding
-_PATIENCE = 5.0  # seconds: loading what is compiled takes less
+_PATIENCE = 5.0  # seconds; loading compiled loops takes less
 
 
 class Fitted(NamedTuple):
@@ -39,8 +40,28 @@ class Fitted(NamedTuple):
     measures: dict[str, float]
 
 
+def warmup(quiet: Quiet = False) -> None:
+    r"""Compile the loops of all learners, once after an installation or upgrade.
+
+    They are kept on disk. Without this, the first fit of each learner compiles its own, which takes some seconds.
+
+    \b
+    comargin warmup     # a minute or two; later runs find everything there
+    """
+    from ..training import warmup as compile_all
+
+    start = time.perf_counter()
+    with step_progress(quiet) as show:
+        n_compiled = compile_all(show)
+    seconds = time.perf_counter() - start
+    if n_compiled:
+        typer.echo(f"Compiled {n_compiled} loops in {seconds:.0f} s; they are kept on disk.")
+    else:
+        typer.echo("All loops are compiled already.")
+
+
 def demo(
-    folder: Annotated[Path, typer.Option("--folder", help="Folder for report.html and graph.svg; it is made.")] = Path(
+    folder: Annotated[Path, Option("--folder", help="Folder for report.html and graph.svg; it is made.")] = Path(
         "comargin-demo"
     ),
     quiet: Quiet = False,
@@ -59,7 +80,8 @@ def demo(
 
     from .. import __version__
     from ..data import load
-    from ..training import warmup
+    from ..graphs import smoothed_correlation
+    from ..training import warmup as compile_all
 
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--folder {folder} is a file")
@@ -71,18 +93,25 @@ def demo(
         "to be judged by. Seven labels, several at a time, far from independent."
     )
     remark("The first run compiles all loops: a minute or two, once.", quiet)
-    with Steps(quiet, _PATIENCE) as steps:
-        warmup(lambda what, done, total: steps.show(f"loops of {what}", done, total))
+    with step_progress(quiet, _PATIENCE) as show:
+        compile_all(lambda what, done, total: show(f"loops of {what}", done, total))
     fitted = _fit_all(train, test, quiet)
 
-    certified, drawn, predicting = (fitted[name] for name in (_CERTIFIED, _DRAWN, _PREDICTING))
-    console.print(f"\n[bold]Certified.[/] {_certificate(certified.model)}")
-    console.print(f"\n[bold]Labels that go together[/] (correlation in the training labels): {_pairs(train)}")
+    drawn, predicting = fitted["CGM, its own graph"], fitted[_PREDICTING]
+    model = fitted["M3L"].model
+    share = model.duality_gap_ / model.objective_
+    console.print(
+        f"\n[bold]Certified.[/] M3L's objective is {model.objective_:.3f}, and its dual proves that no weights reach "
+        f"less than {model.dual_objective_:.3f}: at most {100 * share:.1g} % from the optimum, after {model.n_iter_} "
+        "passes."
+    )
+    correlations = smoothed_correlation(train.Y, label_names=train.label_names).top_edges(4)
+    pairs = ",  ".join(f"{edge.source}-{edge.target} {edge.weight:+.2f}" for edge in correlations)
+    console.print(f"\n[bold]Labels that go together[/] (correlation in the training labels): {pairs}")
     edges = ",  ".join("-".join(train.label_names[label] for label in clique) for clique in drawn.model.cliques_)
     console.print(f"Edges that CGM learned, in order: {edges}")
     console.print(f"\n[bold]Three new images[/] and the segments predicted for them ({_PREDICTING}):")
-    plain = console.options.ascii_only
-    panels = [_picture(test, predicting.predicted, row, plain) for row in (0, 1, 4)]
+    panels = [_picture(test, predicting.predicted, row, console.options.ascii_only) for row in (0, 1, 4)]
     console.print(Columns(panels, padding=(0, 1)))
     console.print()
     console.print(_table(fitted))
@@ -143,9 +172,9 @@ def _fit_all(train: Dataset, test: Dataset, quiet: bool) -> dict[str, Fitted]:
 
     models = models_of_the_demo()
     fitted = {}
-    with Steps(quiet) as steps:
+    with step_progress(quiet) as show:
         for done, (name, model) in enumerate(models.items()):
-            steps.show(f"training {name}", done, len(models))
+            show(f"training {name}", done, len(models))
             start = time.perf_counter()
             model.fit(train.X, train.Y)
             seconds = time.perf_counter() - start
@@ -158,26 +187,14 @@ def _table(fitted: dict[str, Fitted]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(
-        "",
-        *_COLUMNS.values(),
-        "gap",
-        "seconds",
-        title="On the new images",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
+    headings = ("", *(heading for heading, _ in _COLUMNS.values()), "gap", "seconds")
+    table = Table(*headings, title="On the new images", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     for column in table.columns[1:]:
         column.justify, column.vertical = "right", "bottom"
     for name, one in fitted.items():
-        shown = [_shown(measure, one.measures[measure]) for measure in _COLUMNS]
+        shown = [form.format(one.measures[measure]) for measure, (_, form) in _COLUMNS.items()]
         table.add_row(name, *shown, _gap(one.model), f"{one.seconds:.2f}")
     return table
-
-
-def _shown(measure: str, value: float) -> str:
-    return f"{value:.1%}" if measure in ("hamming_loss", "subset_accuracy") else f"{value:.3f}"
 
 
 def _gap(model: Any) -> str:
@@ -187,40 +204,17 @@ def _gap(model: Any) -> str:
     return f"{share:.0e}" if share >= _SMALLEST_GAP else f"< {_SMALLEST_GAP:.0e}"
 
 
-def _certificate(model: Any) -> str:
-    share = model.duality_gap_ / model.objective_
-    return (
-        f"M3L's objective is {model.objective_:.3f}, and its dual proves that no weights reach less than "
-        f"{model.dual_objective_:.3f}: at most {100 * share:.1g} % from the optimum, after {model.n_iter_} passes."
-    )
-
-
-def _pairs(dataset: Dataset) -> str:
-    from ..graphs import smoothed_correlation
-
-    graph = smoothed_correlation(dataset.Y, label_names=dataset.label_names)
-    return ",  ".join(f"{edge.source}-{edge.target} {edge.weight:+.2f}" for edge in graph.top_edges(4))
-
-
 def _written(model: Any, train: Dataset, test: Dataset, folder: Path) -> list[str]:
     """Write the page and the picture, and return the lines to print about them."""
     from ..core.files import AtomicFiles
     from ..graphs import LabelGraph
     from ..report import label_graph_svg, model_report, save_report
 
-    names = train.label_names
     try:
-        page = model_report(
-            model,
-            test,
-            title="Segments of a display, by CGM",
-            meta={"trained on": f"digits, {train.Y.shape[0]} images, grey values from 0 to 1"},
-        )
-        svg = label_graph_svg(
-            LabelGraph(model.label_graph_.weights, names),
-            frequencies=train.Y.mean(axis=0),
-            title="Segments that CGM joined",
-        )
+        meta = {"trained on": f"digits, {train.Y.shape[0]} images, grey values from 0 to 1"}
+        page = model_report(model, test, title="Segments of a display, by CGM", meta=meta)
+        graph = LabelGraph(model.label_graph_.weights, train.label_names)
+        svg = label_graph_svg(graph, frequencies=train.Y.mean(axis=0), title="Segments that CGM joined")
     except ImportError as error:  # an extra that the other commands do not need
         return [f"\nNo page and no picture of the label graph: {error}"]
     graph_file = folder / "graph.svg"
@@ -231,9 +225,11 @@ def _written(model: Any, train: Dataset, test: Dataset, folder: Path) -> list[st
 
 
 def _picture(dataset: Dataset, predicted: np.ndarray, row: int, plain: bool) -> Panel:
-    """The image beside the display with the predicted segments lit, which the title compares with the digit's."""
+    """The image beside a display of the predicted segments; the title counts the wrong ones."""
     import numpy as np
     from rich.panel import Panel
+
+    from ..core.wording import counted
 
     shades = " .:oO@"
     image = np.asarray(dataset.X)[row].reshape(8, 8)
@@ -241,9 +237,9 @@ def _picture(dataset: Dataset, predicted: np.ndarray, row: int, plain: bool) -> 
     right = _display(dict(zip(dataset.label_names, predicted[row], strict=True)), plain)
     lines = [f"{a} {b}" for a, b in zip(left, right, strict=True)]
     n_wrong = int(np.count_nonzero(predicted[row] != dataset.Y[row]))
-    wrong = "" if n_wrong == 0 else f" ({n_wrong} segment{'s' if n_wrong > 1 else ''} wrong)"
+    wrong = f" ({counted(n_wrong, 'segment')} wrong)" if n_wrong else ""
     title = f"a {dataset.extra['y'][row]}{wrong}"
-    # Panel does not make room for its title and the frame around it.
+    # Panel leaves no room for its title and the frame around it.
     return Panel("\n".join(lines), title=title, width=max(len(lines[0]) + 2, len(title) + 6), padding=0)
 
 

@@ -7,13 +7,11 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ._console import Quiet, remark, say
-from ._reading import READING_FLAGS, reads_a_file
-from ._sources import DataHome, Split, obtain
-from ._tagging import load_tagger
-from ._targets import check_target
+from ._console import check_target, remark, say
+from ._options import READING_FLAGS, DataHome, Quiet, Split, reads_a_file
+from ._rows import load_tagger, obtain
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,47 +19,39 @@ if TYPE_CHECKING:
     from ..graphs import LabelGraph
 
 _SUFFIXES = (".svg", ".html", ".graphml", ".csv")
-_MOST_CORRELATED = 1000  # labels: correlations of all pairs of more would not fit into memory
+_MOST_CORRELATED = 1000  # labels; correlations of all pairs of more do not fit into memory
 
 
-class Kind(StrEnum):
-    """What joins two labels of a data set."""
-
-    CORRELATION = "correlation"
-    COSINE = "cosine"
+# Relations that join two labels of a data set.
+Kind = StrEnum("Kind", "CORRELATION COSINE")
 
 
 @reads_a_file
 def graph(
-    source: Annotated[
-        str,
-        typer.Argument(metavar="SOURCE", help="A tagger, a data file, or the name of a known set.", show_default=False),
-    ],
+    source: Annotated[str, Argument(metavar="SOURCE", help="A tagger, a data file, or the name of a known set.")],
     *,
     output: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--output", "-o", help="File to write: .svg, .html, .graphml or .csv (default: name of the source, .svg)."
         ),
     ] = None,
     kind: Annotated[
         Kind | None,
-        typer.Option(
+        Option(
             help="What joins two labels of data: correlation (may be negative) or cosine "
-            "(default: correlation; cosine from 1000 labels on).",
-            show_default=False,
+            "(default: correlation; cosine from 1000 labels on)."
         ),
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option(
+        Option(
             min=1,
             help="How many of the strongest edges (default: all in .graphml and .csv, as many as can be read in a "
             "picture).",
-            show_default=False,
         ),
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the picture.", show_default=False)] = None,
+    title: Annotated[str | None, Option(help="Title of the picture.")] = None,
     split: Split = "all",
     data_home: DataHome = None,
     quiet: Quiet = False,
@@ -77,30 +67,39 @@ def graph(
     comargin graph yeast -o yeast.graphml
     comargin graph posts.csv --text body --labels tags --top 30 -o tags.html
     """
+    from ..report.label_figures import strongest_part
+
     target = Path(f"{Path(source).name.split('.')[0]}-graph.svg") if output is None else output
     if target.suffix.lower() not in _SUFFIXES:
         raise ValueError(f"--output must end in one of {', '.join(_SUFFIXES)}, got {target.name!r}")
     check_target("--output", target, "graph.svg")
     if _is_tagger(source):
-        if kind is not None or reading or split != "all":
-            used = ["--kind"] * (kind is not None) + ["--split"] * (split != "all")
-            used += [READING_FLAGS[name] for name in reading]
+        used = (
+            ["--kind"] * (kind is not None) + ["--split"] * (split != "all") + [READING_FLAGS[name] for name in reading]
+        )
+        if used:
             raise ValueError(f"{', '.join(used)}: for data; {source} is a tagger, which has its own graph")
         whole, frequencies, about = _graph_of_tagger(Path(source))
     else:
         whole, frequencies, about = _graph_of_data(source, split, data_home, reading, kind, quiet)
     is_picture = target.suffix.lower() in (".svg", ".html")
-    shown = _strongest(whole, top, is_picture)
+    if is_picture:
+        shown = strongest_part(whole, top)
+    else:
+        shown = whole if top is None else strongest_part(whole, top, most_nodes=whole.n_labels)
+    if frequencies is not None:
+        place = {name: k for k, name in enumerate(whole.label_names)}
+        frequencies = frequencies[[place[name] for name in shown.label_names]]
     n_all, n_shown = len(whole.edge_weights), len(shown.edge_weights)
     part = f", the {n_shown} strongest of {n_all} edges" if n_shown < n_all else ""
-    _write(shown, _frequencies_of(shown, whole, frequencies), target, f"{about}{part}" if title is None else title)
+    _write(shown, frequencies, target, f"{about}{part}" if title is None else title)
     if is_picture and top is None and part:
         remark(f"{n_shown} of {n_all} edges are drawn; --top says how many", quiet)
     say(f"{target}: {shown.n_labels} labels, {n_shown} edges")
 
 
 def _is_tagger(source: str) -> bool:
-    """Whether this is, or is called like, a tagger file, which is a zip file."""
+    """Whether this is a tagger file, which is a zip file, or is named like one."""
     path = Path(source)
     if not path.is_file():
         return path.suffix == ".cmg"
@@ -139,29 +138,9 @@ def _graph_of_data(
         kind = Kind.CORRELATION if dataset.Y.shape[1] <= _MOST_CORRELATED else Kind.COSINE
         if kind is Kind.COSINE:
             remark(f"cosines, as {dataset.Y.shape[1]} labels are too many for correlations of all pairs", quiet)
-    names = dataset.label_names
-    if kind is Kind.CORRELATION:
-        found = smoothed_correlation(dataset.Y, label_names=names)
-    else:
-        found = cosine_affinity(dataset.Y, label_names=names)
-    frequencies = np.asarray(dataset.Y.mean(axis=0)).ravel()
-    return found, frequencies, f"{dataset.name}: {kind}s of labels"
-
-
-def _strongest(graph: LabelGraph, top: int | None, is_picture: bool) -> LabelGraph:
-    """The strongest edges; in a picture with very many labels only those they join."""
-    from ..report.label_figures import strongest_part
-
-    if is_picture:
-        return strongest_part(graph, top)
-    return graph if top is None else strongest_part(graph, top, most_nodes=graph.n_labels)
-
-
-def _frequencies_of(part: LabelGraph, whole: LabelGraph, frequencies: np.ndarray | None) -> np.ndarray | None:
-    if frequencies is None or part.n_labels == whole.n_labels:
-        return frequencies
-    place = {name: k for k, name in enumerate(whole.label_names)}
-    return frequencies[[place[name] for name in part.label_names]]
+    measure = smoothed_correlation if kind is Kind.CORRELATION else cosine_affinity
+    found = measure(dataset.Y, label_names=dataset.label_names)
+    return found, np.asarray(dataset.Y.mean(axis=0)).ravel(), f"{dataset.name}: {kind}s of labels"
 
 
 def _write(graph: LabelGraph, frequencies: np.ndarray | None, target: Path, title: str) -> None:
@@ -184,7 +163,7 @@ def _write(graph: LabelGraph, frequencies: np.ndarray | None, target: Path, titl
 
 
 def _write_graphml(graph: LabelGraph, frequencies: np.ndarray | None, path: Path) -> None:
-    """Number the nodes, as names may hold characters that XML cannot, and may be equal without these."""
+    """Write a graph with numbered nodes: names may hold characters that XML lacks, and be equal without them."""
     from ..report.svg import xml_text
 
     try:
@@ -193,8 +172,8 @@ def _write_graphml(graph: LabelGraph, frequencies: np.ndarray | None, path: Path
         raise ImportError("GraphML files need networkx: pip install 'comargin[report]'") from error
     written = networkx.Graph()
     for k, name in enumerate(graph.label_names):
-        told = {} if frequencies is None else {"frequency": float(frequencies[k])}
-        written.add_node(f"n{k}", label=xml_text(name), **told)
+        frequency = {} if frequencies is None else {"frequency": float(frequencies[k])}
+        written.add_node(f"n{k}", label=xml_text(name), **frequency)
     for (i, j), weight in zip(graph.edges, graph.edge_weights, strict=True):
         written.add_edge(f"n{i}", f"n{j}", weight=float(weight))
     networkx.write_graphml_xml(written, path)  # the one that needs no lxml

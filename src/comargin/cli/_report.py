@@ -5,30 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
-from ._console import Quiet, file_size, remark, say
-from ._evaluate import _labelled_rows, true_labels
-from ._reading import streams_labelled_rows
-from ._row_progress import RowProgress
-from ._sources import DataHome
-from ._tagging import STANDARD, TaggerFile, TestSplit, load_tagger
-from ._targets import check_target
+from ._console import RowProgress, check_target, file_size, say
+from ._options import DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
+from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
 
 if TYPE_CHECKING:
     from ..data import Dataset
     from ..training import Tagger
 
-# Facts of a training that the page tells in other sections, or that are too long for a line.
-_TOLD_ELSEWHERE = {
-    "parameters",
-    "fold_measures",
-    "test_measures",
-    "objective",
-    "dual_objective",
-    "duality_gap",
-    "lower_bound",
-}
+# Facts of a training that other sections of the page show, or that are too long for a line.
+_OMITTED = {"parameters", "fold_measures", "test_measures", "objective", "dual_objective", "duality_gap", "lower_bound"}
 
 
 @streams_labelled_rows
@@ -36,17 +24,15 @@ def report(
     tagger: TaggerFile,
     data: Annotated[
         str | None,
-        typer.Argument(
-            metavar="DATA",
-            help="Labelled rows to measure it on: a file, - for the standard input, or a known set.",
-            show_default=False,
+        Argument(
+            metavar="DATA", help="Labelled rows to measure it on: a file, - for the standard input, or a known set."
         ),
     ] = None,
     *,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Page to write (default: name of the tagger, .html).")
+        Path | None, Option("--output", "-o", help="Page to write (default: name of the tagger, .html).")
     ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of the page (default: name of the tagger).")] = None,
+    title: Annotated[str | None, Option(help="Title of the page (default: name of the tagger).")] = None,
     split: TestSplit = None,
     data_home: DataHome = None,
     quiet: Quiet = False,
@@ -55,7 +41,7 @@ def report(
     r"""Write a page about a tagger: one HTML file that opens offline.
 
     With labelled rows it has measures, labels one by one, confusions and scores; best those the tagger was not trained
-    on. Without, it tells what the model itself knows: label graph, features, parameters, certificate, convergence.
+    on. Without, it shows what the model itself holds: label graph, features, parameters, certificate, convergence.
 
     \b
     comargin report tagger.cmg
@@ -66,12 +52,14 @@ def report(
     from ..report import model_report, save_report
 
     target = tagger.with_suffix(".html") if output is None else output
-    _check_target(target)
+    if target.suffix.lower() not in (".html", ".htm") and not target.is_dir():
+        raise ValueError(f"--output must end in .html, got {target.name!r}")
+    check_target("--output", target, "report.html")
     if data is None and (reading or split is not None):
         raise ValueError("--split, and options that say how a file is read, need DATA")
     model = load_tagger(tagger)
     rows = None if data is None else _rows_of(model, data, reading, split, data_home, quiet)
-    facts = {name: value for name, value in model.facts.items() if value is not None and name not in _TOLD_ELSEWHERE}
+    facts = {name: value for name, value in model.facts.items() if value is not None and name not in _OMITTED}
     page = model_report(
         model.model,
         rows,
@@ -84,13 +72,6 @@ def report(
     say(f"{target}: {file_size(target)}")
 
 
-def _check_target(target: Path) -> None:
-    """Check the file to write before any work is done."""
-    if target.suffix.lower() not in (".html", ".htm") and not target.is_dir():
-        raise ValueError(f"--output must end in .html, got {target.name!r}")
-    check_target("--output", target, "report.html")
-
-
 def _rows_of(
     tagger: Tagger, data: str, reading: dict[str, Any], split: str | None, data_home: Path | None, quiet: bool
 ) -> Dataset:
@@ -101,12 +82,10 @@ def _rows_of(
     features: list[Any] = []
     tags: list[list[str]] = []
     with RowProgress(quiet) as progress:
-        for chunk in _labelled_rows(tagger, data, reading, split, data_home):
+        for chunk in labelled_rows(tagger, data, reading, split, data_home):
             features.append(chunk.X)
             tags += chunk.tags or []
             progress.show(len(tags))
-    truth = true_labels(tags, tagger.label_names, data)
-    for words in truth.remarks:
-        remark(words, quiet)
+    Y, _ = true_labels(tags, tagger.label_names, data, quiet)
     name = "the standard input" if data == STANDARD else Path(data).name
-    return Dataset(stacked(features), truth.Y, tagger.feature_names, tagger.label_names, name)
+    return Dataset(stacked(features), Y, tagger.feature_names, tagger.label_names, name)

@@ -6,18 +6,16 @@ import ast
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
-from ._console import INTERRUPTED, AsJson, Quiet, console_for, file_size, print_json, remark, say
-from ._evaluate import true_labels
-from ._messages import flags_of, in_flags
-from ._reading import reads_a_file
-from ._sources import DataHome, Source, obtain, published_split
-from ._tagging import columns_for, matched_columns
-from ._targets import check_target
+from ._console import INTERRUPTED, check_target, console_for, file_size, measures_table, print_json, remark, say
+from ._options import AsJson, Criterion, DataHome, Quiet, Source, Thresholds, flags_of, in_flags, reads_a_file
+from ._rows import columns_for, matched_columns, obtain, published_split, true_labels
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -30,21 +28,12 @@ _FLAGS = flags_of(
     n_jobs="--jobs",
     random_state="--seed",
 )
-# What the table at the end shows; comargin evaluate shows all.
-_SHOWN = (
-    "hamming_loss",
-    "subset_accuracy",
-    "example_f1",
-    "micro_f1",
-    "macro_f1",
-    "ranking_loss",
-    "average_precision",
-    "precision_at_1",
-    "precision_at_3",
-    "precision_at_5",
+_SHOWN = (  # in the table at the end; comargin evaluate shows all measures
+    *("hamming_loss", "subset_accuracy", "example_f1", "micro_f1", "macro_f1", "ranking_loss", "average_precision"),
+    *("precision_at_1", "precision_at_3", "precision_at_5"),
 )
 _WORDS = {"true": True, "false": False, "none": None}
-_ROUNDING = 1e-11  # relative gaps below are those of the arithmetic, and may be negative
+_ROUNDING = 1e-11  # relative gaps below it are rounding errors, and may be negative
 
 
 def _list_models(wanted: bool) -> None:
@@ -58,21 +47,14 @@ def _list_models(wanted: bool) -> None:
     table = Table("model", "", box=None, show_header=False, pad_edge=False)
     for name in model_names():
         recipe = get_model(name)
-        only = "" if _has_file(recipe) else " (no tagger file: compare only)"
-        table.add_row(name, Text(recipe.description + only))
+        note = "" if _has_file(recipe) else " (no tagger file: compare only)"
+        table.add_row(name, Text(recipe.description + note))
     console_for().print(table)
     raise typer.Exit
 
 
-Criterion = Annotated[
-    str | None,
-    typer.Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts)."),
-]
-Thresholds = Annotated[
-    str, typer.Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
-]
 ListModels = Annotated[
-    bool, typer.Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
+    bool, Option("--list-models", is_eager=True, callback=_list_models, help="Show all models and exit.")
 ]
 
 
@@ -81,37 +63,36 @@ def train(
     data: Source,
     *,
     model: Annotated[
-        str, typer.Option("--model", "-m", help="m3l, cgm, rank-cvm, lsg21, prbr, ovr ...: see --list-models.")
+        str, Option("--model", "-m", help="m3l, cgm, rank-cvm, lsg21, prbr, ovr ...: see --list-models.")
     ] = "m3l",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Tagger file to write (default: name of the data, .cmg).")
+        Path | None, Option("--output", "-o", help="Tagger file to write (default: name of the data, .cmg).")
     ] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter, such as C=0.1; may be repeated."),
+        Option("--param", "-p", metavar="NAME=VALUE", help="A parameter, such as C=0.1; may be repeated."),
     ] = None,
-    tune: Annotated[bool, typer.Option(help="Search the parameters that -p does not give, on folds.")] = True,
+    tune: Annotated[bool, Option(help="Search the parameters that -p does not give, on folds.")] = True,
     grid: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated."),
+        list[str] | None, Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated.")
     ] = None,
     criterion: Criterion = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
+    folds: Annotated[int, Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
     thresholds: Thresholds = "per-label",
     test: Annotated[
-        Path | None, typer.Option(help="Labelled rows to measure the tagger on, read as the training file is.")
+        Path | None, Option(help="Labelled rows to measure the tagger on, read as the training file is.")
     ] = None,
     holdout: Annotated[
-        float | None, typer.Option(help="Share of the rows kept for measuring, such as 0.2: not trained on.")
+        float | None, Option(help="Share of the rows kept for measuring, such as 0.2: not trained on.")
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Rows of a known set: all, train or test (default: train where published).")
+        str | None, Option(help="Rows of a known set: all, train or test (default: train where published).")
     ] = None,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder for the state of a long training; the same command goes on from it.")
+        Path | None, Option(help="Folder for the state of a long training; the same command goes on from it.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Threads, -1 for all cores; the tagger is the same for any number.")] = -1,
+    seed: Annotated[int, Option(min=0, help="Seed of everything.")] = 0,
+    jobs: Annotated[int, Option(help="Threads, -1 for all cores; the tagger is the same for any number.")] = -1,
     list_models: ListModels = False,
     data_home: DataHome = None,
     quiet: Quiet = False,
@@ -129,16 +110,21 @@ def train(
     comargin train yeast -m rank-cvm -p C=4 -o yeast.cmg
     comargin train posts.csv --holdout 0.2 --grid C=0.1,1,10 --criterion micro_f1
     """
-    from ..training import get_model
+    from ..training import clear_checkpoint, get_model
     from ..training import train as train_tagger
 
     silent = quiet or as_json
     with in_flags(_FLAGS):
         recipe = get_model(model)
-    _check_saveable(recipe)
-    params = {name: _value(text) for name, text in _assignments(param, "--param")}
-    values = {name: [_value(one) for one in text.split(",")] for name, text in _assignments(grid, "--grid")}
-    target = _target(output, data)
+    if not _has_file(recipe):
+        raise ValueError(
+            f"--model {recipe.name}: its declaration does not say how it is saved, it can only be compared (comargin "
+            "compare); --list-models shows which can be trained"
+        )
+    params = {name: _value(text) for name, text in _assignments(param, "--param").items()}
+    values = {name: [_value(one) for one in text.split(",")] for name, text in _assignments(grid, "--grid").items()}
+    target = Path(f"{Path(data).name.split('.')[0]}.cmg") if output is None else output
+    check_target("--output", target, "tagger.cmg")
     if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
         raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
     dataset, tested = _rows(data, split, test, holdout, seed, data_home, reading)
@@ -168,8 +154,6 @@ def train(
         tagger.facts["test_measures"] = _measures(tagger, tested, silent)
         tagger.save(target)
     if checkpoint is not None and not stop.wanted:
-        from ..training import clear_checkpoint
-
         clear_checkpoint(checkpoint)
     _print_result(tagger, target, stop.wanted, checkpoint, quiet, as_json)
     if stop.wanted:
@@ -177,13 +161,13 @@ def train(
 
 
 class _Stop:
-    """Turns the first Ctrl-C during the last fit into a wish to end it; any other one interrupts."""
+    """Turns the first Ctrl-C during the last fit into a request to end it; any other one interrupts."""
 
     def __init__(self) -> None:
         self.fitting = self.wanted = False
 
     def asked(self) -> bool:
-        """Called by the fit after every pass: whether it is to end."""
+        """Whether to end the fit, which calls this after every pass."""
         self.fitting = True
         return self.wanted
 
@@ -202,15 +186,6 @@ class _Stop:
             signal.signal(signal.SIGINT, before)
 
 
-def _check_saveable(recipe: ModelRecipe) -> None:
-    """Refuse a model that has no tagger file before the training, not after it."""
-    if not _has_file(recipe):
-        raise ValueError(
-            f"--model {recipe.name}: its declaration does not say how it is saved, it can only be compared (comargin "
-            "compare); --list-models shows which can be trained"
-        )
-
-
 def _has_file(recipe: ModelRecipe) -> bool:
     from ..persistence import check_saveable
 
@@ -221,16 +196,16 @@ def _has_file(recipe: ModelRecipe) -> bool:
     return True
 
 
-def _assignments(texts: list[str] | None, flag: str) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
+def _assignments(texts: list[str] | None, flag: str) -> dict[str, str]:
+    values: dict[str, str] = {}
     for text in texts or ():
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals and value.strip()):
+        name, _, value = map(str.strip, text.partition("="))
+        if not (name and value):
             raise ValueError(f"{flag} {text}: write NAME=VALUE, such as C=0.1")
-        if name.strip() in dict(pairs):
-            raise ValueError(f"{flag} {text}: {name.strip()} has a value already, {dict(pairs)[name.strip()]}")
-        pairs.append((name.strip(), value.strip()))
-    return pairs
+        if name in values:
+            raise ValueError(f"{flag} {text}: {name} has a value already, {values[name]}")
+        values[name] = value
+    return values
 
 
 def _value(text: str) -> Any:
@@ -239,14 +214,8 @@ def _value(text: str) -> Any:
         return _WORDS[text.lower()]
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # all that literal_eval raises
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):  # documented errors of literal_eval
         return text
-
-
-def _target(output: Path | None, data: str) -> Path:
-    target = Path(f"{Path(data).name.split('.')[0]}.cmg") if output is None else output
-    check_target("--output", target, "tagger.cmg")
-    return target
 
 
 def _rows(
@@ -259,23 +228,28 @@ def _rows(
     reading: dict[str, Any],
 ) -> tuple[Dataset, Dataset | None]:
     """Rows to learn from, and rows to measure on."""
+    from ..data import detect_format
     from ..data.chunks import tags_of
 
     if test is not None and holdout is not None:
         raise ValueError("--test and --holdout exclude each other")
     if holdout is not None and not 0.0 < holdout < 1.0:
         raise ValueError(f"--holdout must be a share of the rows between 0 and 1, got {holdout:g}")
-    is_published = split is None and published_split(data, data_home)
-    if is_published and holdout is None:
+    tested = None
+    if split is None and holdout is None and published_split(data, data_home):
         dataset = obtain(data, "train", data_home, reading)
         tested = obtain(data, "test", data_home, reading) if test is None else None
     else:
-        dataset, tested = obtain(data, split or "all", data_home, reading), None
+        dataset = obtain(data, split or "all", data_home, reading)
     if test is not None:
         if not test.exists():
             raise FileNotFoundError(f"--test: there is no file {test}")
-        tested = obtain(str(test), "all", data_home, {**reading, **_sizes(test, dataset, reading)})
-        matched_columns(tested, _n_features(dataset), dataset.feature_names)  # before hours of training
+        n_features = None if isinstance(dataset.X, list) else int(dataset.X.shape[1])
+        if n_features is not None and (reading.get("format") or detect_format(test)) == "libsvm":
+            # The largest indices of the training file need not occur in the test file.
+            reading = {**reading, "n_features": n_features, "n_labels": dataset.Y.shape[1]}
+        tested = obtain(str(test), "all", data_home, reading)
+        matched_columns(tested, n_features, dataset.feature_names)  # before hours of training
         true_labels(tags_of(tested.Y, tested.label_names), dataset.label_names, tested.name)
     if holdout is not None:
         from ..model_selection import MultilabelStratifiedShuffleSplit
@@ -284,20 +258,6 @@ def _rows(
         ((kept, held),) = splitter.split(dataset.Y, dataset.Y)
         dataset, tested = _part(dataset, kept), _part(dataset, held)
     return dataset, tested
-
-
-def _n_features(dataset: Dataset) -> int | None:
-    return None if isinstance(dataset.X, list) else int(dataset.X.shape[1])
-
-
-def _sizes(test: Path, dataset: Dataset, reading: dict[str, Any]) -> dict[str, int]:
-    """Sizes of a LIBSVM test file, in which the largest indices need not occur."""
-    from ..data import detect_format
-
-    n_features = _n_features(dataset)
-    if n_features is None or (reading.get("format") or detect_format(test)) != "libsvm":
-        return {}
-    return {"n_features": n_features, "n_labels": dataset.Y.shape[1]}
 
 
 def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
@@ -313,14 +273,12 @@ def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
 
 
 def _part(dataset: Dataset, rows: Any) -> Dataset:
-    from dataclasses import replace
-
     X = [dataset.X[i] for i in rows] if isinstance(dataset.X, list) else dataset.X[rows]
     return replace(dataset, X=X, Y=dataset.Y[rows], extra={})
 
 
 def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
-    """Options of reading that new files with texts should be read by."""
+    """Reading options that the tagger applies to new files with texts."""
     if not isinstance(dataset.X, list):
         return {}
     given = {name: reading.get(name) for name in ("text", "labels", "sep")}
@@ -333,11 +291,9 @@ def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float |
     from ..data.chunks import tags_of
     from ..metrics import evaluate
 
-    truth = true_labels(tags_of(tested.Y, tested.label_names), tagger.label_names, tested.name)
-    for words in truth.remarks:
-        remark(words, quiet)
+    Y, _ = true_labels(tags_of(tested.Y, tested.label_names), tagger.label_names, tested.name, quiet)
     predicted, scores = tagger.labels_and_scores(columns_for(tested, tagger))
-    found = evaluate(truth.Y, scores, predicted, k=[k for k in (1, 3, 5) if k <= truth.Y.shape[1]])
+    found = evaluate(Y, scores, predicted, k=[k for k in (1, 3, 5) if k <= Y.shape[1]])
     return {name: float(value) if value == value else None for name, value in found.items()}
 
 
@@ -346,26 +302,21 @@ def _print_result(
 ) -> None:
     """Print measures, certificate and the place of the file."""
     from ..core.wording import counted
-    from ._measures import measures_table
 
     facts = tagger.facts
     measures = facts["test_measures"] or facts["fold_measures"]
     if as_json:
         print_json({"tagger": str(target), "stopped": stopped, **facts})
         return
-    console = console_for()
     if measures is not None:
-        tested = facts["test_data"]
-        where = (
-            counted(tested["rows"], "test row")
-            if tested
-            else "held-out folds of the training rows, on which cuts were learned"
-        )
-        console.print(f"Measured on {where}:", highlight=False, soft_wrap=True)
-        told = {name: measures[name] for name in _SHOWN if measures.get(name) is not None}
-        console.print(measures_table(told))
+        where = "held-out folds of the training rows, on which cuts were learned"
+        if facts["test_data"]:
+            where = counted(facts["test_data"]["rows"], "test row")
+        say(f"Measured on {where}:")
+        shown = {name: measures[name] for name in _SHOWN if measures.get(name) is not None}
+        console_for().print(measures_table(shown))
     if "duality_gap" in facts and facts["objective"]:
-        remark(f"objective {facts['objective']:.6g}, {_how_far(facts)}", quiet)
+        remark(f"objective {facts['objective']:.6g}, {_gap_text(facts)}", quiet)
     if facts["searched"]:
         chosen = ", ".join(f"{name} = {value}" for name, value in facts["searched"].items())
         remark(f"chosen by {facts['criterion']} on {facts['folds']} folds: {chosen}", quiet)
@@ -376,8 +327,8 @@ def _print_result(
     say(f"{target}: {file_size(target)}")
 
 
-def _how_far(facts: dict[str, Any]) -> str:
-    """What the certificate says about the objective."""
+def _gap_text(facts: dict[str, Any]) -> str:
+    """How far the objective may be above the optimum, by the certificate."""
     gap, dual = facts["duality_gap"], facts["dual_objective"]
     above = f"{100.0 * max(gap / dual, _ROUNDING):.2g} %" if dual > 0.0 else f"{max(gap, 0.0):.3g}"
     if "lower_bound" in facts:

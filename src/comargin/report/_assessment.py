@@ -39,19 +39,19 @@ class ConfusedPair(NamedTuple):
     missed: int
     rows: int  # where both happened
     share: float  # of all misses of the missed label
-    lift: float  # how often more than if the two errors were independent
+    lift: float  # times as often as if the two errors were independent
 
 
 @dataclass(frozen=True, eq=False)
 class Assessment:
-    """What a model does on labelled rows."""
+    """Predictions, scores and measures of a model on labelled rows."""
 
     Y: sp.csr_array
     Y_pred: sp.csr_array
     scores: np.ndarray | None  # None when the model has none, or some that are not finite
     measures: dict[str, float]  # of `comargin.metrics.evaluate`
     labels: list[dict[str, Any]]  # of `comargin.metrics.per_label`
-    cuts: np.ndarray  # (n_labels,) with which the scores give exactly the predictions; nan where there is none
+    cuts: np.ndarray  # (n_labels,), where scores above them are exactly the predictions; nan where there is no such cut
 
 
 def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Assessment:
@@ -71,15 +71,12 @@ def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Asse
         scores = np.asarray(scores_of(model, X, n_labels=Y.shape[1]), dtype=np.float64)
     measures = evaluate(Y, scores, Y_pred)
     labels = per_label(Y, Y_pred, label_names, scores)
-    cuts = np.full(Y.shape[1], np.nan)
-    if scores is not None and np.isfinite(scores).all():
-        stated = cuts_of(anatomy, Y.shape[1])
-        # A rule that looks at the whole row (the k highest labels, or labels decided together) has no cut to draw.
-        kept = ((scores > stated) == Y_pred.toarray().astype(bool)).all(axis=0) & np.isfinite(stated)
-        cuts[kept] = stated[kept]
-    else:
-        scores = None
-    return Assessment(Y, Y_pred, scores, measures, labels, cuts)
+    if scores is None or not np.isfinite(scores).all():
+        return Assessment(Y, Y_pred, None, measures, labels, np.full(Y.shape[1], np.nan))
+    stated = cuts_of(anatomy, Y.shape[1])
+    # A rule over the whole row (the k highest labels, or labels decided together) has no cut to draw.
+    is_used = ((scores > stated) == Y_pred.toarray().astype(bool)).all(axis=0) & np.isfinite(stated)
+    return Assessment(Y, Y_pred, scores, measures, labels, np.where(is_used, stated, np.nan))
 
 
 def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCurve | None:
@@ -91,7 +88,7 @@ def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCur
     curve = score_curve(scores, positive, 1.0, every_gap=True)
     f1 = curve.f1()
     precision = np.divide(curve.hits, curve.on, out=np.full(len(f1), np.nan), where=curve.on > 0)
-    # Half of the points evenly by rank, half evenly by score: both the crowded part and the tails are seen.
+    # Half of the points evenly by rank, half evenly by score, to show both the crowded part and the tails.
     by_rank = np.linspace(0, len(f1) - 1, n_points // 2).round().astype(np.intp)
     by_cut = np.searchsorted(-curve.cuts, -np.linspace(curve.cuts[0], curve.cuts[-1], n_points // 2))
     kept = np.unique(np.concatenate([by_rank, np.clip(by_cut, 0, len(f1) - 1), [int(np.argmax(f1))]]))
@@ -118,9 +115,7 @@ def confused_pairs(Y: sp.csr_array, Y_pred: sp.csr_array, limit: int) -> list[Co
     together.eliminate_zeros()
     n_wrong, n_missed = (np.asarray(errors.sum(axis=0)).ravel() for errors in (wrong, missed))
     order = np.lexsort((together.col, together.row, -together.data))[:limit]
-    pairs = []
-    for k in order:
-        a, b, rows = int(together.row[k]), int(together.col[k]), int(together.data[k])
-        lift = rows * Y.shape[0] / (int(n_wrong[a]) * int(n_missed[b]))
-        pairs.append(ConfusedPair(a, b, rows, rows / int(n_missed[b]), lift))
-    return pairs
+    predicted, missing, rows = together.row[order], together.col[order], together.data[order]
+    share, lift = rows / n_missed[missing], rows * Y.shape[0] / (n_wrong[predicted] * n_missed[missing])
+    columns = (predicted.tolist(), missing.tolist(), rows.tolist(), share.tolist(), lift.tolist())
+    return [ConfusedPair(*pair) for pair in zip(*columns, strict=True)]

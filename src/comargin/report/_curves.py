@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .theme import COLORS, SYMBOLS, axis_ids, base_layout, finite, measured_axis, named, new_figure, number, plain
+from .theme import COLORS, SYMBOLS, axis_ids, finite, measured_axis, named, new_figure, number, plain
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -22,7 +22,7 @@ _ROW_HEIGHT = 300
 def objective_figure(
     fits: Mapping[str, Any], *, x: str = "n_iter", show: str = "objective", title: str | None = None
 ) -> Figure:
-    """Draw how fits came to their optimum: primal and dual objectives, or the gaps between them.
+    """Draw how fits converge: primal and dual objectives, or the gaps between them.
 
     Parameters
     ----------
@@ -52,51 +52,63 @@ def objective_figure(
         raise ValueError(f"x must be one of {', '.join(map(repr, _TIME_TITLES))}, got {x!r}")
     if show not in _SHOWN:
         raise ValueError(f"show must be one of {', '.join(map(repr, _SHOWN))}, got {show!r}")
-    checked = named(fits, "fits", "fitted estimators or histories")
-    histories = {name: _history(fit, f"fits[{name!r}]") for name, fit in checked.items()}
-    figure = new_figure()
+    histories = {}
+    for name, fit in named(fits, "fits", "fitted estimators or histories").items():
+        if hasattr(fit, "fit") and not hasattr(fit, "history_"):
+            raise ValueError(f"fits[{name!r}] has no history_: it must be a fitted estimator or a history")
+        history = getattr(fit, "history_", fit)
+        histories[name] = _columns(history, ("n_iter", "seconds", "primal", "dual"), f"fits[{name!r}]")
+    curves = []  # number of the fit, name, values, dash
     for k, (name, history) in enumerate(histories.items()):
-        color, symbol = COLORS[k % len(COLORS)], SYMBOLS[k // len(COLORS) % len(SYMBOLS)]
-        common = {
-            "x": finite(history[x]),
-            "mode": "lines+markers",
-            "legendgroup": str(k),
-            "hovertext": _history_texts(name, history),
-            "hoverinfo": "text",
-        }
         primal, dual = history["primal"], history["dual"]
         if show == "gap":
-            curves = [(plain(name), _relative_gap(primal, dual), "solid")]
+            curves.append((k, plain(name), _relative_gap(primal, dual), "solid"))
         else:
-            curves = [(plain(name), primal, "solid"), (f"{plain(name)}, dual", dual, "dot")]
-        for label, values, dash in curves:
-            line = {"color": color, "width": 2, "dash": dash}
-            marker = {"color": color, "symbol": symbol, "size": 5 if dash == "solid" else 4}
-            legend = dash == "solid"
-            figure.add_scatter(y=finite(values), name=label, line=line, marker=marker, showlegend=legend, **common)
+            curves += [(k, plain(name), primal, "solid"), (k, f"{plain(name)}, dual", dual, "dot")]
     if show == "gap":
         caption = "Primal minus dual, relative to the primal: how far a fit can be from its optimum."
-        default, y_axis = "Duality gap", {**measured_axis("Relative gap"), "type": "log", "exponentformat": "power"}
-        drawn = np.log10([value for trace in figure.data for value in trace.y if value is not None])
+        default, y_axis = "Duality gap", measured_axis("Relative gap", type="log", exponentformat="power")
+        drawn = np.log10([value for _, _, values, _ in curves for value in values if np.isfinite(value)])
         if drawn.size and np.ptp(drawn) > 2:  # enough powers of ten for a tick at each and none between
             y_axis["dtick"] = 1
     else:
         caption = "Solid: primal. Dotted: dual, a lower bound of the optimum."
-        default, y_axis = "Objective", {**measured_axis("Objective"), "range": _objective_range(histories)}
-    by = _TIME_TITLES[x].lower()
-    figure.update_layout(base_layout(f"{default} against {by}" if title is None else title, caption))
-    legend_beside = {"orientation": "v", "x": 1.01, "y": 1, "xanchor": "left", "yanchor": "top"}
-    figure.update_layout(
-        height=460, margin=_MARGINS, hovermode="closest", showlegend=True, legend=legend_beside, yaxis=y_axis
+        default, y_axis = "Objective", measured_axis("Objective", range=_objective_range(histories))
+    figure = new_figure(
+        f"{default} against {_TIME_TITLES[x].lower()}" if title is None else title,
+        caption,
+        height=460,
+        margin=_MARGINS,
+        hovermode="closest",
+        showlegend=True,
+        legend={"orientation": "v", "x": 1.01, "y": 1, "xanchor": "left", "yanchor": "top"},
+        template=None,
+        xaxis=measured_axis(_TIME_TITLES[x], rangemode="tozero"),
+        yaxis=y_axis,
     )
-    figure.update_layout(xaxis={**measured_axis(_TIME_TITLES[x]), "rangemode": "tozero"})
+    texts = [_history_texts(name, history) for name, history in histories.items()]
+    times = [finite(history[x]) for history in histories.values()]
+    for k, label, values, dash in curves:
+        color, symbol = COLORS[k % len(COLORS)], SYMBOLS[k // len(COLORS) % len(SYMBOLS)]
+        figure.add_scatter(
+            x=times[k],
+            y=finite(values),
+            mode="lines+markers",
+            name=label,
+            legendgroup=str(k),
+            hovertext=texts[k],
+            hoverinfo="text",
+            line={"color": color, "width": 2, "dash": dash},
+            marker={"color": color, "symbol": symbol, "size": 5 if dash == "solid" else 4},
+            showlegend=dash == "solid",
+        )
     return figure
 
 
 def rounds_figure(
     rounds: Sequence[Any], measures: Mapping[str, Any] | None = None, *, title: str | None = None
 ) -> Figure:
-    """Draw what each round of clique generation brought: measures against the number of cliques, a panel each.
+    """Draw the effect of each round of clique generation: measures against the number of cliques, a panel each.
 
     Parameters
     ----------
@@ -129,50 +141,50 @@ def rounds_figure(
     for name, values in more.items():
         if name in panels:
             raise ValueError(f"measures must not be named {name!r}: a panel has that name already")
-        panels[name] = _one_per_round(values, name, len(fields["objective"]))
+        numbers = np.asarray(values)
+        if numbers.shape != fields["objective"].shape or numbers.dtype.kind not in "biuf":
+            raise ValueError(
+                f"measures[{name!r}] must be {len(rounds)} numbers, one per round, "
+                f"got shape {numbers.shape}, dtype {numbers.dtype}"
+            )
+        panels[name] = numbers.astype(np.float64)
     n_rows = -(-len(panels) // _PANELS_PER_ROW)
     columns = -(-len(panels) // n_rows)
-    caption = "Each point is one round of clique generation. Dotted: lower bound of the round's optimum."
-    default = "Measures against the number of cliques"
-    figure = new_figure(default if title is None else title, caption)
-    margins = {**_MARGINS, "t": _MARGINS["t"] + 24}  # room for the names of the panels
-    figure.update_layout(height=n_rows * _ROW_HEIGHT + 120, margin=margins, hovermode="closest", showlegend=False)
+    figure = new_figure(
+        "Measures against the number of cliques" if title is None else title,
+        "Each point is one round of clique generation. Dotted: lower bound of the round's optimum.",
+        height=n_rows * _ROW_HEIGHT + 120,
+        margin={**_MARGINS, "t": _MARGINS["t"] + 24},  # room for the names of the panels
+        hovermode="closest",
+        showlegend=False,
+    )
     x_values = finite(fields["n_cliques"])
+    tick = 1 if float(np.ptp(fields["n_cliques"])) <= 10 else None
     for k, (name, values) in enumerate(panels.items(), start=1):
         x_id, y_id = axis_ids(k)
-        look = {"mode": "lines+markers", "xaxis": x_id, "yaxis": y_id, "hoverinfo": "text"}
         color = COLORS[(k - 1) % len(COLORS)]
-        texts = _round_texts(name, values, fields)
-        line, marker = {"color": color, "width": 2}, {"color": color, "size": 6}
-        figure.add_scatter(x=x_values, y=finite(values), name=plain(name), line=line, marker=marker, text=texts, **look)
+        common = {"x": x_values, "xaxis": x_id, "yaxis": y_id}
+        figure.add_scatter(
+            y=finite(values),
+            mode="lines+markers",
+            name=plain(name),
+            line={"color": color, "width": 2},
+            marker={"color": color, "size": 6},
+            text=_round_texts(name, values, fields),
+            hoverinfo="text",
+            **common,
+        )
         if k == 1:
-            bound = fields["objective"] - fields["gap"]
-            look |= {"mode": "lines", "hoverinfo": "skip"}
-            dotted = {"color": color, "width": 2, "dash": "dot"}
-            figure.add_scatter(x=x_values, y=finite(bound), name="lower bound", line=dotted, **look)
+            bound, dotted = finite(fields["objective"] - fields["gap"]), {"color": color, "width": 2, "dash": "dot"}
+            figure.add_scatter(y=bound, mode="lines", name="lower bound", line=dotted, hoverinfo="skip", **common)
         row, column = divmod(k - 1, columns)
-        x_domain, y_domain = _domain(column, columns, 0.25), _domain(n_rows - 1 - row, n_rows, 0.35)
-        few = float(np.ptp(fields["n_cliques"])) <= 10
-        x_axis = {**measured_axis("Cliques"), "domain": x_domain, "anchor": y_id, "dtick": 1 if few else None}
-        y_axis = {**measured_axis(""), "domain": y_domain, "anchor": x_id}
+        x_axis = measured_axis("Cliques", domain=_domain(column, columns, 0.25), anchor=y_id, dtick=tick)
+        y_axis = measured_axis(domain=_domain(n_rows - 1 - row, n_rows, 0.35), anchor=x_id)
         figure.update_layout({f"xaxis{k}": x_axis, f"yaxis{k}": y_axis})
-        place = {
-            "xref": f"{x_id} domain",
-            "yref": f"{y_id} domain",
-            "x": 0,
-            "xanchor": "left",
-            "y": 1,
-            "yanchor": "bottom",
-        }
-        figure.add_annotation(text=plain(name), showarrow=False, font={"size": 13}, yshift=6, **place)
+        place = {"xref": f"{x_id} domain", "yref": f"{y_id} domain", "x": 0, "xanchor": "left", "y": 1}
+        place |= {"yanchor": "bottom", "yshift": 6}
+        figure.add_annotation(text=plain(name), showarrow=False, font={"size": 13}, **place)
     return figure
-
-
-def _history(fit: Any, argument: str) -> dict[str, np.ndarray]:
-    """The columns of a history, taken from an estimator or given directly."""
-    if hasattr(fit, "fit") and not hasattr(fit, "history_"):
-        raise ValueError(f"{argument} has no history_: it must be a fitted estimator or a history")
-    return _columns(getattr(fit, "history_", fit), ("n_iter", "seconds", "primal", "dual"), argument)
 
 
 def _columns(records: Any, fields: tuple[str, ...], argument: str) -> dict[str, np.ndarray]:
@@ -189,20 +201,9 @@ def _columns(records: Any, fields: tuple[str, ...], argument: str) -> dict[str, 
     return {field: np.array([getattr(record, field) for record in records], dtype=np.float64) for field in fields}
 
 
-def _one_per_round(values: Any, name: str, n_rounds: int) -> np.ndarray:
-    numbers = np.asarray(values)
-    if numbers.shape != (n_rounds,) or numbers.dtype.kind not in "biuf":
-        raise ValueError(
-            f"measures[{name!r}] must be {n_rounds} numbers, one per round, "
-            f"got shape {numbers.shape}, dtype {numbers.dtype}"
-        )
-    return np.asarray(numbers, dtype=np.float64)
-
-
 def _objective_range(histories: dict[str, dict[str, np.ndarray]]) -> list[float] | None:
     """Range of all primals and last duals, and as much again below it for the duals on their way up."""
-    primals = np.concatenate([history["primal"] for history in histories.values()])
-    duals = np.concatenate([history["dual"] for history in histories.values()])
+    primals, duals = (np.concatenate([history[of] for history in histories.values()]) for of in ("primal", "dual"))
     ends = np.array([history["dual"][-1] for history in histories.values()])
     primals, duals, ends = (values[np.isfinite(values)] for values in (primals, duals, ends))
     if not primals.size:
@@ -216,13 +217,12 @@ def _objective_range(histories: dict[str, dict[str, np.ndarray]]) -> list[float]
 
 def _relative_gap(primal: np.ndarray, dual: np.ndarray) -> np.ndarray:
     """(P - D) / |P|, never below rounding; nan where it is not defined."""
-    scale = np.where(primal != 0, np.abs(primal), np.nan)
-    gap = (primal - dual) / scale
+    gap = (primal - dual) / np.where(primal != 0, np.abs(primal), np.nan)
     return np.asarray(np.where(np.isfinite(gap), np.maximum(gap, np.finfo(np.float64).eps), np.nan))
 
 
 def _history_texts(name: str, history: dict[str, np.ndarray]) -> list[str]:
-    rows = zip(history["n_iter"], history["seconds"], history["primal"], history["dual"], strict=True)
+    rows = zip(*(history[field] for field in ("n_iter", "seconds", "primal", "dual")), strict=True)
     return [
         f"<b>{plain(name)}</b><br>epoch {n_iter:.0f}, {number(seconds)} s<br>primal {primal:.6g}<br>dual {dual:.6g}"
         f"<br>gap {primal - dual:.2g}"

@@ -9,16 +9,16 @@ from numpy.typing import ArrayLike
 
 from ..core.wording import counted
 from ..graphs import LabelGraph
-from ._label_graph import _MARGINS, _THINNEST, _WIDEST, _check_frequencies, _node_sizes, _summary
-from .positions import Plane, place_labels, place_names, short_name
+from ._label_graph import MARGINS, WIDEST_PICTURE, edge_looks, node_sizes, summary
+from .positions import Plane, place_labels
 from .svg import element, picture, text, tooltip
 from .theme import BLUE, EDGE, FAINT_INK, GRID, VERMILLION, number
 
-_WIDEST_PICTURE = 1000.0
-_FILLED: dict[str, Any] = {"fill": BLUE, "stroke": "white", "stroke_width": 1.5}
-_HOLLOW: dict[str, Any] = {"fill": "white", "stroke": VERMILLION, "stroke_width": 2}
-_NEGATIVE: dict[str, Any] = {"stroke": VERMILLION, "stroke_dasharray": "7 5"}
-_POSITIVE: dict[str, Any] = {"stroke": EDGE}
+_Look = dict[str, Any]
+_FILLED: _Look = {"fill": BLUE, "stroke": "white", "stroke_width": 1.5}
+_HOLLOW: _Look = {"fill": "white", "stroke": VERMILLION, "stroke_width": 2}
+_NEGATIVE: _Look = {"stroke": VERMILLION, "stroke_dasharray": "7 5"}
+_POSITIVE: _Look = {"stroke": EDGE}
 _ANCHORS = {"left": "end", "center": "middle", "right": "start"}  # side of the node: which point of the text is there
 
 
@@ -33,7 +33,7 @@ def label_graph_svg(
 
     It looks as `label_graph_figure` does: line widths are absolute weights, negative ones are dashed and in another
     colour, labels without an edge stand apart in rows below. With more than 40 labels a name is shown where there is
-    room; a browser tells the rest when the mouse rests on a circle or a line.
+    room; a browser shows the rest when the mouse rests on a circle or a line.
 
     Parameters
     ----------
@@ -56,54 +56,37 @@ def label_graph_svg(
     """
     if not isinstance(graph, LabelGraph):
         raise ValueError(f"graph must be a LabelGraph, got a {type(graph).__name__}")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**31:
-        raise ValueError(f"seed must be an integer in 0..{2**31 - 1}, got {seed!r}")
-    shares = None if frequencies is None else _check_frequencies(frequencies, graph.n_labels)
-    crowding = float(np.clip(np.sqrt(30.0 / graph.n_labels), 0.4, 1.0))
-    font_size = 12.0 if graph.n_labels <= 60 else 10.0
-    sizes = crowding * _node_sizes(shares, graph.n_labels)
-    names = [short_name(name) for name in graph.label_names]
-    plane = place_labels(graph.edges, names, _WIDEST_PICTURE, font_size, int(seed))
-    sides = place_names(plane, names, graph.edges, sizes, font_size)
+    shares, sizes = node_sizes(frequencies, graph.n_labels)
+    plane = place_labels(graph.edges, graph.label_names, sizes, WIDEST_PICTURE, seed)
     # Pixels of the picture grow downwards, those of the plane upwards.
-    points = np.column_stack([_MARGINS["l"] + plane.points[:, 0], _MARGINS["t"] + plane.height - plane.points[:, 1]])
-
-    caption = f"{_summary(graph)}. Line width: weight{'' if shares is None else '. Node size: frequency'}."
+    points = np.column_stack([MARGINS["l"] + plane.points[:, 0], MARGINS["t"] + plane.height - plane.points[:, 1]])
+    caption = f"{summary(graph)}. Line width: weight{'' if shares is None else '. Node size: frequency'}."
     drawn = [
         *_isolated_heading(plane),
-        *_edges(graph, points, crowding),
+        *_edges(graph, points),
         *_nodes(graph, points, sizes, shares),
-        *_names(names, sides, points, sizes, font_size),
-        *_legend(graph, _MARGINS["t"] + plane.height + 24.0),
+        *_names(plane, points, sizes),
+        *_legend(graph, MARGINS["t"] + plane.height + 24.0),
     ]
-    width = plane.width + _MARGINS["l"] + _MARGINS["r"]
-    height = plane.height + _MARGINS["t"] + _MARGINS["b"]
+    width = plane.width + MARGINS["l"] + MARGINS["r"]
+    height = plane.height + MARGINS["t"] + MARGINS["b"]
     return picture(width, height, "Label graph" if title is None else title, caption, drawn)
 
 
-def _edges(graph: LabelGraph, points: np.ndarray, crowding: float) -> list[str]:
-    """Lines, the weak ones below; they fade so that they do not hide the strong ones."""
+def _edges(graph: LabelGraph, points: np.ndarray) -> list[str]:
+    """Lines, the weak ones below."""
     edges, weights, names = graph.edges, graph.edge_weights, graph.label_names
     if not len(weights):
         return []
-    relative = np.abs(weights) / np.abs(weights).max()
-    fading = min(1.0, max(0.25, float(np.sqrt(200.0 / len(weights)))))
+    widths, opacities = edge_looks(graph)
     lines = []
-    for e in np.argsort(relative, kind="stable"):
+    for e in np.argsort(np.abs(weights), kind="stable"):
         i, j = edges[e]
-        lines.append(
-            element(
-                "line",
-                tooltip(f"{names[i]} - {names[j]}: {number(weights[e])}"),
-                x1=points[i, 0],
-                y1=points[i, 1],
-                x2=points[j, 0],
-                y2=points[j, 1],
-                **(_NEGATIVE if weights[e] < 0 else _POSITIVE),
-                stroke_width=_THINNEST + (_WIDEST * crowding - _THINNEST) * relative[e],
-                opacity=fading * (0.45 + 0.45 * relative[e]),
-            )
-        )
+        (x1, y1), (x2, y2) = points[i], points[j]
+        look = _NEGATIVE if weights[e] < 0 else _POSITIVE
+        hover = tooltip(f"{names[i]} - {names[j]}: {number(weights[e])}")
+        ends = {"x1": x1, "y1": y1, "x2": x2, "y2": y2}
+        lines.append(element("line", hover, **ends, **look, stroke_width=widths[e], opacity=opacities[e]))
     return lines
 
 
@@ -111,23 +94,21 @@ def _nodes(graph: LabelGraph, points: np.ndarray, sizes: np.ndarray, shares: np.
     degree = np.bincount(graph.edges.ravel(), minlength=graph.n_labels)
     circles = []
     for k, name in enumerate(graph.label_names):
-        told = [name, *([] if shares is None else [f"frequency {number(shares[k])}"])]
-        told.append(counted(int(degree[k]), "edge") if degree[k] else "no edge")
-        look = _FILLED if degree[k] else _HOLLOW
-        circles.append(
-            element("circle", tooltip("\n".join(told)), cx=points[k, 0], cy=points[k, 1], r=sizes[k] / 2, **look)
-        )
+        lines = [name, *([] if shares is None else [f"frequency {number(shares[k])}"])]
+        lines.append(counted(int(degree[k]), "edge") if degree[k] else "no edge")
+        (x, y), look = points[k], _FILLED if degree[k] else _HOLLOW
+        circles.append(element("circle", tooltip("\n".join(lines)), cx=x, cy=y, r=sizes[k] / 2, **look))
     return circles
 
 
-def _names(names: list[str], sides: list[str], points: np.ndarray, sizes: np.ndarray, font_size: float) -> list[str]:
-    """Names where `place_names` found room for them, with a halo that keeps them readable over lines."""
-    texts = []
-    for name, side, (x, y), size in zip(names, sides, points, sizes, strict=True):
+def _names(plane: Plane, points: np.ndarray, sizes: np.ndarray) -> list[str]:
+    """Names on their sides, with a halo that keeps them readable over lines."""
+    font_size, texts = plane.font_size, []
+    for name, side, (x, y), size in zip(plane.names, plane.sides, points, sizes, strict=True):
         if not side:
             continue
         row, column = side.split()
-        gap = size / 2 / 0.8 + 1.0  # as `place_names` reckons
+        gap = size / 2 / 0.8 + 1.0  # as in `place_labels`
         # A text stands on its baseline; its letters reach up by about 0.8 of the font size and down by 0.25.
         down = {"top": -gap - 0.3 * font_size, "middle": 0.35 * font_size, "bottom": gap + 0.95 * font_size}[row]
         aside = {"left": -gap, "center": 0.0, "right": gap}[column]
@@ -139,7 +120,7 @@ def _names(names: list[str], sides: list[str], points: np.ndarray, sizes: np.nda
 def _isolated_heading(plane: Plane) -> list[str]:
     if not plane.rows_top:
         return []
-    left, y = _MARGINS["l"], _MARGINS["t"] + plane.height - plane.rows_top
+    left, y = MARGINS["l"], MARGINS["t"] + plane.height - plane.rows_top
     drawn = [text(left, y + 16.0, "Isolated labels", font_size=11, fill=FAINT_INK)]
     if plane.in_core.any():
         ends: dict[str, Any] = {"x1": left, "x2": left + plane.width, "y1": y, "y2": y}
@@ -148,12 +129,12 @@ def _isolated_heading(plane: Plane) -> list[str]:
 
 
 def _legend(graph: LabelGraph, y: float) -> list[str]:
-    """What the looks mean, when there is more than one."""
+    """Meaning of the looks, when there is more than one."""
     has_isolated, has_negative = bool(graph.isolated), bool((graph.edge_weights < 0).any())
     if not (has_isolated and len(graph.edge_weights)) and not has_negative:
         return []
     entries = [("label", _FILLED), *([("isolated label", _HOLLOW)] if has_isolated else [])]
-    drawn, x = [], float(_MARGINS["l"])
+    drawn, x = [], float(MARGINS["l"])
     for name, look in entries:
         drawn += [element("circle", cx=x + 7, cy=y, r=6, **look), text(x + 20, y + 4, name)]
         x += 40 + 7 * len(name)

@@ -18,21 +18,6 @@ from .theme import DARK, number
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
-_KINDS = ("text", "label", "weighted", "number", "count", "share", "bar")
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column of a table.
-
-    ``kind`` is "text"; "label" (its number in the page and its name, to be clicked on unless the number is -1);
-    "weighted" (a list of names and weights); "number" (four digits), "count" or "share" (of 1, in percent); "bar" (a
-    number in [0, 1] with a bar).
-    """
-
-    title: str
-    kind: str = "text"
-
 
 @dataclass(frozen=True)
 class Section:
@@ -45,7 +30,7 @@ class Section:
 
 
 def escaped(text: object) -> str:
-    """A text that shows as it is anywhere in HTML, in attributes too."""
+    """Escape a text for HTML, attributes included."""
     return html.escape(str(text), quote=True)
 
 
@@ -54,24 +39,30 @@ def figure_place(name: str, description: str) -> str:
     return f'<div class="figure" id="figure-{name}" role="img" aria-label="{escaped(description)}"></div>'
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[Any]], *, name: str = "", tall: bool = False) -> str:
-    """A table sorted by clicking on its headings; with a name it has a field that filters its rows."""
+def table(
+    columns: Sequence[tuple[str, str]], rows: Sequence[Sequence[Any]], *, name: str = "", tall: bool = False
+) -> str:
+    """A table sorted by clicking on its headings; with a name it has a field that filters its rows.
+
+    Columns are titles with kinds of values: "text"; "label" (number in the page and name, to be clicked on unless the
+    number is -1); "weighted" (a list of names and weights); "number" (four digits), "count" or "share" (of 1, in
+    percent); "bar" (a number in [0, 1] with a bar).
+    """
     heads = "".join(
-        f'<th scope="col" class="{column.kind}"><button type="button" class="sort">{escaped(column.title)}</button>'
-        "</th>"
-        for column in columns
+        f'<th scope="col" class="{kind}"><button type="button" class="sort">{escaped(title)}</button></th>'
+        for title, kind in columns
     )
-    lines = [
-        "<tr>" + "".join(_cell(column.kind, value) for column, value in zip(columns, row, strict=True)) + "</tr>"
+    lines = "".join(
+        "<tr>" + "".join(_cell(kind, value) for (_, kind), value in zip(columns, row, strict=True)) + "</tr>"
         for row in rows
-    ]
+    )
     identity = f' id="{name}"' if name else ""
-    body = f"<table{identity}><thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    keep = ""
+    body = f"<table{identity}><thead><tr>{heads}</tr></thead><tbody>{lines}</tbody></table>"
+    search = ""
     if name and len(rows) > 12:
-        keep = f'<p class="filter"><input type="search" data-table="{name}" placeholder="Find in {len(rows)} rows" '
-        keep += 'aria-label="Keep the rows with this text"></p>'
-    return f'{keep}<div class="{"box tall" if tall else "box"}">{body}</div>'
+        search = f'<p class="filter"><input type="search" data-table="{name}" placeholder="Find in {len(rows)} rows" '
+        search += 'aria-label="Keep the rows with this text"></p>'
+    return f'{search}<div class="{"box tall" if tall else "box"}">{body}</div>'
 
 
 def facts(pairs: Sequence[tuple[str, str]]) -> str:
@@ -91,7 +82,8 @@ def page(title: str, lead: str, sections: Sequence[Section], data: Mapping[str, 
 
     figures = {name: _figure_json(figure) for section in sections for name, figure in section.figures.items()}
     scripts = [get_plotlyjs(), _asset("page.js")] if figures else [_asset("page.js")]
-    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    digests = (hashlib.sha256(script.encode("utf-8")).digest() for script in scripts)
+    hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode('ascii')}'" for digest in digests)
     policy = f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:"
     policy += "; form-action 'none'; base-uri 'none'"
     links = "".join(f'<a href="#{section.anchor}">{escaped(section.title)}</a>' for section in sections)
@@ -108,7 +100,9 @@ def page(title: str, lead: str, sections: Sequence[Section], data: Mapping[str, 
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" '
         f'content="light dark"><title>{escaped(title)}</title><style>{_asset("page.css")}</style>'
     )
-    content = _script_json({**data, "figures": figures, "dark": DARK})
+    content = json.dumps({**data, "figures": figures, "dark": DARK}, separators=(",", ":"), allow_nan=False)
+    for character in "<>&":  # JSON must not end the element it stands in
+        content = content.replace(character, f"\\u{ord(character):04x}")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n'
         f"<header><h1>{escaped(title)}</h1>{lead}</header>\n<nav>{links}{picker}</nav>\n<main>{parts}</main>\n"
@@ -120,7 +114,6 @@ def page(title: str, lead: str, sections: Sequence[Section], data: Mapping[str, 
 
 
 def _cell(kind: str, value: Any) -> str:
-    assert kind in _KINDS
     if kind == "label":
         index, name = value
         if index < 0:
@@ -147,15 +140,5 @@ def _figure_json(figure: Figure) -> dict[str, Any]:
     return {"data": content["data"], "layout": content["layout"]}
 
 
-def _script_json(content: Any) -> str:
-    """JSON that cannot end the element it stands in."""
-    text = json.dumps(content, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
 def _asset(name: str) -> str:
     return importlib.resources.files(__package__).joinpath("assets", name).read_text(encoding="utf-8")
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")

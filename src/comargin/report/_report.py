@@ -10,27 +10,18 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.files import AtomicFiles
 from ..core.indicator import check_indicator
 from ..core.wording import counted
 from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
+from . import _sections
 from ._assessment import Assessment, assess, confused_pairs
-from ._one_label import one_label_section
 from ._page import Section, escaped, page
-from ._sections import (
-    convergence_section,
-    features_section,
-    graph_section,
-    labels_section,
-    pairs_section,
-    scores_section,
-    summary_section,
-    training_section,
-)
 from .anatomy import Anatomy, linear_weights, names_of_features, take_apart
 from .label_figures import strongest_part
 from .theme import BLUE, VERMILLION, graph_objects, number
 
-# Beyond it the page would grow too large; the most frequent labels are shown.
+# Limits of the size of the page; the most frequent labels and pairs are shown.
 _MOST_LABELS = 1000
 _MOST_PAIRS = 20_000
 
@@ -44,7 +35,7 @@ def model_report(
     meta: Mapping[str, Any] | None = None,
     title: str | None = None,
 ) -> str:
-    """Write one page about a fitted model: what it is, how well it does, label by label, and why.
+    """Write one page about a fitted model: measures, labels one by one, features, training and certificate.
 
     Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
     one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, the strongest
@@ -57,14 +48,14 @@ def model_report(
         search, a `ThresholdClassifierCV` or a `OneVsRestClassifier`.
     dataset : Dataset, (X, Y) or None, default=None
         Labelled rows, best those the model has not seen, for everything that is measured; X as the model takes it,
-        e.g. texts. Without them the page tells what the model itself knows.
+        e.g. texts. Without them the page shows what the model itself holds.
     label_names : sequence of str or None, default=None
         Names of the labels; those of the dataset, else ``label_0``, ``label_1``, ..., when None.
     feature_names : sequence of str or None, default=None
         Names of the columns of X; those of the dataset when None. Transformers of a pipeline, such as
         `TfidfVectorizer`, name their outputs themselves.
     meta : mapping or None, default=None
-        What else is to be told about the training, e.g. ``{"data": "tags.csv", "fingerprint": "9f3c..."}``; values may
+        More facts about the training, e.g. ``{"data": "tags.csv", "fingerprint": "9f3c..."}``; values may
         be mappings themselves.
     title : str or None, default=None
         Title of the page.
@@ -99,23 +90,16 @@ def model_report(
         name = type(anatomy.classifier).__name__
         raise ValueError(f"model must be fitted: {name} has no classes_, which a fitted classifier has")
     rows = None if dataset is None else _rows_of(dataset)
-    if label_names is None:
-        label_names = getattr(dataset, "label_names", None)
-    names = _label_names(anatomy, rows, label_names)
+    names = _label_names(anatomy, rows, getattr(dataset, "label_names", None) if label_names is None else label_names)
     if feature_names is None:
         feature_names = getattr(dataset, "feature_names", None)
-    if rows is None:
-        assessment, order = None, np.arange(min(len(names), _MOST_LABELS))
-        frequencies = None
-    else:
-        assessment = assess(anatomy, *rows, names)
-        support = np.array([label["support"] for label in assessment.labels])
-        order = np.sort(np.argsort(-support, kind="stable")[:_MOST_LABELS])
-        frequencies = support / assessment.Y.shape[0]
+    assessment = None if rows is None else assess(anatomy, *rows, names)
+    support = np.zeros(len(names)) if assessment is None else np.array([one["support"] for one in assessment.labels])
+    order = np.sort(np.argsort(-support, kind="stable")[:_MOST_LABELS])
 
-    sections, data = _data_sections(anatomy, assessment, names, order, frequencies, feature_names)
-    sections.append(training_section(anatomy, _data_facts(dataset, assessment), meta or {}))
-    convergence = convergence_section(anatomy)
+    sections, data = _data_sections(anatomy, assessment, names, order, feature_names)
+    sections.append(_sections.training_section(anatomy, _data_facts(dataset, assessment), meta or {}))
+    convergence = _sections.convergence_section(anatomy)
     if convergence is not None:
         sections.append(convergence)
     shown_title = f"{type(anatomy.classifier).__name__} report" if title is None else title
@@ -143,8 +127,6 @@ def save_report(report: str, path: str | os.PathLike[str]) -> Path:
     ...     save_report(model_report(model), f"{folder}/tagger.html").name
     'tagger.html'
     """
-    from ..core.files import AtomicFiles
-
     target = Path(path)
     if not isinstance(report, str):
         raise ValueError(f"report must be the page that model_report returns, got a {type(report).__name__}")
@@ -171,7 +153,7 @@ def _label_names(anatomy: Anatomy, rows: tuple[Any, Any] | None, given: Sequence
             raise ValueError("dataset must have at least one row and one label")
     else:
         weights = linear_weights(anatomy.classifier)
-        n_labels = len(anatomy.classifier.classes_) if weights is None else len(weights)
+        n_labels = len(anatomy.classifier.classes_ if weights is None else weights)
     return LabelGraph(sp.csr_array((n_labels, n_labels)), () if given is None else tuple(given)).label_names
 
 
@@ -180,34 +162,37 @@ def _data_sections(
     assessment: Assessment | None,
     names: tuple[str, ...],
     order: np.ndarray,
-    frequencies: np.ndarray | None,
     given_features: Sequence[str] | None,
 ) -> tuple[list[Section], dict[str, Any]]:
-    """Sections about measures, labels and features, and what the script of the page needs for them."""
-    sections: list[Section] = []
-    data: dict[str, Any] = {"first": None, "signs": [BLUE, VERMILLION]}
+    """Sections about measures, labels and features, and the data that the script of the page needs for them."""
     weights = linear_weights(anatomy.classifier)
     if weights is not None and len(weights) != len(names):
-        weights = None  # of something else than the labels, e.g. of attributes behind classes
+        weights = None  # not one row per label, e.g. weights of attributes behind classes
     features = [] if weights is None else names_of_features(anatomy, given_features, weights.shape[1])
-    pairs = [] if assessment is None else confused_pairs(assessment.Y, assessment.Y_pred, _MOST_PAIRS)
     place = {int(k): position for position, k in enumerate(order)}
+    data: dict[str, Any] = {"first": None, "signs": [BLUE, VERMILLION]}
+    sections: list[Section] = []
+    frequencies = None
     if assessment is not None:
-        sections.append(summary_section(assessment))
+        sections.append(_sections.summary_section(assessment))
+        frequencies = np.array([label["support"] for label in assessment.labels]) / assessment.Y.shape[0]
     graph, source = _graph_of(anatomy, assessment, names)
     if graph is not None:
-        section, data["graph"] = graph_section(graph, strongest_part(graph), frequencies, source, place)
+        section, data["graph"] = _sections.graph_section(graph, strongest_part(graph), frequencies, source, place)
         sections.append(section)
     if assessment is not None:
-        sections.append(labels_section(assessment, order))
-        section, data["labels"], data["first"] = one_label_section(assessment, names, order, pairs, weights, features)
+        sections.append(_sections.labels_section(assessment, order))
+        pairs = confused_pairs(assessment.Y, assessment.Y_pred, _MOST_PAIRS)
+        section, data["labels"], data["first"] = _sections.one_label_section(
+            assessment, names, order, pairs, weights, features
+        )
         sections.append(section)
         if pairs:
-            sections.append(pairs_section(pairs, names, place))
+            sections.append(_sections.pairs_section(pairs, names, place))
     if weights is not None:
-        sections.append(features_section(weights, features, names, order))
+        sections.append(_sections.features_section(weights, features, names, order))
     if assessment is not None and assessment.scores is not None:
-        sections.append(scores_section(assessment))
+        sections.append(_sections.scores_section(assessment))
     return sections, data
 
 
@@ -218,7 +203,7 @@ def _graph_of(anatomy: Anatomy, assessment: Assessment | None, names: tuple[str,
         return LabelGraph(learned.weights, names), "The graph of the model."
     if assessment is None or len(names) < 2:
         return None, ""
-    if len(names) > _MOST_LABELS:  # correlations of all pairs would not fit into memory
+    if len(names) > _MOST_LABELS:  # correlations of all pairs do not fit into memory
         return cosine_affinity(assessment.Y, label_names=names), "Cosines between the true labels of these rows."
     return smoothed_correlation(assessment.Y, label_names=names), "Correlations of the true labels of these rows."
 
@@ -226,7 +211,7 @@ def _graph_of(anatomy: Anatomy, assessment: Assessment | None, names: tuple[str,
 def _lead(anatomy: Anatomy, dataset: Any, assessment: Assessment | None) -> str:
     chain = " > ".join(type(layer).__name__ for layer in anatomy.layers)
     if assessment is None:
-        about = "without labelled rows: what the model itself tells"
+        about = "without labelled rows: what the model itself holds"
     else:
         n_rows, n_labels = assessment.Y.shape
         name = getattr(dataset, "name", "")
@@ -237,14 +222,12 @@ def _lead(anatomy: Anatomy, dataset: Any, assessment: Assessment | None) -> str:
 def _data_facts(dataset: Any, assessment: Assessment | None) -> list[tuple[str, str]]:
     if assessment is None:
         return []
-    Y = assessment.Y
-    per_row = np.diff(Y.indptr)
-    pairs = [("name", str(dataset.name))] if getattr(dataset, "name", "") else []
-    pairs += [
-        ("rows", str(Y.shape[0])),
-        ("labels", str(Y.shape[1])),
+    per_row = np.diff(assessment.Y.indptr)
+    name = str(getattr(dataset, "name", ""))
+    return ([("name", name)] if name else []) + [
+        ("rows", str(assessment.Y.shape[0])),
+        ("labels", str(assessment.Y.shape[1])),
         ("labels per row", number(per_row.mean())),
         ("labels per row, predicted", number(np.diff(assessment.Y_pred.indptr).mean())),
         ("rows without a label", str(int(np.count_nonzero(per_row == 0)))),
     ]
-    return pairs

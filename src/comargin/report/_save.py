@@ -45,8 +45,12 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
     if ending == ".html":
         config = {"displaylogo": False, "showSendToCloud": False}
         body = figure.to_html(full_html=False, include_plotlyjs=True, div_id="figure", config=config)
+        # The title of a figure is escaped already, apart from quotes, which an element may contain.
+        title = html.escape(html.unescape(figure.layout.title.text or "Figure"), quote=False)
+        head = f'<meta charset="utf-8"><title>{title}</title><style>body {{ margin: 0; background: white; }}</style>'
         with AtomicFiles() as files:
-            files.open(target).write(_page(figure.layout.title.text or "Figure", body))
+            page = f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'
+            files.open(target).write(page)
     elif ending in _IMAGES:
         if importlib.util.find_spec("kaleido") is None:
             raise ImportError(f"{ending} files need kaleido: pip install kaleido; or write an .html file")
@@ -55,10 +59,3 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
         allowed = ", ".join((".html", *_IMAGES))
         raise ValueError(f"path must end in one of {allowed}, got {target.name!r}")
     return target
-
-
-def _page(title: str, body: str) -> str:
-    # The title of a figure is escaped already, apart from quotes, which an element may contain.
-    shown = html.escape(html.unescape(title), quote=False)
-    head = f'<meta charset="utf-8"><title>{shown}</title><style>body {{ margin: 0; background: white; }}</style>'
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'

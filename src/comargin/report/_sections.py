@@ -12,50 +12,45 @@ import numpy as np
 from .. import metrics
 from ..core.wording import counted
 from ..graphs import LabelGraph
-from ._assessment import Assessment, ConfusedPair, score_histogram
+from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, score_histogram
 from ._curves import objective_figure, rounds_figure
-from ._page import Column, Section, escaped, facts, figure_place, folded, table
+from ._page import Section, escaped, facts, figure_place, folded, table
 from .anatomy import Anatomy, certificate_text, parameters_of, tuned_values, value_text
-from .label_figures import graph_with_choice, label_measures_figure, score_figure
+from .label_figures import cut_figure, feature_figure, graph_with_choice, label_measures_figure, score_figure
 from .positions import short_name
 from .theme import number, plain
 
 _HEADLINES = (
-    "micro_f1",
-    "macro_f1",
-    "subset_accuracy",
-    "hamming_loss",
-    "ranking_loss",
-    "average_precision",
+    *("micro_f1", "macro_f1", "subset_accuracy", "hamming_loss", "ranking_loss", "average_precision"),
     "precision_at_1",
 )
 _NAMES = {"f1": "F1", "auc": "AUC", "ndcg": "nDCG"}
 _PAIRS_SHOWN, _EDGES_LISTED, _FEATURES_LISTED = 40, 100, 6
+_FEATURES, _PAIRS, _BINS = 10, 5, 30  # of one label
+# Points of a curve: fewer when there are many labels, so that the page does not grow too large.
+_POINTS, _POINTS_OF_MANY, _MANY_LABELS = 80, 40, 200
 _PACKAGES = ("comargin", "numpy", "scipy", "scikit-learn", "plotly")
 
 
 def summary_section(assessment: Assessment) -> Section:
     """The most used measures at a glance, all others in a table."""
-    tiles = []
-    for name in _HEADLINES:
-        value = assessment.measures.get(name, np.nan)
+    rows, tiles = [], {}
+    for name, value in assessment.measures.items():
+        better = "higher" if metrics.higher_is_better[name] else "lower"
+        rows.append((_shown(name), value, better, _meaning(name)))
         if np.isfinite(value):
-            better = "higher is better" if metrics.higher_is_better[name] else "lower is better"
-            small = f"<small>{better}</small>"
-            tiles.append(f'<div class="tile"><b>{value:.3f}</b><span>{_shown(name)}</span>{small}</div>')
-    rows = [
-        (_shown(name), value, "higher" if metrics.higher_is_better[name] else "lower", _meaning(name))
-        for name, value in assessment.measures.items()
-    ]
-    columns = (Column("Measure"), Column("Value", "number"), Column("Better"), Column("Meaning"))
+            small = f"<small>{better} is better</small>"
+            tiles[name] = f'<div class="tile"><b>{value:.3f}</b><span>{_shown(name)}</span>{small}</div>'
+    columns = (("Measure", "text"), ("Value", "number"), ("Better", "text"), ("Meaning", "text"))
     everything = folded(f"All {len(rows)} measures", table(columns, rows))
-    return Section("summary", "Measures", f'<div class="tiles">{"".join(tiles)}</div>{everything}')
+    headlines = "".join(tiles.get(name, "") for name in _HEADLINES)
+    return Section("summary", "Measures", f'<div class="tiles">{headlines}</div>{everything}')
 
 
 def graph_section(
     graph: LabelGraph, drawn: LabelGraph, frequencies: np.ndarray | None, source: str, place: Mapping[int, int]
 ) -> tuple[Section, dict[str, Any]]:
-    """The label graph, and what the page must know to show a chosen label in it; ``place`` numbers the choices."""
+    """The label graph, and the data to show a chosen label in it; ``place`` numbers the choices."""
     number_of = {name: k for k, name in enumerate(graph.label_names)}
     members = [number_of[name] for name in drawn.label_names]
     figure = graph_with_choice(drawn, None if frequencies is None else frequencies[members])
@@ -68,13 +63,10 @@ def graph_section(
     kept = f"The {n_drawn} strongest of {n_edges} edges are drawn" if n_drawn < n_edges else counted(n_edges, "edge")
     if drawn.n_labels < graph.n_labels:
         kept += f"; {graph.n_labels - drawn.n_labels} labels without one of them are left out"
-    look = "Line width: absolute weight; dashed: negative."
-    if frequencies is not None:
-        look = f"{look} Node size: frequency."
-    listed = graph.top_edges(_EDGES_LISTED)
+    look = f"Line width: absolute weight; dashed: negative.{'' if frequencies is None else ' Node size: frequency.'}"
     cells = {name: (place.get(k, -1), name) for name, k in number_of.items()}
-    rows = [(cells[edge.source], cells[edge.target], edge.weight) for edge in listed]
-    columns = (Column("Label", "label"), Column("Label", "label"), Column("Weight", "number"))
+    rows = [(cells[edge.source], cells[edge.target], edge.weight) for edge in graph.top_edges(_EDGES_LISTED)]
+    columns = (("Label", "label"), ("Label", "label"), ("Weight", "number"))
     title = f"The {len(rows)} strongest edges" if len(rows) < n_edges else "All edges"
     body = (
         f'<p class="caption">{escaped(source)} {kept}. {look} Drag to move, use the buttons to zoom.</p>'
@@ -94,18 +86,16 @@ def graph_section(
 def labels_section(assessment: Assessment, order: np.ndarray) -> Section:
     """Precision, recall and F1 of the labels, as a picture and as a table."""
     labels = [assessment.labels[k] for k in order]
-    has_auc = "auc" in labels[0]
-    columns = [Column("Label", "label"), Column("Rows", "count"), Column("Predicted", "count")]
-    columns += [Column(title, "bar") for title in ("Precision", "Recall", "F1")]
-    measures = ["precision", "recall", "f1"] + (["auc"] if has_auc else [])
-    if has_auc:
-        columns.append(Column("AUC", "bar"))
+    titles = {"precision": "Precision", "recall": "Recall", "f1": "F1", "auc": "AUC"}
+    measures = [measure for measure in titles if measure in labels[0]]
+    columns = [("Label", "label"), ("Rows", "count"), ("Predicted", "count")]
+    columns += [(titles[measure], "bar") for measure in measures]
     rows = [
         ((k, label["label"]), label["support"], label["predicted"], *(label[measure] for measure in measures))
         for k, label in enumerate(labels)
     ]
-    left_out = len(assessment.labels) - len(labels)
-    note = f" The {len(labels)} most frequent of {len(assessment.labels)} labels." if left_out else ""
+    n_all = len(assessment.labels)
+    note = f" The {len(labels)} most frequent of {n_all} labels." if len(labels) < n_all else ""
     body = (
         f'<p class="caption">Rows: how many have the label in truth.{note} Click on a label for its details.</p>'
         f"{figure_place('measures', 'Precision, recall and F1 of the labels')}"
@@ -114,14 +104,78 @@ def labels_section(assessment: Assessment, order: np.ndarray) -> Section:
     return Section("labels", "Labels", body, {"measures": label_measures_figure(labels)})
 
 
+def one_label_section(
+    assessment: Assessment,
+    names: Sequence[str],
+    order: np.ndarray,
+    pairs: Sequence[ConfusedPair],
+    weights: np.ndarray | None,
+    features: Sequence[str],
+) -> tuple[Section, list[dict[str, Any]], int]:
+    """The section about one label, its contents for each label, and the label to begin with."""
+    n_points = _POINTS if len(order) <= _MANY_LABELS else _POINTS_OF_MANY
+    Y = assessment.Y.tocsc()
+    wrong_where_missed: list[list[Any]] = [[] for _ in names]
+    missed_where_wrong: list[list[Any]] = [[] for _ in names]
+    for pair in pairs:
+        wrong_where_missed[pair.missed].append([names[pair.predicted], pair.rows])
+        missed_where_wrong[pair.predicted].append([names[pair.missed], pair.rows])
+    details = []
+    for k in order:
+        detail: dict[str, Any] = {"name": names[k], "facts": _label_facts(assessment, int(k))}
+        if assessment.scores is not None:
+            scores = np.ascontiguousarray(assessment.scores[:, k])
+            positive = Y.indices[Y.indptr[k] : Y.indptr[k + 1]]
+            curve = cut_curve(scores, positive, n_points)
+            detail["curve"] = None if curve is None else [_short(values) for values in curve]
+            histogram = score_histogram(scores, np.isin(np.arange(len(scores)), positive), _BINS)
+            ends = _short([histogram.low, histogram.high])
+            detail["histogram"] = [*ends, _short(histogram.without), _short(histogram.with_label)]
+            detail["cut"] = None if np.isnan(assessment.cuts[k]) else float(assessment.cuts[k])
+        if weights is not None:
+            shown = np.concatenate(_strongest_features(weights[k], _FEATURES))
+            detail["features"] = {
+                "names": [plain(features[j]) for j in shown],
+                "shorts": [plain(short_name(features[j])) for j in shown],
+                "weights": _short(weights[k, shown]),
+            }
+        # The pairs come by decreasing frequency: the first few of a label are its most frequent.
+        detail["takenInstead"], detail["takenFor"] = wrong_where_missed[k][:_PAIRS], missed_where_wrong[k][:_PAIRS]
+        details.append(detail)
+    first = int(np.argmax([assessment.labels[k]["support"] for k in order]))
+    figures, body = {}, ""
+    if assessment.scores is not None:
+        figures["cut"] = cut_figure()
+        figures["scores"] = score_figure(Histogram(0.0, 1.0, np.zeros(_BINS), np.zeros(_BINS)))
+        body += (
+            f'<div class="pair"><div><h3>What another cut would give</h3>{figure_place("cut", "Measures over the cut")}'
+            f"</div><div><h3>Its scores</h3>{figure_place('scores', 'Scores with and without the label')}</div></div>"
+        )
+    confusions = (
+        '<div><h3>Predicted wrongly where it is missed</h3><ol class="pairs" id="taken-instead"></ol>'
+        '<h3>Missed where it is predicted wrongly</h3><ol class="pairs" id="taken-for"></ol></div>'
+    )
+    if weights is not None:
+        figures["features"] = feature_figure([name for detail in details for name in detail["features"]["shorts"]])
+        picture = figure_place("features", "Weights of the strongest features")
+        body += f'<div class="pair"><div><h3>Its strongest features</h3>{picture}</div>{confusions}</div>'
+    else:
+        body += confusions
+    head = (
+        '<p class="caption">Choose a label above, or click on one in the graph, a picture or a table.</p>'
+        '<h3 id="label-name" class="chosen-name"></h3><dl class="facts" id="label-facts"></dl>'
+    )
+    return Section("one-label", "One label", head + body, figures), details, first
+
+
 def pairs_section(pairs: Sequence[ConfusedPair], names: Sequence[str], place: Mapping[int, int]) -> Section:
     """Pairs of labels that are taken for each other."""
     columns = (
-        Column("Predicted wrongly", "label"),
-        Column("Missed in the same row", "label"),
-        Column("Rows", "count"),
-        Column("Of its misses", "share"),
-        Column("Times chance", "number"),
+        ("Predicted wrongly", "label"),
+        ("Missed in the same row", "label"),
+        ("Rows", "count"),
+        ("Of its misses", "share"),
+        ("Times chance", "number"),
     )
     rows = [
         (*((place.get(k, -1), names[k]) for k in (pair.predicted, pair.missed)), pair.rows, pair.share, pair.lift)
@@ -139,12 +193,10 @@ def features_section(weights: np.ndarray, features: Sequence[str], names: Sequen
     """The strongest features of every label."""
     rows = []
     for place, k in enumerate(order):
-        strongest = np.argsort(-weights[k], kind="stable")
-        up = [j for j in strongest[:_FEATURES_LISTED] if weights[k, j] > 0]
-        down = [j for j in strongest[::-1][:_FEATURES_LISTED] if weights[k, j] < 0]
-        weighted = ([(features[j], weights[k, j]) for j in chosen] for chosen in (up, down))
+        up, down = _strongest_features(weights[k], _FEATURES_LISTED)
+        weighted = ([(features[j], weights[k, j]) for j in chosen] for chosen in (up, down[::-1]))
         rows.append(((place, names[k]), *weighted))
-    columns = (Column("Label", "label"), Column("Speaks for it", "weighted"), Column("Speaks against it", "weighted"))
+    columns = (("Label", "label"), ("Speaks for it", "weighted"), ("Speaks against it", "weighted"))
     body = (
         f'<p class="caption">Features with the greatest weights of a linear model, of {weights.shape[1]}. Weights of '
         "features on different scales cannot be compared.</p>"
@@ -165,21 +217,18 @@ def scores_section(assessment: Assessment) -> Section:
 
 
 def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], meta: Mapping[str, Any]) -> Section:
-    """What the model is, how it was trained and how sure that is."""
-    parts = []
+    """Certificate, training and parameters of the model."""
     certificate = certificate_text(anatomy.classifier)
-    if certificate is not None:
-        parts.append(f'<p class="statement">{escaped(certificate)}</p>')
+    parts = [] if certificate is None else [f'<p class="statement">{escaped(certificate)}</p>']
     fit = []
     history = getattr(anatomy.classifier, "history_", None)
     if history:
         fit.append(("seconds of the last fit", number(history[-1].seconds)))
     if hasattr(anatomy.classifier, "n_iter_"):
         fit.append(("passes", value_text(anatomy.classifier.n_iter_)))
-    tuned = tuned_values(anatomy)
     for title, pairs in (
         ("The fit", fit),
-        ("Chosen from data", tuned),
+        ("Chosen from data", tuned_values(anatomy)),
         ("About the training", _flat(meta)),
         ("Rows of this report", data_facts),
     ):
@@ -189,11 +238,9 @@ def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], me
     for layer in anatomy.layers:
         rows = parameters_of(layer)
         changed = ", ".join(f"{name}={text}" for name, text, is_changed in rows if is_changed)
-        body = table(
-            (Column("Parameter"), Column("Value"), Column("State")),
-            [(name, text, "changed" if is_changed else "default") for name, text, is_changed in rows],
-        )
-        parts.append(folded(f"{type(layer).__name__}({changed})", body))
+        states = [(name, text, "changed" if is_changed else "default") for name, text, is_changed in rows]
+        columns = (("Parameter", "text"), ("Value", "text"), ("State", "text"))
+        parts.append(folded(f"{type(layer).__name__}({changed})", table(columns, states)))
     software = [("Python", platform.python_version())] + [(name, version(name)) for name in _PACKAGES]
     parts.append(f"<h3>Software that wrote this report</h3>{facts(software)}")
     return Section("training", "Training", "".join(parts))
@@ -205,22 +252,16 @@ def convergence_section(anatomy: Anatomy) -> Section | None:
     history = [point for point in getattr(classifier, "history_", None) or () if np.isfinite(point.primal)]
     if len(history) < 2:
         return None
-    fits = {type(classifier).__name__: history}
-    figures = {
-        "objective": objective_figure(fits, x="seconds"),
-        "gap": objective_figure(fits, x="seconds", show="gap"),
-    }
+    fit = {type(classifier).__name__: history}
+    figures = {show: objective_figure(fit, x="seconds", show=show) for show in ("objective", "gap")}
     for figure in figures.values():
         figure.update_layout(height=320, showlegend=False, margin={"l": 64, "r": 16, "t": 16, "b": 52})
     if figures["gap"].layout.yaxis.dtick is not None:  # the picture is low: a tick at each power may be too many
         decades = np.ptp(np.log10([value for value in figures["gap"].data[0].y if value is not None]))
         figures["gap"].update_yaxes(dtick=int(np.ceil(decades / 8)))
-    convex = not hasattr(classifier, "lower_bound_")
-    dual = (
-        "its lower bound, the dual (dotted); the optimum lies between them"
-        if convex
-        else "the dual of each convex step (dotted); the optimum of that step lies between them"
-    )
+    dual = "its lower bound, the dual (dotted); the optimum lies between them"
+    if hasattr(classifier, "lower_bound_"):  # convex only step by step
+        dual = "the dual of each convex step (dotted); the optimum of that step lies between them"
     body = (
         f'<p class="caption">Left: the objective (solid) and {dual}. Right: their distance relative to the '
         "objective.</p>"
@@ -259,3 +300,30 @@ def _meaning(measure: str) -> str:
     function = getattr(metrics, f"{name}_at_k" if depth.isdigit() else measure)
     line = function.__doc__.strip().splitlines()[0].replace("`", "")
     return line.replace("the k best", f"the {depth} best").replace("its k best", f"its {depth} best") if name else line
+
+
+def _label_facts(assessment: Assessment, k: int) -> list[list[str]]:
+    label = assessment.labels[k]
+    facts = [
+        ["rows with it", f"{label['support']} ({100 * label['support'] / assessment.Y.shape[0]:.3g} %)"],
+        ["predicted for", f"{label['predicted']} rows"],
+    ]
+    for measure, name in (("precision", "precision"), ("recall", "recall"), ("f1", "F1"), ("auc", "AUC")):
+        if measure in label:
+            facts.append([name, f"{label[measure]:.3f}" if np.isfinite(label[measure]) else "not defined"])
+    if assessment.scores is not None:
+        cut = assessment.cuts[k]
+        facts.append(["on above", "no fixed cut" if np.isnan(cut) else number(cut)])
+    return facts
+
+
+def _strongest_features(weights: np.ndarray, limit: int) -> tuple[np.ndarray, np.ndarray]:
+    """Up to ``limit`` features with positive and with negative weights, both from the highest to the lowest weight."""
+    order = np.argsort(-weights, kind="stable")
+    up, down = order[:limit], order[-limit:]
+    return up[weights[up] > 0], down[weights[down] < 0]
+
+
+def _short(values: Any) -> list[float | None]:
+    """Round to four digits, enough for a picture, which keeps the page small."""
+    return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]

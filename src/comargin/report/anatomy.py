@@ -1,7 +1,6 @@
-"""What a fitted model is made of: wrappers, transformers, the classifier inside, its weights, cuts and certificate.
+"""Parts of a fitted model: wrappers, transformers, the classifier inside, its weights, cuts and certificate.
 
-scikit-learn is not imported: its objects are known by their documented attributes, so other people's estimators with
-the same ones work too.
+Objects are recognised by the attributes that scikit-learn documents, so estimators of other packages work too.
 """
 
 from __future__ import annotations
@@ -67,12 +66,10 @@ def linear_weights(classifier: Any) -> np.ndarray | None:
         return None
     rows = [_dense(one.coef_).ravel() if hasattr(one, "coef_") else None for one in estimators]
     lengths = {row.size for row in rows if row is not None}
-    if len(lengths) != 1 or any(
-        row is None and hasattr(one, "classes_") for row, one in zip(rows, estimators, strict=True)
-    ):
-        return None  # a chain, where every label has the labels before it as features; or not linear
-    (n_features,) = lengths
-    return np.array([np.zeros(n_features) if row is None else row for row in rows])
+    is_linear = all(hasattr(one, "coef_") or not hasattr(one, "classes_") for one in estimators)
+    if len(lengths) != 1 or not is_linear:
+        return None  # also a chain, where every label has the labels before it as features
+    return np.array([np.zeros(max(lengths)) if row is None else row for row in rows])
 
 
 def names_of_features(anatomy: Anatomy, given: Sequence[str] | None, n_features: int) -> list[str]:
@@ -106,21 +103,18 @@ def parameters_of(estimator: Any) -> list[tuple[str, str, bool]]:
     """Name, value as text, and whether it is not the default, of every parameter; changed ones first."""
     if not hasattr(estimator, "get_params"):
         return []
-    defaults = {
-        name: parameter.default for name, parameter in inspect.signature(type(estimator).__init__).parameters.items()
-    }
     rows = []
+    parameters = inspect.signature(type(estimator).__init__).parameters
     for name, value in estimator.get_params(deep=False).items():
         text = value_text(value)
-        rows.append((name, text, text != value_text(defaults.get(name, inspect.Parameter.empty))))
+        default = parameters[name].default if name in parameters else inspect.Parameter.empty
+        rows.append((name, text, text != value_text(default)))
     return sorted(rows, key=lambda row: not row[2])
 
 
 def value_text(value: Any) -> str:
     """A parameter or a piece of meta data in one line of bounded length."""
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, bool | int) or value is None:
+    if isinstance(value, str | int) or value is None:
         text = str(value)
     elif isinstance(value, float | np.floating):
         text = f"{float(value):.6g}"
@@ -145,11 +139,10 @@ def tuned_values(anatomy: Anatomy) -> list[tuple[str, str]]:
         if isinstance(getattr(layer, "best_params_", None), Mapping):
             found += [(f"{key} ({name})", value_text(value)) for key, value in layer.best_params_.items()]
         for parameter in ("C", "alpha"):  # learners fitted along a path of values
-            if hasattr(layer, f"{parameter}_") and hasattr(layer, f"{parameter}s_"):
-                tried = getattr(layer, f"{parameter}s_")
-                text = f"{value_text(getattr(layer, f'{parameter}_'))}, the best of {len(tried)} from "
-                text += f"{number(min(tried))} to {number(max(tried))}"
-                found.append((f"{parameter} ({name})", text))
+            best, tried = (getattr(layer, f"{parameter}{ending}", None) for ending in ("_", "s_"))
+            if best is not None and tried is not None:
+                span = f"{len(tried)} from {number(min(tried))} to {number(max(tried))}"
+                found.append((f"{parameter} ({name})", f"{value_text(best)}, the best of {span}"))
         if hasattr(layer, "best_score_"):
             found.append((f"mean score in the folds ({name})", number(layer.best_score_)))
         if hasattr(layer, "rule_"):

@@ -6,40 +6,49 @@ Labels with edges stand in a core, drawn by the distances in the graph; labels w
 from __future__ import annotations
 
 import unicodedata
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, shortest_path
 
-# Stress is minimised from several starts, and the clearest result kept; the cost grows with the square of the labels.
-_MANY_STARTS, _FEW_STARTS = 4, 2
-_MAX_LABELS_WITH_MANY_STARTS = 60
-_MAX_LABELS_BY_STRESS = 300
+# The clearest of four or two layouts by least stress is kept; their cost grows with the square of the labels.
+_MAX_LABELS_WITH_FOUR_STARTS, _MAX_LABELS_BY_STRESS = 60, 300
 _TOUCHING = 0.03  # a node so near to an edge, as a fraction of the width, looks like a part of it
 # Up to so many labels every name is shown, beyond it those in the core that have room.
-MAX_NAMES = 40
+_MAX_NAMES = 40
 _LONGEST_NAME = 20
 _SIDES = ("top center", "bottom center", "middle right", "middle left")
 _CORNERS = ("top right", "bottom right", "top left", "bottom left")  # farther from the node
 _MARGIN = 48.0
 _ROW_HEADING = 30.0
 _OVERHANG = 16.0  # a name may reach so far into the margin around the panel
+_HIT = 1000.0  # cost of covering a name or a node: more than all edges together in most pictures
+
+_Box = tuple[float, float, float, float]  # left, right, low, high
 
 
 class Plane(NamedTuple):
-    """Positions of all labels, shared by all panels of a figure."""
+    """Positions of all labels and their names, shared by all panels of a figure."""
 
     points: np.ndarray  # (n_labels, 2), from (0, 0) at the lower left to (width, height)
     width: float  # of a panel
     height: float
     in_core: np.ndarray  # whether a label has an edge in any of the graphs
     rows_top: float  # height below which the rows of labels without edges stand; 0 without such labels
+    names: list[str]  # shortened
+    font_size: float
+    sides: list[str]  # where each name stands, as a ``textposition`` of plotly; "" for a name that is not shown
 
 
-def place_labels(edges: np.ndarray, names: list[str], widest: float, font_size: float, seed: int) -> Plane:
-    """Place all labels, given the edges of all graphs together."""
-    n_labels = len(names)
+def place_labels(edges: np.ndarray, label_names: Sequence[str], sizes: np.ndarray, widest: float, seed: int) -> Plane:
+    """Place nodes of these sizes and their names, given the edges of all graphs together."""
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**31:
+        raise ValueError(f"seed must be an integer in 0..{2**31 - 1}, got {seed!r}")
+    n_labels = len(label_names)
+    names = [short_name(name) for name in label_names]
+    font_size = 12.0 if n_labels <= 60 else 10.0
     in_core = np.zeros(n_labels, dtype=bool)
     in_core[edges.ravel()] = True
     core, alone = np.flatnonzero(in_core), np.flatnonzero(~in_core)
@@ -49,7 +58,7 @@ def place_labels(edges: np.ndarray, names: list[str], widest: float, font_size: 
     core_height = 0.0
     if core.size:
         number_in_core = np.cumsum(in_core) - 1
-        shape = _upright(_core_shape(number_in_core[edges], core.size, seed))
+        shape = _upright(_core_shape(number_in_core[edges], core.size, int(seed)))
         extent = np.ptp(shape, axis=0)
         scale = (width - 2 * _MARGIN) / extent[0]
         # A graph that is nearly a line still gets some height for the names; a square one does not get too tall.
@@ -57,75 +66,69 @@ def place_labels(edges: np.ndarray, names: list[str], widest: float, font_size: 
         scale_y = min(scale, inner_height / extent[1]) if extent[1] > 0 else scale
         core_height = inner_height + 2 * _MARGIN
         points[core] = (shape - (shape.min(axis=0) + shape.max(axis=0)) / 2) * [scale, scale_y]
-    rows, rows_height = _rows([names[k] for k in alone], width, font_size)
-    points[alone] = rows
+    points[alone], rows_height = _rows([names[k] for k in alone], width, font_size)
     points[core] += [width / 2, rows_height + core_height / 2]
-    return Plane(points, width, rows_height + core_height, in_core, rows_height)
+    plane = Plane(points, width, rows_height + core_height, in_core, rows_height, names, font_size, [])
+    return plane._replace(sides=_sides_of_names(plane, edges, sizes / 2))
 
 
 def short_name(name: str) -> str:
-    """The name as it stands in the picture; the whole one is in the hover text."""
+    """The name as a picture shows it; hover texts have the whole name."""
     return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
 
 
 def text_width(text: str, font_size: float) -> float:
     """Estimated width of a text in pixels; wide (East Asian) characters are square."""
-    ems = sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
-    return ems * font_size
+    return font_size * sum(1.0 if unicodedata.east_asian_width(character) in "WF" else 0.6 for character in text)
 
 
-def place_names(plane: Plane, names: list[str], edges: np.ndarray, sizes: np.ndarray, font_size: float) -> list[str]:
+def _sides_of_names(plane: Plane, edges: np.ndarray, radii: np.ndarray) -> list[str]:
     """Choose the side of its node on which each name stands.
 
     One name after the other, labels with many edges first, takes the side where it covers the fewest names and
-    nodes, then the fewest edges. The result is a ``textposition`` of plotly for each label; it is "" (not shown),
-    with more than `MAX_NAMES` labels, for names of the core that would cover something and for all in the rows below.
+    nodes, then the fewest edges. With more than `_MAX_NAMES` labels, names of the core that would cover something are
+    left out, and so are all in the rows below.
     """
-    points = plane.points
-    chosen = [""] * len(names)
-    if np.count_nonzero(~plane.in_core) <= MAX_NAMES:
-        for k in np.flatnonzero(~plane.in_core):
-            chosen[k] = "bottom center"
-    core = np.flatnonzero(plane.in_core)
-    must_fit = core.size > MAX_NAMES
-    radii = sizes / 2
+    points, core = plane.points, np.flatnonzero(plane.in_core)
+    n_alone = len(points) - core.size
+    chosen = ["" if is_core or n_alone > _MAX_NAMES else "bottom center" for is_core in plane.in_core]
     n_steps = int(np.clip(15000 // max(len(edges), 1), 12, 30))
     steps = np.linspace(0.0, 1.0, n_steps)[1:-1, None, None]
     on_edges = (points[edges[:, 0]] * (1 - steps) + points[edges[:, 1]] * steps).reshape(-1, 2)
-    degree = np.bincount(edges.ravel(), minlength=len(names))
-    taken: list[tuple[float, float, float, float]] = []
+    degree = np.bincount(edges.ravel(), minlength=len(points))
+    taken: list[_Box] = []
     for k in core[np.argsort(-degree[core], kind="stable")]:
-        best: tuple[float, str, tuple[float, float, float, float]] | None = None
-        for position, box in _sides(points[k], radii[k], text_width(names[k], font_size), font_size):
-            left, right, low, high = box
+
+        def cost_of(place: tuple[str, _Box], k: int = k) -> float:
+            position, (left, right, low, high) = place
             outside = max(-left, 0.0) + max(right - plane.width, 0.0) + max(high - plane.height, 0.0)
             nearest = np.clip(points[core], [left, low], [right, high])
-            covered = np.hypot(*(points[core] - nearest).T) < radii[core]
-            covered[core == k] = False
+            covered = (np.hypot(*(points[core] - nearest).T) < radii[core]) & (core != k)
             names_hit = sum(left < b[1] and b[0] < right and low < b[3] and b[2] < high for b in taken)
             pad = 4.0  # edges are wide
             inside = (on_edges > [left - pad, low - pad]) & (on_edges < [right + pad, high + pad])
             hits = names_hit + np.count_nonzero(covered) + (outside > _OVERHANG)
             far = 4.0 if position in _CORNERS else 0.0
-            cost = 1000.0 * hits + outside + far + np.count_nonzero(inside.all(axis=1))
-            if best is None or cost < best[0]:
-                best = (cost, position, box)
-        assert best is not None
-        if not (must_fit and best[0] >= 1000.0):
-            chosen[k] = best[1]
-            taken.append(best[2])
+            return float(_HIT * hits + outside + far + np.count_nonzero(inside.all(axis=1)))
+
+        places = _places(points[k], radii[k], text_width(plane.names[k], plane.font_size), plane.font_size)
+        position, box = best = min(places, key=cost_of)
+        if core.size <= _MAX_NAMES or cost_of(best) < _HIT:
+            chosen[k] = position
+            taken.append(box)
     return chosen
 
 
-def _sides(
-    point: np.ndarray, radius: float, width: float, height: float
-) -> list[tuple[str, tuple[float, float, float, float]]]:
-    """The eight places of a name, the best first, and the boxes (left, right, low, high) it takes there."""
+def _places(point: np.ndarray, radius: float, width: float, height: float) -> list[tuple[str, _Box]]:
+    """The eight places of a name, the best first, and the boxes it takes there."""
     x, y = point
     gap = radius / 0.8 + 1.0  # plotly's own distance of a text from its marker
     line = 1.25 * height
-    columns = {"center": (x - width / 2, x + width / 2), "right": (x + gap, x + gap + width)}
-    columns["left"] = (x - gap - width, x - gap)
+    columns = {
+        "left": (x - gap - width, x - gap),
+        "center": (x - width / 2, x + width / 2),
+        "right": (x + gap, x + gap + width),
+    }
     rows = {
         "top": (y + gap, y + gap + line),
         "bottom": (y - gap - line, y - gap),
@@ -145,24 +148,19 @@ def _core_shape(edges: np.ndarray, n_labels: int, seed: int) -> np.ndarray:
     graph.add_nodes_from(range(n_labels))
     graph.add_edges_from(edges.tolist())
     if n_labels > _MAX_LABELS_BY_STRESS:
-        return _as_array(networkx.spring_layout(graph, seed=seed))
+        return np.array(list(networkx.spring_layout(graph, seed=seed).values()))
     distances = _distances(edges, n_labels)
     by_label = {k: dict(enumerate(row.tolist())) for k, row in enumerate(distances)}
     found = []
-    for k in range(_MANY_STARTS if n_labels <= _MAX_LABELS_WITH_MANY_STARTS else _FEW_STARTS):
+    for k in range(4 if n_labels <= _MAX_LABELS_WITH_FOUR_STARTS else 2):
         start = networkx.spring_layout(graph, seed=seed + k)
-        found.append(_as_array(networkx.kamada_kawai_layout(graph, dist=by_label, pos=start)))
+        found.append(np.array(list(networkx.kamada_kawai_layout(graph, dist=by_label, pos=start).values())))
     return min(found, key=lambda shape: (_nodes_on_edges(shape, edges), _stress(shape, distances)))
-
-
-def _as_array(positions: dict[int, Any]) -> np.ndarray:
-    return np.array([positions[k] for k in range(len(positions))])
 
 
 def _distances(edges: np.ndarray, n_labels: int) -> np.ndarray:
     """Numbers of edges between labels; parts that are not connected stand side by side without overlap."""
-    ones = np.ones(len(edges))
-    graph = sp.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n_labels, n_labels))
+    graph = sp.csr_array((np.ones(len(edges)), edges.T), shape=(n_labels, n_labels))
     distances = np.asarray(shortest_path(graph, directed=False, unweighted=True))
     _, part = connected_components(graph, directed=False)
     radius = np.array([distances[np.ix_(part == p, part == p)].max() / 2 for p in part])
@@ -203,11 +201,9 @@ def _rows(names: list[str], width: float, font_size: float) -> tuple[np.ndarray,
     """Positions of labels without edges, in rows from the top, and the height of all rows with their heading."""
     if not names:
         return np.empty((0, 2)), 0.0
-    if len(names) <= MAX_NAMES:
-        pitch_x = max(max(text_width(name, font_size) for name in names) + 12.0, 48.0)
-        pitch_y = 56.0
-    else:
-        pitch_x = pitch_y = 30.0
+    pitch_x = pitch_y = 30.0
+    if len(names) <= _MAX_NAMES:
+        pitch_x, pitch_y = max(max(text_width(name, font_size) for name in names) + 12.0, 48.0), 56.0
     per_row = max(min(int((width - 16.0) // pitch_x), len(names)), 1)
     n_rows = -(-len(names) // per_row)
     per_row = -(-len(names) // n_rows)  # rows of equal length

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-# Okabe and Ito's colours, told apart with every common kind of colour vision; the dark ones first, and without
-# yellow, which is lost on white paper.
+# Okabe and Ito's colours, distinct for every common kind of colour vision; dark ones first, and without yellow, which
+# is faint on white paper.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x")
 BLUE, VERMILLION = COLORS[:2]
@@ -18,7 +18,7 @@ EDGE = "#55606B"
 HALO = "0 0 3px white, 0 0 3px white, 0 0 3px white"  # around names that stand over lines
 FONT_FAMILY = "Helvetica, Arial, sans-serif"
 
-# What each colour becomes on a dark page, whose own colours are those of assets/page.css.
+# Replacements of the colours on a dark page; its own colours are in assets/page.css.
 DARK = {
     "white": "#1A1E24",
     INK: "#E6E9ED",
@@ -58,14 +58,9 @@ def finite(values: Any) -> list[float | None]:
     return [float(value) if np.isfinite(value) else None for value in values]
 
 
-def new_figure(title: str = "", caption: str = "") -> Any:
-    """An empty figure with the common look."""
-    return graph_objects().Figure(layout=base_layout(title, caption))
-
-
-def base_layout(title: str, caption: str) -> dict[str, Any]:
-    """Layout shared by all figures: white background, thin grid, a title with a line below that explains it."""
-    return {
+def new_figure(title: str = "", caption: str = "", **layout: Any) -> Any:
+    """An empty figure with the common look: white background, a title, and a line below that explains the figure."""
+    base = {
         "template": None,
         "title": {
             "text": plain(title),
@@ -85,10 +80,11 @@ def base_layout(title: str, caption: str) -> dict[str, Any]:
         "hoverlabel": {"bgcolor": "white", "bordercolor": FAINT_INK, "font": {"color": INK}, "align": "left"},
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "top", "bgcolor": "rgba(0,0,0,0)"},
     }
+    return graph_objects().Figure(layout=base).update_layout(layout)
 
 
-def measured_axis(title: str) -> dict[str, Any]:
-    """Axis of a curve: a line, outside ticks, a light grid."""
+def measured_axis(title: str = "", **changes: Any) -> dict[str, Any]:
+    """Axis of a curve: a line, outside ticks, a light grid, apart from ``changes``."""
     return {
         "title": {"text": plain(title), "standoff": 8},
         "showline": True,
@@ -98,6 +94,7 @@ def measured_axis(title: str) -> dict[str, Any]:
         "gridcolor": GRID,
         "zeroline": False,
         "automargin": True,
+        **changes,
     }
 
 
@@ -110,9 +107,6 @@ def axis_ids(panel: int) -> tuple[str, str]:
 def named(things: Any, argument: str, what: str) -> dict[str, Any]:
     """Check a non-empty mapping from names to things, and return it as a dict."""
     if not isinstance(things, Mapping) or not things:
-        raise ValueError(f"{argument} must be a non-empty mapping from names to {what}, got {_shown(things)}")
+        got = "an empty mapping" if isinstance(things, Mapping) else f"a {type(things).__name__}"
+        raise ValueError(f"{argument} must be a non-empty mapping from names to {what}, got {got}")
     return {str(name): thing for name, thing in things.items()}
-
-
-def _shown(thing: Any) -> str:
-    return "an empty mapping" if isinstance(thing, Mapping) else f"a {type(thing).__name__}"
