@@ -1,8 +1,8 @@
 """One start of PrML: the point it is at, and the two steps that move it.
 
 It has converged when both steps are certified at one point: D, W and T such that neither (W, T) with D held nor (D, T)
-with W held can lower the objective by more than the tolerance. That a step came back unmoved tells nothing by itself:
-it may only have been asked for too little.
+with W held can lower the objective by more than the tolerance. That a step came back unmoved proves nothing by itself:
+its tolerance may have been too loose.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ POLICY = AlternationPolicy()
 
 
 class ProgressMonitor:
-    """Shows the caller a fit within its steps, keeps its states, and knows whether the callback ended it.
+    """Reports a fit to the caller, also within its steps, offers its states, and notes whether the callback stopped it.
 
     ``control`` has ``started``; ``show`` takes a ``Checkpoint`` and the absolute tolerance.
     """
@@ -66,10 +66,10 @@ class ProgressMonitor:
         self.state: PrMLStart | None = None  # that of the last alternation
 
     def within(self, n_iter: int, primal: float, dual: float) -> bool:
-        """Show a point within a step, if nothing was shown for some time; returns whether to end."""
+        """Report a point within a step if the last report is some seconds old; returns whether to stop."""
         if not self.stopped and time.perf_counter() - self.last >= POLICY.seconds:
             self.keep()
-            self.tell(self.checkpoint(n_iter, primal, dual))
+            self.report(self.checkpoint(n_iter, primal, dual))
         return self.stopped
 
     def keep(self) -> None:
@@ -78,7 +78,7 @@ class ProgressMonitor:
         if self.control.keep is not None and state is not None:
             self.control.keep(lambda: FitState(state))
 
-    def tell(self, point: Checkpoint) -> None:
+    def report(self, point: Checkpoint) -> None:
         """Show a point."""
         self.show(point, tolerance(self.control.tol, point.primal))
         self.stopped = self.control.callback is not None and bool(self.control.callback(point))
@@ -269,11 +269,10 @@ class Alternation:
         self.step_dual = result.dual + constant
 
     def _move(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> None:
-        """Go to the best mixture of this point and that at hand, both feasible for one step."""
-        old, new = (self.D, self.W, self.T), (D, W, T)
-        share = _best_share(self.fit.problem, old, new) if np.isfinite(self.objective) else 1.0
-        self.D, self.W, self.T = (_mix(a, b, share) for a, b in zip(old, new, strict=True))
-        self.objective = self.fit.problem.objective(self.D, self.W, self.T)
+        """Go to a feasible point, unless it is worse than the one at hand."""
+        objective = self.fit.problem.objective(D, W, T)
+        if objective <= self.objective:
+            self.D, self.W, self.T, self.objective = D, W, T, objective
 
     def _balance(self) -> None:
         """The D and W that cost least of all with this Z."""
@@ -283,21 +282,3 @@ class Alternation:
         objective = self.fit.problem.objective(D, W, self.T)
         if objective <= self.objective:
             self.D, self.W, self.objective = D, W, objective
-
-
-def _mix(old: np.ndarray, new: np.ndarray, share: float) -> np.ndarray:
-    return new if share == 1.0 else (1.0 - share) * old + share * new
-
-
-_Point = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _best_share(problem: PrMLProblem, old: _Point, new: _Point) -> float:
-    """Share of ``new`` in the best mixture of two feasible points of a step, on which the objective is quadratic."""
-    middle = tuple(0.5 * (a + b) for a, b in zip(old, new, strict=True))
-    first, centre, last = (problem.objective(*point) for point in (old, middle, new))
-    curvature = 4.0 * (first - 2.0 * centre + last)
-    slope = last - first - 0.5 * curvature
-    if curvature <= 0.0:
-        return 1.0 if last <= first else 0.0
-    return float(np.clip(-slope / curvature, 0.0, 1.0))

@@ -1,4 +1,4 @@
-r"""Finishing labels of SVM+ problems that the method of multipliers would take forever on.
+r"""An interior-point method for labels of SVM+ problems on which the method of multipliers creeps.
 
 Features far larger than privileged ones, or far from zero, leave no penalty that suits both: with one that keeps Newton
 systems above rounding, T hardly moves. A primal-dual interior-point method (Mehrotra, 1992) over all weights of a label
@@ -11,6 +11,8 @@ Its multipliers are A and B. They, and (z, t) made feasible, count only as far a
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -92,13 +94,13 @@ def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -
             break
         if mu <= 0.0:
             break
-        newton = _NewtonSystem(Q, G, slack, multipliers, of_dual, of_primal)
-        # Predictor: straight to complementarity zero; it tells how much centring the corrector needs.
-        dw, dslack, dmultipliers = newton.direction(-slack * multipliers)
+        direction = _newton(Q, G, slack, multipliers, of_dual, of_primal)
+        # Predictor: straight to complementarity zero; it shows how much centring the corrector needs.
+        dw, dslack, dmultipliers = direction(-slack * multipliers)
         length = longest_step((slack, dslack), (multipliers, dmultipliers))
         ahead = float((slack + length * dslack) @ (multipliers + length * dmultipliers)) / len(h)
         centred = mu * min(ahead / mu, 1.0) ** 3
-        dw, dslack, dmultipliers = newton.direction(centred - slack * multipliers - dslack * dmultipliers)
+        dw, dslack, dmultipliers = direction(centred - slack * multipliers - dslack * dmultipliers)
         # One length for both: with a quadratic term the residual of the dual has both parts.
         length = _TO_BOUNDARY * longest_step((slack, dslack), (multipliers, dmultipliers))
         w, slack = w + length * dw, slack + length * dslack
@@ -106,27 +108,18 @@ def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -
     return w * unit, multipliers
 
 
-class _NewtonSystem:
-    """The linearised optimality conditions at one point, factorised once for both steps."""
+def _newton(
+    Q: np.ndarray, G: np.ndarray, slack: np.ndarray, multipliers: np.ndarray, of_dual: np.ndarray, of_primal: np.ndarray
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The steps of w, slack and multipliers that change slack * multipliers by so much; factorised once for all."""
+    ratio = multipliers / slack
+    system = G.T @ (ratio[:, None] * G)
+    system.flat[:: len(Q) + 1] += Q
+    factor = cholesky(system)
 
-    def __init__(
-        self,
-        Q: np.ndarray,
-        G: np.ndarray,
-        slack: np.ndarray,
-        multipliers: np.ndarray,
-        of_dual: np.ndarray,
-        of_primal: np.ndarray,
-    ) -> None:
-        self.G, self.slack, self.of_dual, self.of_primal = G, slack, of_dual, of_primal
-        self.ratio = multipliers / slack
-        system = G.T @ (self.ratio[:, None] * G)
-        system.flat[:: len(Q) + 1] += Q
-        self.factor = cholesky(system)
+    def direction(product: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        dw = solve_factored(factor, G.T @ (product / slack - ratio * of_primal) - of_dual)
+        dslack = G @ dw + of_primal
+        return dw, dslack, product / slack - ratio * dslack
 
-    def direction(self, product: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Steps of w, slack and multipliers that change slack * multipliers by ``product``, to first order."""
-        right = self.G.T @ (product / self.slack - self.ratio * self.of_primal) - self.of_dual
-        dw = solve_factored(self.factor, right)
-        dslack = self.G @ dw + self.of_primal
-        return dw, dslack, product / self.slack - self.ratio * dslack
+    return direction

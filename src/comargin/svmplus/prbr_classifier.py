@@ -24,8 +24,8 @@ _NO_SCORE = 1e-6
 class PrivilegedClassifier(LinearMultilabelClassifier):
     """What PrBR and PrML share: costs, privileged features and their parameters."""
 
-    # What to change when nothing was learned.
-    _cure_of_zeros: ClassVar[str] = "Increase C or change gamma2"
+    # Advice that ends the warning that all predictors are zero.
+    _advice_on_zeros: ClassVar[str] = "Increase C or change gamma2"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LinearMultilabelClassifier._parameter_constraints,
@@ -49,13 +49,13 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
             mask = nearest_labels(S, self.n_privileged, row_weight)
         return PrivilegedSets.of(S, mask, intercept=self.privileged_intercept)
 
-    def _doubts_on_zeros(self, coef: np.ndarray, data: TrainingData) -> list[Warning]:
-        """A warning when nothing was learned."""
+    def _zero_warnings(self, coef: np.ndarray, data: TrainingData) -> list[Warning]:
+        """A warning if all predictors are zero."""
         longest = float(np.sqrt(np.max(squared_lengths(data.X))))
         if longest * float(np.max(np.linalg.norm(coef, axis=1))) <= _NO_SCORE:
             text = (
                 f"{type(self).__name__}: all predictors are zero, as none saves as much slack as it costs. "
-                f"{self._cure_of_zeros}; if nothing helps, rows with equal label sets overlap too much for this model"
+                f"{self._advice_on_zeros}; if nothing helps, rows with equal label sets overlap too much for this model"
             )
             return [UserWarning(text)]
         return []
@@ -201,7 +201,7 @@ class PrBRClassifier(PrivilegedClassifier):
             n_threads=self._n_threads(),
             start=None if start is None else start.dual,
         )
-        control.warnings.extend(self._doubts_on_zeros(result.coef, data))
+        control.warnings.extend(self._zero_warnings(result.coef, data))
         attributes = self._linear_attributes(result.coef) | {"privileged_coef_": result.privileged}
         kept = PrBRStart(result.dual_coef, S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

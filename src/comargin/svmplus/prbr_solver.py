@@ -165,12 +165,12 @@ class _Step:
         return SlackDual(A, B)
 
     def look(self) -> None:
-        """Show how far it is; what the blocks have found so far stays when this ends it."""
+        """Report progress to ``Control.within``, and end the iteration if it asks to stop; blocks keep their best."""
         if self.is_shown and self.control.within is not None and self.control.within(*self.objectives()):
             raise _EndedWithin
 
     def looking(self, run: Run) -> Run:
-        """``run`` that looks up after every item."""
+        """``run`` that reports progress after every item."""
 
         def running(function: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
             for result in run(function, *items):
@@ -200,7 +200,7 @@ class _Step:
             finish_label(block)
 
     def find_feasible(self, run: Run) -> None:
-        """Go on to the first feasible point: in the literal form there need not be one near the start."""
+        """Advance to the first feasible point: in the literal form there need not be one near the start."""
         for _ in range(POLICY.most_infeasible):
             if np.isfinite(self.objectives()[0]):
                 self.is_shown = True

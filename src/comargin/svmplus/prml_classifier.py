@@ -17,7 +17,7 @@ from .prbr_classifier import PrivilegedClassifier
 from .prml_solver import PrMLStart, solve_prml
 from .problem import PrMLProblem
 
-# 0.28 * 25 is 7, whatever floating point says.
+# 0.28 * 25 must count as 7 in spite of rounding.
 _ROUNDING = 1e-9
 
 
@@ -131,7 +131,7 @@ class PrMLClassifier(PrivilegedClassifier):
     True
     """
 
-    _cure_of_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
+    _advice_on_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],
@@ -197,7 +197,7 @@ class PrMLClassifier(PrivilegedClassifier):
             n_threads=self._n_threads(),
             start=None if start is None else start.point,
         )
-        control.warnings.extend(self._doubts_on_zeros(result.coef, data))
+        control.warnings.extend(self._zero_warnings(result.coef, data))
         D = result.dictionary
         attributes = self._linear_attributes(result.coef) | {
             "dictionary_": np.ascontiguousarray(D[:, : self.n_features_in_]),

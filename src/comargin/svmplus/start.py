@@ -35,7 +35,7 @@ class PrMLFinished(NamedTuple):
 
 
 class PrMLStopped(NamedTuple):
-    """How far an alternation has come; with D, W and T it goes on from there as if nothing had been."""
+    """How far an alternation has come; with D, W and T it continues exactly as without the interruption."""
 
     number: int  # which of several starts it is
     step_tol: float  # tolerance of the next steps
@@ -75,7 +75,7 @@ def first_dictionary(
     """D of given predictors: their singular vectors, or random mixtures of them.
 
     Both scaled as in a balanced pair, where D^T D is (gamma1 Z Z^T)^1/2. A little noise leaves no direction of D empty:
-    what is zero would stay zero.
+    a direction that is zero would stay zero.
     """
     _, values, right = np.linalg.svd(coef, full_matrices=False)
     roots = gamma1**0.25 * np.sqrt(values)
