@@ -21,7 +21,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
-from .core.wording import did_you_mean as nearest
+from .core.wording import did_you_mean
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
 from .metrics import scorers
@@ -192,7 +192,7 @@ def get_model(name: str) -> ModelRecipe:
     known = known_models()
     if name in known:
         return known[name]
-    raise ValueError(f"models: there is no model {name!r}; {nearest(name, list(known))}")
+    raise ValueError(f"models: there is no model {name!r}; {did_you_mean(name, list(known))}")
 
 
 def checked_criterion(criterion: Any) -> None:
@@ -253,7 +253,9 @@ def _checked_model(model: Any) -> ModelRecipe:
     known = {name.split("__")[0] for name in estimator.get_params(deep=True)}
     for name, _ in model.grid:
         if name.split("__")[0] not in known:
-            raise ValueError(f"models: grid of {model.name!r}: no parameter {name!r}; {nearest(name, sorted(known))}")
+            raise ValueError(
+                f"models: grid of {model.name!r}: no parameter {name!r}; {did_you_mean(name, sorted(known))}"
+            )
     return model
 
 

@@ -167,7 +167,7 @@ class _Stop:
         self.fitting = self.wanted = False
 
     def asked(self) -> bool:
-        """Whether to end the fit, which calls this after every pass."""
+        """Whether to end the fit, which calls this at every certificate."""
         self.fitting = True
         return self.wanted
 

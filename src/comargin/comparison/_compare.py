@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.executor import Lost, Processes, Task
+from ..core.executor import Processes, Task, run
 from ..core.indicator import check_indicator
 from ..data import Dataset, fingerprint, load
 from ..metrics import scorers
@@ -164,13 +163,14 @@ def compare(
             todo.append(cell)
         else:
             finish(record, kept=True)
-    executor = Processes(int(n_jobs), "loky")
-    with closing(executor.results([Task(run_cell, (cell,)) for cell in todo])) as finished:
-        for k, result in finished:
-            record = unmeasured(todo[k], result.reason) if isinstance(result, Lost) else result
-            if file is not None:
-                file.append(record)
-            finish(record, kept=False)
+
+    def done(record: Record) -> None:
+        if file is not None:
+            file.append(record)
+        finish(record, kept=False)
+
+    tasks = [Task(run_cell, (cell,)) for cell in todo]
+    run(tasks, Processes(int(n_jobs), "loky"), done, lambda task, reason: unmeasured(task.arguments[0], reason))
     names = tuple(data.name for data in loaded)
     in_order = [found[cell.identity["cell"]] for cell in cells]
     return Comparison(in_order, names, tuple(model.name for model in compared), chosen)

@@ -50,13 +50,24 @@ class Executor(Protocol):
         """Whether another task failed or Ctrl-C was pressed; tasks may ask, and end early."""
 
 
-def run(tasks: Sequence[Task], executor: Executor, done: Callable[[Any], object] | None = None) -> list[Any]:
-    """Run independent tasks; returns the results in the order of the tasks. ``done`` is called with each as it
-    arrives.
+def run(
+    tasks: Sequence[Task],
+    executor: Executor,
+    done: Callable[[Any], object] | None = None,
+    lost: Callable[[Task, str], Any] | None = None,
+) -> list[Any]:
+    """Run all tasks and return their results in the order of the tasks; they do not depend on the executor.
+
+    ``done`` is called with every result as soon as it is there. ``lost`` makes the result of a task whose process was
+    ended from outside, from the task and the reason; without it such a task is an error.
     """
     results: list[Any] = [None] * len(tasks)
     with closing(executor.results(tasks)) as finished:  # type: ignore[type-var]
         for k, result in finished:
+            if isinstance(result, Lost):
+                if lost is None:
+                    raise RuntimeError(f"a worker process was ended from outside ({result.reason}); use fewer of them")
+                result = lost(tasks[k], result.reason)
             results[k] = result
             if done is not None:
                 done(result)

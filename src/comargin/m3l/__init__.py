@@ -12,7 +12,8 @@ The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z
 - kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them.
 - classifier.py: the estimator. zero_shot.py, _candidates.py: unseen classes by their attributes, section 7.2.
 
-A new loss is an addition in losses.py and _loops_step.py.
+A loss with a quadratic conjugate is one line in losses.py. Another one adds its functions to losses.py and
+_loops_step.py; _finish.py, _loops_pairs.py and the vectorised pass of _loops.py take quadratic conjugates only.
 """
 
 from .classifier import M3LClassifier

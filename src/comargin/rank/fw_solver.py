@@ -139,5 +139,5 @@ def solve_rank_cvm_fw(
                 part /= total  # 1 up to rounding
             return W, bound
 
-        status, history, tol_abs = run_loop(step, certify, control, state=lambda: beta)
+        status, history, tol_abs = run_loop(step, certify, control)  # no state: pairs are not kept
     return Result(np.ascontiguousarray(beta.T), beta, history, tol_abs, status)

@@ -47,7 +47,7 @@ def take_apart(model: Any) -> Anatomy:
         layers.append(inside)
         if hasattr(inside, "best_estimator_"):
             inside = inside.best_estimator_
-        elif hasattr(inside, "estimator_") and not hasattr(inside, "estimators_"):  # of an ensemble: only the pattern
+        elif hasattr(inside, "estimator_") and not hasattr(inside, "estimators_"):  # an ensemble's is not fitted
             inside = inside.estimator_
         else:
             return Anatomy(model, tuple(layers), tuple(transformers), inside)

@@ -59,7 +59,7 @@ class Known(NamedTuple):
 
 @compiled
 def _add_states(values, column, sign, upwards):
-    """Add to the state without a label, or upwards from it, ``sign`` times the state with it, one label at a time."""
+    """For each label in turn: off += sign * on, where on and off are the states with and without it; or the reverse."""
     for c in range(column.shape[0] - 1):
         first, last = column[c], column[c + 1]
         bit = 1

@@ -4,8 +4,8 @@ The slacks xi (one per label set) and the privileged weights T are split, xi = U
 of multipliers (Gabay and Mercier, 1976) with multipliers beta - cost and penalties rho_g that grow with the rows of the
 set:
 
-1. V and xi by one pass of dual coordinate descent with slacks held near U T (``_loops.py``): M3L's pass, with budgets
-   that give way;
+1. V and xi by one pass of dual coordinate descent with slacks held near U T (``_loops.py``): M3L's pass, with a
+   quadratic penalty in place of the upper bounds of A;
 2. T by least squares, (gamma2 I + U^T diag(rho) U) T = U^T (beta - cost + rho xi), factorised once for all passes;
 3. beta += rho (xi - U T).
 

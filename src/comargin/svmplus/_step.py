@@ -48,7 +48,7 @@ class MultiplierPolicy:
     largest_penalty: float = 1e10
     shrink: float = 16.0
     most_newton: int = 50
-    # Newton steps end when they could gain less than this share of the tolerance, or its square of the gap.
+    # Newton steps end when the possible gain is below inner * tolerance, or below inner^2 * gap.
     inner: float = 0.1
     # A line search ends when the slope is this share of the first one.
     line_search: float = 0.1

@@ -112,7 +112,7 @@ def solve_prml(
             dual = None if known is None or not _fits(known.dual, problem) else known.dual
             if dual is None:
                 if predictors is None:
-                    # Those of a fit that was stopped, again.
+                    # Recompute the predictors of the stopped fit, from its first seed.
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
                     predictors = _Predictors(fit, rng_before)
                 dual = predictors.plain.dual_coef

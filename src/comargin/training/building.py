@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
+from ..core.wording import did_you_mean
 from ..decisions import RULES
-from ..models import ModelRecipe, nearest
+from ..models import ModelRecipe
 from ..search.tuning import tune_with_memory
 
 LEARNER = "model"  # name of the last step of a pipeline
@@ -93,7 +94,7 @@ def full_name(estimator: Any, name: str, argument: str) -> str:
     own = sorted(full.removeprefix(prefix) for full in known if full.startswith(prefix))
     steps = sorted(full for full in known if "__" in full and not full.startswith(prefix)) if prefix else []
     names = [one for one in (*own, *steps) if one != "callback"]
-    raise ValueError(f"{argument}: there is no parameter {name!r}; {nearest(name, names)}")
+    raise ValueError(f"{argument}: there is no parameter {name!r}; {did_you_mean(name, names)}")
 
 
 def with_parameters(estimator: Any, params: Mapping[str, Any], argument: str) -> Any:
