@@ -116,8 +116,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     ) -> list[Warning]:
         """Fit like `fit`, resuming from a state of the same fit and offering states on the way.
 
-        A resumed fit counts iterations and seconds from its state, and ends where it would have ended without
-        interruption.
+        A resumed fit counts iterations and seconds from its state and ends at the same tolerance.
 
         Parameters
         ----------

@@ -38,9 +38,7 @@ class StructuredPolicy:
     together: int = 1024  # rows that share a product, if their inner products fit and rows have twice as many entries
     oldest: int = 10  # passes before a labeling without mass is forgotten; 2 to 40 need the same passes
     last_capacity: int = 64  # most labelings of a row: memory against labelings that are met again and again
-    passes_first: int = (
-        20  # before the first Newton attempt and after a failed one; half as many give the rate of convergence
-    )
+    passes_first: int = 20  # before a Newton attempt, the first or one after a failure; half as many give the rate
     too_many: float = 200.0  # expected passes above which Newton steps come
     too_many_again: float = 50.0  # the same after a start that needed them: CGM on the toy in 1.5 s instead of 2.3 s
     newton_work: float = 3000.0  # products with all rows that the first attempt may cost; doubled when it is useless
