@@ -142,8 +142,9 @@ def docstrings(module_name: str, page: str) -> str:
     lines = ["", "```{eval-rst}"]
     for name in listed_names(page):
         thing = getattr(module, name)
-        kind = "class" if isinstance(thing, type) else "function" if callable(thing) else "data"
-        lines += [f".. auto{kind}:: {module_name}.{name}", *(["   :no-value:"] if kind == "data" else []), ""]
+        kind = "autoclass" if isinstance(thing, type) else "autofunction" if callable(thing) else "py:data"
+        elsewhere = module_name != "comargin" and name in importlib.import_module("comargin").__all__
+        lines += [f".. {kind}:: {module_name}.{name}", *(["   :no-index:"] if elsewhere else []), ""]
     return "\n".join([*lines, "```", ""])
 
 

@@ -103,20 +103,22 @@ _GROUP = "comargin.models"
 
 @cache
 def _load_plugins() -> None:
-    """Register the models of installed packages, once; they cannot replace a known name."""
+    """Register the models of installed packages, once; they cannot replace a known name. All or none, at an error."""
+    found: dict[str, ModelRecipe] = {}
     for point in sorted(entry_points(group=_GROUP), key=lambda point: point.name):
+        what = f"models: entry point {point.name!r} of {_GROUP}"
         try:
-            found = point.load()
+            loaded = point.load()
         except Exception as error:
-            raise ImportError(f"models: entry point {point.name!r} of {_GROUP}, {point.value}: {error}") from error
-        for model in [found] if isinstance(found, ModelRecipe) else found:
+            raise ImportError(f"{what}, {point.value}: {error}") from error
+        for model in [loaded] if isinstance(loaded, ModelRecipe) else loaded:
             if not isinstance(model, ModelRecipe):
-                raise TypeError(f"models: entry point {point.name!r} of {_GROUP} gives {model!r}, not a ModelRecipe")
-            if model.name in _REGISTRY:
-                raise ValueError(
-                    f"models: entry point {point.name!r} of {_GROUP} has the name of another, {model.name!r}"
-                )
-            register_model(model)
+                raise TypeError(f"{what} gives {model!r}, not a ModelRecipe")
+            if model.name in _REGISTRY or model.name in found:
+                raise ValueError(f"{what} has the name of another, {model.name!r}")
+            found[model.name] = model
+    for model in found.values():
+        register_model(model)
 
 
 def known_models() -> dict[str, ModelRecipe]:

@@ -484,7 +484,7 @@ def test_sample_weight_and_fit_parameters_pass_through(data):
     assert_allclose(inside.estimator_[-1].coef_, weighted.estimator_.coef_, atol=1e-6)
     with pytest.raises(TypeError, match="speed"):
         ZeroShotClassifier(exact, UNSEEN).fit(X, Y, speed=3)
-    with pytest.raises(ValueError, match="sample_weight must not be negative"):
+    with pytest.raises(ValueError, match="sample_weight must be finite and non-negative"):
         ZeroShotClassifier(exact, UNSEEN).fit(X, Y, sample_weight=weight - 1)
 
 

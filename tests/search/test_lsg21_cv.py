@@ -18,6 +18,7 @@ from tests.lsg21 import reference_lsg21 as reference
 
 from comargin import LSG21Classifier, LSG21ClassifierCV, tune
 from comargin.graphs import cosine_affinity
+from comargin.lsg21.solver import solve_lsg21
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 from comargin.search import path as _path
@@ -114,13 +115,12 @@ def test_largest_alpha_is_there_for_given_values_too(data):
 def test_each_fold_continues_from_the_alpha_before(data, monkeypatch):
     X, Y = data
     starts = []
-    original = LSG21Classifier._start
 
-    def spy(self, start, problem):
+    def spy(problem, alpha, control, *, start, gram):
         starts.append((problem.X.shape[0], start is None))
-        return original(self, start, problem)
+        return solve_lsg21(problem, alpha, control, start=start, gram=gram)
 
-    monkeypatch.setattr(LSG21Classifier, "_start", spy)
+    monkeypatch.setattr("comargin.lsg21.classifier.solve_lsg21", spy)
     LSG21ClassifierCV(ALPHAS, cv=2, n_jobs=1).fit(X, Y)
     assert [cold for _, cold in starts] == [True, False, False, False] * 2 + [True]
     assert starts[-1][0] == 80

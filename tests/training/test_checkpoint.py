@@ -75,7 +75,7 @@ class AllStates(Memory):
     def recall_state(self, key, learner, shape):
         return self.first
 
-    def keep_state(self, key, state, *, clock=None):
+    def keep_state(self, key, state, *, clock=None, now=False):
         self.states.append(state())
         return True
 
@@ -322,6 +322,41 @@ def test_max_iter_counts_all_parts(name):
     assert len(caught) == len(one) == len(again) == 1
     assert "stopped after 17 iterations (max_iter=17)" in str(again[0].message)
     assert caught[0].filename == one[0].filename == __file__
+
+
+def test_max_iter_with_labels_that_are_solved_before():
+    """Iterations of the labels alone count once, also in a resumed fit."""
+    learner = clone(LEARNERS["structured, a label alone"]).set_params(tol=0.0, max_iter=17)
+    memory = AllStates()
+    with pytest.warns(ConvergenceWarning):
+        whole = fit_and_keep(clone(learner), X, Y, memory, "fit")
+    with pytest.warns(ConvergenceWarning):
+        fit_and_keep(learner, X, Y, AllStates(memory.states[-2]), "fit")
+    assert learner.n_iter_ == whole.n_iter_ > 17
+    assert learner.objective_ == pytest.approx(whole.objective_, rel=0.05)
+
+
+def test_a_fit_without_states_begins_again():
+    learner = comargin.RankCVMClassifier(C=50.0, tol=1e-2, solver="fw", random_state=0)
+    memory = AllStates()
+    fit_and_keep(learner, X, Y, memory, "fit")
+    assert memory.states == []
+
+
+def test_a_stopped_fit_keeps_its_state_at_once(folder):
+    """Before the first minute is over."""
+    stopped = fit_and_keep(clone(LEARNERS["m3l"]), X, Y, folder, "fit", should_stop=lambda: True)
+    state = FolderMemory(folder.path, "a1b2").recall_state("fit", LEARNERS["m3l"], Y.shape)
+    assert state.history[-1].primal == stopped.objective_
+
+
+def test_a_fit_of_ones_own_is_called(folder):
+    class More(comargin.M3LClassifier):
+        def fit(self, X, y, sample_weight=None):
+            self.more_ = True
+            return super().fit(X, y, sample_weight)
+
+    assert fit_and_keep(More(random_state=0), X, Y, folder, "fit").more_
 
 
 def test_other_warnings_are_given_once(folder, every_state):

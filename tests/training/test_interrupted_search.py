@@ -8,13 +8,14 @@ import sys
 
 import numpy as np
 import pytest
+from sklearn.tree import ExtraTreeClassifier
 
 import comargin
 from comargin.core.memory import Kept
 from comargin.data import make_correlated
 from comargin.decisions import _cross_fit
 from comargin.search import _cells
-from comargin.training import _folder, clear_checkpoint, train
+from comargin.training import ModelRecipe, _folder, clear_checkpoint, train
 from comargin.training._folder import FolderMemory
 
 DATA = make_correlated(150, n_features=6, n_labels=4, seed=3)
@@ -193,7 +194,7 @@ from comargin.data import make_correlated
 from comargin.training import _folder, train
 _folder.EVERY = _folder._WORTHWHILE = 0.0
 original, cells = _folder.FolderMemory.keep_state, []
-def keep_state(memory, key, state, *, clock=None):
+def keep_state(memory, key, state, *, clock=None, now=False):
     kept = original(memory, key, state, clock=clock)
     if key.endswith("solution"):
         print("cell", key, flush=True)
@@ -315,3 +316,28 @@ def test_a_solution_without_its_measure(tmp_path, monkeypatch, every_state):
     (tmp_path / "search-C-0-0.cmg").unlink()  # of the smallest value, the first of the path
     with pytest.raises(ValueError, match="has a solution of a value that was not measured; delete it"):
         train(DATA, **arguments, checkpoint=tmp_path)
+
+
+def test_a_parameter_that_is_searched_twice(tmp_path):
+    """The second search of a name has results of its own, in another place of the folder."""
+    grid = (("max_depth", (1, 6)), ("min_samples_leaf", (1, 30)), ("max_depth", (6, 1)))
+    tree = ModelRecipe("tree", ExtraTreeClassifier(), grid, learn_cuts=False)
+    whole = train(DATA, tree)
+    kept = train(DATA, tree, checkpoint=tmp_path)
+    assert kept.facts["searched"] == whole.facts["searched"]
+    assert {file.stem for file in tmp_path.glob("best-*")} == {
+        "best-max_depth_0",
+        "best-min_samples_leaf",
+        "best-max_depth_2",
+    }
+
+
+def test_results_of_a_search_that_has_ended_are_not_used(tmp_path, monkeypatch):
+    """As after a kill between its best value and the end of its results."""
+    arguments = {"model": "m3l", "grid": {"C": [0.1, 1.0]}, "folds": 2, "thresholds": None}
+    with monkeypatch.context() as patched:
+        patched.setattr(_folder.FolderMemory, "forget", lambda self, key: None)
+        train(DATA, **arguments, checkpoint=tmp_path)
+    assert list(tmp_path.glob("search-C-*"))
+    train(DATA, **arguments, checkpoint=tmp_path)
+    assert not list(tmp_path.glob("search-C-*"))

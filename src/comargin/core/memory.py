@@ -46,8 +46,10 @@ class Memory:
         """The state of a fit that was interrupted, checked to belong to this learner on ``shape`` rows and labels."""
         return None
 
-    def keep_state(self, key: str, state: Callable[[], FitState], *, clock: str | None = None) -> bool:
-        """Keep the state of a running fit, if it is time to; returns whether it was kept.
+    def keep_state(
+        self, key: str, state: Callable[[], FitState], *, clock: str | None = None, now: bool = False
+    ) -> bool:
+        """Keep the state of a running fit, if it is time to or has to be now; returns whether it was kept.
 
         Keys with the same ``clock`` take turns; with None the key has a clock of its own.
         """
@@ -55,8 +57,12 @@ class Memory:
 
 
 def can_go_on(learner: Any) -> bool:
-    """Whether the fits of a learner have states: true for learners of this library with warm starts."""
-    return isinstance(learner, MultilabelClassifier) and "warm_start" in learner.get_params(deep=False)
+    """Whether the fits of a learner have states: true for learners of this library with warm starts.
+
+    A subclass with a ``fit`` of its own has none, as that has to be called.
+    """
+    is_ours = isinstance(learner, MultilabelClassifier) and type(learner).fit is MultilabelClassifier.fit
+    return is_ours and "warm_start" in learner.get_params(deep=False)
 
 
 def fit_and_keep(
@@ -73,9 +79,19 @@ def fit_and_keep(
     if learner is not estimator and len(estimator.steps) > 1:
         X = estimator[:-1].fit_transform(X, y)
     state = memory.recall_state(key, learner, y.shape)
-    doubts = learner.fit_from_state(
-        X, y, state, keep=lambda shown: memory.keep_state(key, shown), should_stop=should_stop
-    )
+    last: list[Callable[[], FitState]] = []
+
+    def keep(shown: Callable[[], FitState]) -> None:
+        last[:] = [shown]
+        memory.keep_state(key, shown)
+
+    def stops() -> bool:
+        stopped = should_stop is not None and should_stop()
+        if stopped and last:  # the same call goes on from here
+            memory.keep_state(key, last[0], now=True)
+        return stopped
+
+    doubts = learner.fit_from_state(X, y, state, keep=keep, should_stop=stops)
     for doubt in doubts:
         warnings.warn(doubt, stacklevel=2)
     return estimator

@@ -103,4 +103,6 @@ def _learned_cuts(
 def _fit_last(estimator: Any, X: Any, Y: Any, memory: Memory, should_stop: Callable[[], bool] | None) -> Any:
     if should_stop is None and type(memory) is Memory:
         return fit_clone(estimator, X, Y, {})
+    if should_stop is not None:
+        should_stop()  # from here on, a wish to stop ends the fit and nothing else
     return fit_and_keep(clone(estimator), X, Y, memory, "fit", should_stop=should_stop)

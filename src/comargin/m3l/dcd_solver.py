@@ -182,5 +182,7 @@ def solve_m3l_dcd(
     """
     ascent = LabelAscent(problem, view, control.tol, seed, start)
     with worker_threads(1):  # limits the threads of BLAS
-        status, history, tol_abs = run_loop(ascent.step, ascent.certify, control, state=lambda: ascent.dual_state.A)
+        status, history, tol_abs = run_loop(
+            ascent.step, ascent.certify, control, state=lambda: ascent.dual_state.A.copy()
+        )
     return Result(np.ascontiguousarray(ascent.Z.T), ascent.dual_state.A, history, tol_abs, status)

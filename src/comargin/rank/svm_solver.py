@@ -271,7 +271,7 @@ def solve_rank_svm(
 
         def kept() -> RankDual:
             alpha[inside], bias[inner] = state.best.x / state.loss.cost_of_pair, state.best.bias
-            return RankDual(alpha, bias)
+            return RankDual(alpha.copy(), bias.copy())
 
         status, history, tol_abs = run_loop(
             state.step, state.certify, control, check_every=1, patience=POLICY.patience, state=kept

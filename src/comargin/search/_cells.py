@@ -1,6 +1,6 @@
 """The tasks of a search: one value on one fold, or all values on one fold along a path.
 
-Results are stored under ``search/<parameter>/<fold>/<position of the value>``.
+Results are stored under ``<key of the search>/<fold>/<position of the value>``.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class SearchStep:
     should_stop: Callable[[], bool]
     show: Progress
     noted: threading.local
+    root: str  # what the keys of its results begin with
 
     def key(self, fold: int, k: int | None = None) -> str:
-        """Key of one fold, or of one value in it; without the step of a Pipeline in the name of the parameter."""
-        key = f"search/{self.name.rpartition('__')[2]}/{fold}"
-        return key if k is None else f"{key}/{k}"
+        """Key of one fold, or of one value in it."""
+        return f"{self.root}/{fold}" if k is None else f"{self.root}/{fold}/{k}"
 
     def recall(self, fold: int, k: int) -> tuple[float, bool] | None:
         """The stored criterion and convergence of a value, or None."""
@@ -76,7 +76,6 @@ class SearchStep:
             return None
         if not (isinstance(kept, tuple) and [type(each) for each in kept] == [float, bool]):
             raise ValueError(f"the checkpoint of {self.key(fold, k)} holds {kept!r:.80}; delete its folder")
-        self.report(fold, k, kept[0], " (known)")
         return kept
 
     def measured(self, fold: int, k: int, model: Any, X_test: Any, y_test: Any, converged: bool) -> tuple[float, bool]:
@@ -92,14 +91,21 @@ class SearchStep:
         self.show(f"fold {fold + 1}  {tried}  {self.criterion.name} {value:.4g}{more}")
 
 
-Cells = list[tuple[int, int, float, bool]]  # fold, position of the value, criterion, whether the fit converged
+Cell = tuple[int, int, float, bool]  # fold, position of the value, criterion, whether the fit converged
+Cells = list[Cell]
+
+
+def _known_cell(step: SearchStep, fold: int, k: int, known: tuple[float, bool]) -> Cell:
+    """Report a stored result."""
+    step.report(fold, k, known[0], " (known)")
+    return fold, k, *known
 
 
 def measure_value(step: SearchStep, fold: int, k: int) -> Cells:
     """One value on one fold."""
     known = step.recall(fold, k)
     if known is not None:
-        return [(fold, k, *known)]
+        return [_known_cell(step, fold, k, known)]
     model = _silent(with_parameters(step.base, {step.name: step.values[k]}), step.should_stop)
     X_train, X_test, y_train, y_test = step.rows.fold(fold, model)
     params = weight_params(model, step.rows.weights(fold)[0])
@@ -118,13 +124,13 @@ def measure_value(step: SearchStep, fold: int, k: int) -> Cells:
 def measure_path(step: SearchStep, fold: int) -> Cells:
     """All values on one fold, each fit started from the solution of the one before.
 
-    An interrupted path resumes after the last value whose solution is stored, not after the last one that was measured.
-    So every fit has the same start, and the same result, as without an interruption.
+    An interrupted path resumes after the last value whose solution is stored, not after the last one that was measured,
+    so that every fit has the same start as without an interruption.
     """
     every = range(len(step.values))
     known = [step.recall(fold, k) for k in every]
     if all(each is not None for each in known):
-        return [(fold, k, *each) for k, each in enumerate(known) if each is not None]
+        return [_known_cell(step, fold, k, each) for k, each in enumerate(known) if each is not None]
     whole = _silent(clone(step.base), step.should_stop)
     X_train, X_test, y_train, y_test = step.rows.fold(fold, whole)
     head, learner = parts_of(whole)
@@ -142,7 +148,7 @@ def measure_path(step: SearchStep, fold: int) -> Cells:
         raise ValueError(
             f"the checkpoint of {step.key(fold)} has a solution of a value that was not measured; delete it"
         )
-    cells: Cells = [(fold, k, *each) for k in order[:n_done] if (each := known[k]) is not None]
+    cells = [_known_cell(step, fold, k, each) for k in order[:n_done] if (each := known[k]) is not None]
     clock = step.key(fold)
     seen = (whole, X_test) if step.criterion.sees_all else (learner, X_learner)
     left = order[n_done:]

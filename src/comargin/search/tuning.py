@@ -147,8 +147,9 @@ def tune_with_memory(
     verbose: int,
     refit: bool,
     memory: Memory,
+    key: str = "search",
 ) -> TuneResult:
-    """`tune`, with a memory that stores the result of every cell under the keys of `_cells`."""
+    """`tune`, with a memory that stores the result of every cell under keys that begin with ``key``."""
     require_estimator(estimator, "a scikit-learn classifier")
     steps = checked_grid(grid, estimator)
     check_flags(refit, verbose)
@@ -170,9 +171,10 @@ def tune_with_memory(
         with warnings.catch_warnings():
             # Rare labels are missing in some folds.
             warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-            for name, values in steps:
+            for place, (name, values) in enumerate(steps):
                 executor, base = Threads(n_threads), with_parameters(estimator, best)
-                step = SearchStep(base, name, values, rows, measure, memory, executor.should_stop, show, noted)
+                root = key if len(steps) == 1 else f"{key}/{place}"
+                step = SearchStep(base, name, values, rows, measure, memory, executor.should_stop, show, noted, root)
                 found.append(_search(step, executor))
                 best[name] = found[-1].best_value
         if refit:

@@ -75,7 +75,8 @@ def solve_structured(
         if not joined:
             dual = _packed(start, known, weights)
             return replace(alone, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
-        control = replace(control, n_before=alone.n_iter)
+        # A resumed fit solved these labels before its first checkpoint.
+        control = replace(control, n_before=control.before[0].n_iter if control.before else alone.n_iter)
     parts: list[Part] = []
     with worker_threads(n_threads) as pool:
         products = RowProducts(problem.X, pool)

@@ -110,14 +110,16 @@ class FolderMemory(Memory):
                 raise self._refusal(f"{key}/{_STATE}", "no state of this fit") from error
         return state
 
-    def keep_state(self, key: str, state: Callable[[], FitState], *, clock: str | None = None) -> bool:
+    def keep_state(
+        self, key: str, state: Callable[[], FitState], *, clock: str | None = None, now: bool = False
+    ) -> bool:
         """Keep a state, once a minute, and less often if saving is slow."""
-        clock, now = clock or key, time.perf_counter()
-        last, cost = self._clocks.setdefault(clock, (now, 0.0))
-        if now - last < max(EVERY, _WORTHWHILE * cost):
+        clock, began = clock or key, time.perf_counter()
+        last, cost = self._clocks.setdefault(clock, (began, 0.0))
+        if not now and began - last < max(EVERY, _WORTHWHILE * cost):
             return False
         self._write(f"{key}/{_STATE}", state())
-        self._clocks[clock] = time.perf_counter(), time.perf_counter() - now
+        self._clocks[clock] = time.perf_counter(), time.perf_counter() - began
         return True
 
     def _refusal(self, key: str, what: str) -> ValueError:

@@ -152,7 +152,8 @@ def search(
     """Search the learner's parameters one after the other; returns the best estimator, not fitted, and its values.
 
     Fits of the search have ten times the tolerance of our learners: choosing needs less than the last fit. The memory
-    keeps the index of the best value of every parameter under ``best/<name>``.
+    keeps the index of the best value of every parameter under ``best/<name>``, with its place in the grid where that
+    has several of that name.
     """
     prefix = prefix_of(estimator)
     features = X
@@ -164,9 +165,11 @@ def search(
         coarse[f"{prefix}tol"] = _COARSER * learner.tol
     memory = memory or Memory()
     best: dict[str, Any] = {}
-    for name, values in grid:
+    shorts = [name.rpartition("__")[2] for name, _ in grid]
+    for place, (name, values) in enumerate(grid):
         tried = list(values.of(features) if hasattr(values, "of") else values)
-        index = memory.recall(f"best/{name}")
+        key = shorts[place] if shorts.count(shorts[place]) == 1 else f"{shorts[place]}_{place}"
+        index = memory.recall(f"best/{key}")
         if index is None:
             result = tune_with_memory(
                 clone(estimator).set_params(**coarse),
@@ -181,12 +184,13 @@ def search(
                 verbose=verbose,
                 refit=False,
                 memory=memory,
+                key=f"search/{key}",
             )
             index = result.steps[0].best_index
-            memory.keep(f"best/{name}", index)
-            memory.forget(f"search/{name.rpartition('__')[2]}")
+            memory.keep(f"best/{key}", index)
         elif type(index) is not int or not 0 <= index < len(tried):
             raise ValueError(f"the checkpoint has value {index!r} of {name}, of {len(tried)}; delete its folder")
+        memory.forget(f"search/{key}")
         best[name] = tried[index]
         estimator = clone(estimator).set_params(**{prefix + name: best[name]})
     return estimator, best
