@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.wording import did_you_mean
 from ..metrics import higher_is_better
-from ..models import nearest
 from ._blocks import Blocks, make_blocks, summary_of
 from ._diagram import diagram_figure, diagram_text
 from ._results import FIXED, Record, read_results
@@ -247,7 +247,7 @@ class Comparison:
     def _check_measure(self, measure: str) -> None:
         recorded = [*SECONDS, *(name for name in self.cells[0] if name not in FIXED)]
         if measure not in recorded:
-            raise ValueError(f"measure {measure!r} was not recorded; {nearest(str(measure), recorded)}")
+            raise ValueError(f"measure {measure!r} was not recorded; {did_you_mean(str(measure), recorded)}")
 
 
 def _higher(measure: str) -> bool:
