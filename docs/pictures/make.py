@@ -335,7 +335,8 @@ def architecture() -> Picture:
     floors = (
         (("cli",), "commands"),
         (("data", "persistence", "training", "comparison", "report"), "the workbench"),
-        (("decisions", "search", "models"), "from scores to tags; parameters; the table of models"),
+        (("models",), "one declaration for every model"),
+        (("decisions", "search"), "from scores to label sets; parameters"),
         (("m3l", "structured", "rank", "lsg21", "svmplus", "baselines"), "one folder a paper"),
         (("graphs", "inference", "metrics", "model_selection"), "what several papers use"),
         (("core",), "rows, loops, certificates, tasks, the estimator base"),
@@ -343,7 +344,7 @@ def architecture() -> Picture:
     picture = Picture(640, 60 * len(floors) + 20, "The packages of comargin, floor by floor")
     for floor, (packages, what) in enumerate(floors):
         y = 16 + 60 * floor
-        colour = tint(BLUE, 0.5 if floor == 3 else 0.15)
+        colour = tint(BLUE, 0.5 if "m3l" in packages else 0.15)
         width = 616 / len(packages)
         for k, package in enumerate(packages):
             x = 12 + k * width
