@@ -62,11 +62,12 @@ def literal_pass(X, R, dual, active):
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
-def test_pass_equals_literal_loop(storage, rng):
+@pytest.mark.parametrize("coupled", [True, False])
+def test_pass_equals_literal_loop(storage, coupled, rng):
     X, dual = make(rng)
-    F = rng.normal(size=(N_LABELS, 2))
-    R = F @ F.T
-    N = np.ascontiguousarray(X.T @ (dual.S * dual.A) @ F)
+    F = rng.normal(size=(N_LABELS, 2)) if coupled else np.empty((0, 0))
+    R = F @ F.T if coupled else np.diag(0.5 + rng.random(N_LABELS))
+    N = np.ascontiguousarray(X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)))
     expected = literal_pass(X, R, dual, fresh_active())
     active = fresh_active()
     split_pass(X if storage == "dense" else csr(X), F, np.array(np.diag(R)), dual, active, N, np.inf)
@@ -75,7 +76,7 @@ def test_pass_equals_literal_loop(storage, rng):
     totals = np.zeros_like(dual.totals)
     np.add.at(totals, dual.row_set, dual.A)
     assert_allclose(dual.totals, totals, rtol=1e-9, atol=1e-10)
-    assert_allclose(N, X.T @ (dual.S * dual.A) @ F, rtol=1e-9, atol=1e-10)
+    assert_allclose(N, X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)), rtol=1e-9, atol=1e-10)
     assert (active.count == N_LABELS).all()
 
 

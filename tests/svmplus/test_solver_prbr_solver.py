@@ -13,7 +13,7 @@ from comargin.core.result import Status
 from comargin.core.validation import loop_view
 from comargin.m3l.prior import PriorPart, identity_prior
 from comargin.m3l.solver import solve_m3l
-from comargin.svmplus import prbr_solver
+from comargin.svmplus import _split
 from comargin.svmplus._directions import infeasible_labels
 from comargin.svmplus._step import StepBlock
 from comargin.svmplus.prbr_solver import held_budgets, m3l_start, n_seeds, solve_svm_plus
@@ -105,16 +105,17 @@ def newton_of_repairs_only(block, run=map):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("form", FORMS)
-def test_passes_reach_a_moderate_precision(rng, form, monkeypatch):
+@pytest.mark.parametrize("form", [None, *FORMS])
+def test_passes_alone_reach_a_moderate_precision(rng, form, monkeypatch):
     """Split slacks without a single Newton step of the whole problem; those of T alone are repairs."""
-    problem = make_problem(rng, n=60, C=0.05, prior=prior_of(rng.normal(size=(2, 3)), form))
-    best = solve(problem, tol=1e-7)
-    monkeypatch.setattr(prbr_solver, "solves_directly", lambda features, prior: False)
+    prior = None if form is None else prior_of(rng.normal(size=(2, 3)), form)
+    problem = make_problem(rng, n=60, C=0.05, prior=prior)
+    endless = replace(_split.POLICY, most_alone=100_000, most_coupled=100_000, fall=0.0)
+    monkeypatch.setattr(_split, "POLICY", endless)
     monkeypatch.setattr(StepBlock, "advance", newton_of_repairs_only)
     result = solve(problem, tol=1e-3)
     assert_certified(problem, result, 1e-3)
-    assert_allclose(result.primal, best.primal, rtol=1e-3)
+    assert_allclose(result.primal, solve(problem, tol=1e-7).primal, rtol=1e-3)
 
 
 @pytest.mark.compiled
@@ -300,6 +301,15 @@ def test_optimum_by_kkt_and_as_a_start(rng):
     assert again.n_iter <= 1
     duals = [point.dual for point in first.history]
     assert duals == sorted(duals)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("form", FORMS)
+def test_passes_that_gain_nothing_are_no_stall(rng, form, monkeypatch):
+    """As from a start that is more precise than passes are: Newton steps go on from there."""
+    problem = make_problem(rng, n=60, n_labels=4, C=0.05, prior=prior_of(rng.normal(size=(2, 4)), form))
+    monkeypatch.setattr("comargin.svmplus._split.SplitPasses.iterate", lambda phase: None)
+    assert_certified(problem, solve(problem, tol=1e-7), 1e-7)
 
 
 @pytest.mark.compiled

@@ -14,7 +14,7 @@ from comargin.core.result import Status
 from comargin.core.validation import loop_view
 from comargin.m3l.prior import identity_prior
 from comargin.svmplus import _finish as finish
-from comargin.svmplus import prbr_solver
+from comargin.svmplus import _split, prbr_solver
 from comargin.svmplus._finish import interior_point
 from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem
@@ -124,6 +124,7 @@ def test_a_failure_changes_nothing(rng, monkeypatch, failure):
 
     monkeypatch.setattr(finish, "interior_point", fails)
     monkeypatch.setattr(prbr_solver, "POLICY", replace(prbr_solver.POLICY, finish_after=1))
+    monkeypatch.setattr(_split, "POLICY", replace(_split.POLICY, most_alone=0))
     result = solve(problem, tol=1e-8)
     assert result.status is Status.CONVERGED
     assert_allclose(result.primal, reference.prbr_optimum(problem.X, problem.S, 0.1, 1.0).objective, rtol=1e-6)

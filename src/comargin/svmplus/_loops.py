@@ -3,7 +3,7 @@ r"""Compiled loops of SVM+: a pass of the splitting, raised slacks, Gram matrice
 
 A pass is dual coordinate descent for a step whose slacks are held near given values c:
 
-    min  1/2 tr(V R V^T) + sum_gl beta_gl xi_gl + rho_g / 2 (xi_gl - c_gl)^2,   R = F F^T
+    min  1/2 tr(V R V^T) + sum_gl beta_gl xi_gl + rho_g / 2 (xi_gl - c_gl)^2,   R = F F^T or diagonal
     s.t. S_il x_i^T V R_l + xi_gl >= 1 for all rows i of set g,   xi >= 0
 
 In its dual variables A >= 0 the slack of a set is xi = max(0, u + sum_{i in g} A_il / rho), u = c - beta / rho, and the
@@ -50,7 +50,7 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
     Parameters
     ----------
     X : ndarray (n, d) or CSR
-    F : ndarray (m, k)
+    F : ndarray (m, k), or (0, 0) where R is diagonal and N = X^T (S o A)
     diagonal : ndarray (m,), of R
     dual : SplitDual
     active : SplitActive
@@ -59,7 +59,7 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
     """
     A, S, sqnorm, row_set, offset, inverse, totals = dual
     rows, labels, count, state = active
-    rank = N.shape[1]
+    rank, coupled = N.shape[1], F.shape[0] > 0
     hidden, steps = np.empty(rank), np.zeros(rank)
     shuffle(state, rows, rows.shape[0])
     for position in range(rows.shape[0]):
@@ -77,8 +77,11 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
             sign = S[i, label]
             old = A[i, label]
             score = 0.0
-            for h in range(rank):
-                score += hidden[h] * F[label, h]
+            if coupled:
+                for h in range(rank):
+                    score += hidden[h] * F[label, h]
+            else:
+                score = hidden[label] * diagonal[label]
             margin = sign * score - 1.0
             u = offset[g, label] + totals[g, label] * softness
             gradient = margin + max(u, 0.0)
@@ -98,8 +101,11 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
             if change != 0.0:
                 A[i, label] = old + change
                 totals[g, label] += change
-                row_axpy(sign * change, F, label, steps)
-                row_axpy(sign * change * sqnorm[i], F, label, hidden)
+                if coupled:
+                    row_axpy(sign * change, F, label, steps)
+                    row_axpy(sign * change * sqnorm[i], F, label, hidden)
+                else:
+                    steps[label] += sign * change
                 moved = True
             k += 1
         count[i] = n_left

@@ -1,4 +1,4 @@
-r"""SVM+ steps of coupled labels with a large D: passes for V, least squares for T, multipliers between them.
+r"""The first part of an SVM+ step: coordinate descent for V, least squares for T, multipliers between them.
 
 The slacks xi (one per label set) and the privileged weights T are split, xi = U T, by the alternating direction method
 of multipliers (Gabay and Mercier, 1976) with multipliers beta - cost and penalties rho_g that grow with the rows of the
@@ -10,8 +10,8 @@ set:
 3. beta += rho (xi - U T).
 
 The dual is near its optimum after a hundred passes or so, the constraints are still broken by what the worst row lacks.
-For the certificate T is therefore solved exactly for the margins at hand, each label for itself: an SVM+ without
-features (``best_privileged``).
+For the certificate of coupled labels T is therefore solved exactly for the margins at hand, each label for itself: an
+SVM+ without features (``best_privileged``).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from ..core.cholesky import cholesky, solve_factored
 from ..core.loop import ROUNDING
 from ..core.random_numbers import random_state_array
 from ..m3l.prior import PriorPart
+from ..m3l.solver import label_blocks
 from ._block import BlockData
+from ._coupled import solves_directly
 from ._directions import SlackDirections
 from ._loops import SplitActive, SplitDual, split_pass
 from ._step import Run, StepBlock
@@ -45,9 +47,17 @@ class SplitPolicy:
     visit_all: int = 10
     keep_all: float = 0.3
     keep: float = 1.0
-    # Passes of the first round, and how rounds grow.
-    first_round: int = 100
+    # Passes of the first round of single labels and of coupled ones, and how rounds grow.
+    first_alone: int = 20
+    first_coupled: int = 100
     growth: float = 1.5
+    # Most passes where Newton steps can follow.
+    most_alone: int = 300
+    most_coupled: int = 600
+    # Single labels go on while a round divides their gap by this; coupled ones are given to Newton steps if the gap is
+    # this share of the objective after a round.
+    fall: float = 3.0
+    too_far: float = 0.5
     # T is repaired when a round raises the dual by less than this share of the gap, to this share of the tolerance.
     still_rising: float = 0.25
     repair: float = 0.2
@@ -58,79 +68,121 @@ POLICY = SplitPolicy()
 
 
 class Splitting:
-    """Rounds of passes over all labels of a step, which R couples; ``block`` gets their certificates.
+    """Rounds of passes over all labels of a step, as long as they pay; ``blocks`` get their certificates.
 
-    Invariants: N = X^T (S o A) F; ``dual.totals`` are the sums of A over sets; ``slack`` = U T.
+    R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
     """
 
-    def __init__(self, block: StepBlock, start: SlackDual, seed: int) -> None:
-        self.block, data, sets = block, block.data, block.data.sets
-        self.n_passes, self.n_repaired, self.count = 0, 0, POLICY.first_round
-        sizes = np.bincount(sets.row_set).astype(np.float64)
-        self.regression = Regression(sets, data.problem.gamma2, POLICY.penalty * sizes, data.directions)
-        A = np.where(data.there, start.A, 0.0)
-        totals = sets.sum_by_set(A)
-        self.beta = totals + np.where(data.set_there, start.B, 0.0)
-        V, self.T = data.weights_of(A, self.beta - totals)
-        self.slack = sets.slack(self.T, data.labels)
-        self.F = np.ascontiguousarray(data.problem.prior.factor)
-        self.N = np.ascontiguousarray(V @ self.F)
-        inverse = 1.0 / self.regression.rho
-        offset = np.empty(totals.shape)
-        self.dual = SplitDual(A, data.signs, data.features.sqnorm, sets.row_set, offset, inverse, totals)
-        # Pairs without a constraint are the last of each row, and not visited.
-        self.active = SplitActive(
-            np.arange(len(A), dtype=np.int32),
-            np.argsort(~data.there, axis=1, kind="stable").astype(np.int32),
-            np.empty(len(A), dtype=np.int32),
-            random_state_array(seed),
-        )
+    def __init__(self, data: BlockData, blocks: list[StepBlock], start: SlackDual, seed: int) -> None:
+        problem = data.problem
+        sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
+        regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes, data.directions)
+        self.blocks, self.is_coupled, self.n_passes, self.n_repaired = blocks, data.is_coupled, 0, 0
+        parts = [data.labels] if data.is_coupled else [part.labels for part in label_blocks((problem.prior,))]
+        self.passes = [
+            SplitPasses(BlockData(problem, labels, data.features, data.directions), start, regression, seed)
+            for labels in parts
+        ]
+        self.newton_follows = not data.is_coupled or solves_directly(data.features, problem.prior)
+        self.count = POLICY.first_coupled if data.is_coupled else POLICY.first_alone
+        self.exhausted = False
 
     def advance(self, run: Run, look: Callable[[], None]) -> None:
-        """One round of passes and its certificate."""
-        block, dual_before = self.block, self.block.best.dual
-        for _ in range(self.count):
-            self.iterate()
-            look()
-        self.count = int(POLICY.growth * self.count)
-        A, B, T = self.solution()
-        block.stand_at(A.copy(), B, T=T)
-        most = max(block.tol * abs(block.best.dual), block.best.gap)
-        is_near = block.best.dual - dual_before <= POLICY.still_rising * most
-        if is_near and self.n_passes >= 2 * self.n_repaired and not block.done and not block.data.bases:
-            self._repair(run)
+        """One round and its certificates; after the last round the blocks stand at their best dual variables."""
+        left = [block for block in self.blocks if not block.done]
+        before, dual_before = sum(block.best.gap for block in left), sum(block.best.dual for block in left)
 
-    def _repair(self, run: Run) -> None:
+        def go(passes: SplitPasses) -> None:
+            for _ in range(self.count):
+                passes.iterate()
+                if self.is_coupled:
+                    look()
+
+        list(run(go, self.passes))
+        self.n_passes += self.count
+        self.count = int(POLICY.growth * self.count)
+        A, B, T = (np.hstack(parts) for parts in zip(*(p.solution() for p in self.passes), strict=True))
+
+        def place(block: StepBlock) -> None:
+            own = block.data.labels
+            block.stand_at(A[:, own].copy(), B[:, own].copy(), T=T[:, own].copy())
+
+        list(run(place, left))
+        gap, raised = sum(block.best.gap for block in left), sum(block.best.dual for block in left) - dual_before
+        if self.is_coupled:
+            block = self.blocks[0]
+            most = max(block.tol * abs(block.best.dual), gap)
+            self.exhausted = self.newton_follows and (
+                self.n_passes >= POLICY.most_coupled or gap >= before or gap > POLICY.too_far * block.best.primal
+            )
+            near = raised <= POLICY.still_rising * most and self.n_passes >= 2 * self.n_repaired
+            if near and not block.done and not self.exhausted and not block.data.bases:
+                self._repair(block, run)
+        else:
+            self.exhausted = self.n_passes >= POLICY.most_alone or not gap * POLICY.fall <= before
+        if self.exhausted:
+            for block in left:
+                block.stand_at(block.best.A, block.best.B)
+
+    def _repair(self, block: StepBlock, run: Run) -> None:
         """Offer the block the margins of V with the T that is best for them."""
-        block = self.block
         allowed = POLICY.repair * block.tol * abs(block.best.primal)
         total = block.data.sets.sum_by_set(block.at.A) + block.at.B
         T = best_privileged(block.data.problem, block.needed(1.0), total, allowed, block.data.directions, run)
         block.offer(block.at.V, T)
         self.n_repaired = self.n_passes
 
+
+class SplitPasses:
+    """Passes over some labels of a step: all that R couples, or some that it does not.
+
+    Invariants: N = X^T (S o A) F; ``dual.totals`` are the sums of A over sets; ``slack`` = U T.
+    """
+
+    def __init__(self, data: BlockData, start: SlackDual, regression: Regression, seed: int) -> None:
+        self.data, self.regression, sets = data, regression, data.sets
+        n_samples = len(data.signs)
+        self.rho = regression.rho[:, None]
+        A = np.where(data.there, start.A[:, data.labels], 0.0)
+        totals = sets.sum_by_set(A)
+        self.beta = totals + np.where(data.set_there, start.B[:, data.labels], 0.0)
+        V, self.T = data.weights_of(A, self.beta - totals)
+        self.slack = sets.slack(self.T, data.labels)
+        self.F = np.ascontiguousarray(data.problem.prior.factor) if data.is_coupled else np.empty((0, 0))
+        self.N = np.ascontiguousarray(V @ self.F if data.is_coupled else V)
+        offset = np.empty(totals.shape)
+        self.dual = SplitDual(A, data.signs, data.features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
+        # Pairs without a constraint are the last of each row, and not visited.
+        self.active = SplitActive(
+            np.arange(n_samples, dtype=np.int32),
+            np.argsort(~data.there, axis=1, kind="stable").astype(np.int32),
+            np.empty(n_samples, dtype=np.int32),
+            random_state_array(seed),
+        )
+        self.n_passes = 0
+
     def iterate(self) -> None:
         """One iteration of V, T and multipliers."""
-        data, dual, rho = self.block.data, self.dual, self.regression.rho[:, None]
-        dual.offset[:] = self.slack - self.beta / rho
+        data, dual = self.data, self.dual
+        dual.offset[:] = self.slack - self.beta / self.rho
         visit_all = self.n_passes % POLICY.visit_all == 0
         if visit_all:
             self.active.count[:] = np.count_nonzero(data.there, axis=1)
         keep = POLICY.keep_all if visit_all else POLICY.keep
         split_pass(data.features.view, self.F, data.r, dual, self.active, self.N, keep)
         self.n_passes += 1
-        xi = dual.offset + dual.totals / rho
+        xi = dual.offset + dual.totals / self.rho
         xi = np.where(data.set_there, np.maximum(xi, 0.0), xi)
         xi = POLICY.relax * xi + (1.0 - POLICY.relax) * self.slack
-        right = data.sets.adjoint(self.beta - data.set_cost + rho * xi, data.labels)
-        self.T = self.regression.solve(right)
+        right = data.sets.adjoint(self.beta - data.set_cost + self.rho * xi, data.labels)
+        self.T = self.regression.solve(right, data.labels)
         self.slack = data.sets.slack(self.T, data.labels)
-        self.beta = self.beta + rho * (xi - self.slack)
+        self.beta = self.beta + self.rho * (xi - self.slack)
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A, B and T; B is zero, not the rounding of the sums, for slacks above their bound."""
         B = self.beta - self.dual.totals
-        return self.dual.A, np.where(ROUNDING * np.abs(self.beta) < B, B, 0.0) * self.block.data.set_there, self.T
+        return self.dual.A, np.where(ROUNDING * np.abs(self.beta) < B, B, 0.0) * self.data.set_there, self.T
 
 
 class Regression:
@@ -171,20 +223,20 @@ class Regression:
         small[:, 1, 1] = np.vecdot(self.a.T, self.inverse_a.T) - b
         self.small = np.linalg.inv(small)
 
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """The t_i of all labels from their r_i, both (n_labels, n_labels)."""
+    def solve(self, right: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """The t_i of some labels, (n_labels, m), from their r_i."""
         if not self.is_shared:
             T = np.zeros(right.shape)
-            for label, factor in enumerate(self.factors):
-                columns, basis = self.sets.columns(label), self.bases.get(label)
-                column = right[columns, label]
-                column = solve_factored(factor, column if basis is None else basis.T @ column)
-                T[columns, label] = column if basis is None else basis @ column
+            for k, label in enumerate(labels):
+                columns, basis = self.sets.columns(int(label)), self.bases.get(int(label))
+                column = right[columns, k]
+                column = solve_factored(self.factors[label], column if basis is None else basis.T @ column)
+                T[columns, k] = column if basis is None else basis @ column
             return T
         T = self.inverse @ right
-        seen = np.stack([T.diagonal(), np.vecdot(self.a.T, T.T)], axis=1)
-        first, second = np.einsum("iab,ib->ai", self.small, seen)
-        T -= self.inverse * first + self.inverse_a * second
+        seen = np.stack([T[labels, np.arange(len(labels))], np.vecdot(self.a.T[labels], T.T)], axis=1)
+        first, second = np.einsum("iab,ib->ai", self.small[labels], seen)
+        T -= self.inverse[:, labels] * first + self.inverse_a[:, labels] * second
         return T
 
 

@@ -1,11 +1,9 @@
 """Convex SVM+ problems to a certified gap: PrBR, and both steps of PrML.
 
-The start is M3L: a few passes of its coordinate descent with A between 0 and the cost, B = cost - A, so that T = 0.
-One method follows, by the problem:
-
-- the method of multipliers with Newton steps (``_step.py``) for labels that R does not couple, each for itself, in
-  threads, and for coupled labels together if their D is small;
-- passes with split slacks (``_split.py``) for coupled labels with a large D.
+1. The start is M3L: a few passes of its coordinate descent with A between 0 and the cost, B = cost - A, so that T = 0.
+2. Passes with split slacks (``_split.py``) solve most labels to a moderate precision.
+3. The method of multipliers with Newton steps (``_step.py``) finishes: labels that R does not couple in threads,
+   coupled ones together if their D is small. Where D is large, passes go on to the end.
 
 Labels whose features are far larger than the privileged ones are given to an interior-point method (``_finish.py``).
 """
@@ -15,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from ..m3l.prior import PriorPart
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
 from ._block import BlockData
-from ._coupled import solves_directly
 from ._directions import SlackDirections, slack_directions
 from ._finish import finish_label
 from ._split import Splitting
@@ -89,10 +87,10 @@ def solve_svm_plus(
     if start is None:
         start = m3l_start(problem, view, seeds=seeds, n_threads=n_threads)
     labels, is_coupled = problem.labels, problem.prior.form != "diagonal"
-    features = Features(problem.X, view)
+    everything = BlockData(problem, labels, Features(problem.X, view), directions)
 
     def block_of(some: np.ndarray) -> StepBlock:
-        data = BlockData(problem, some, features, directions)
+        data = BlockData(problem, some, everything.features, directions)
         own = SlackDual(start.A[:, some], start.B[:, some])
         return StepBlock(data, control.tol, own, penalty)
 
@@ -104,10 +102,7 @@ def solve_svm_plus(
                 blocks[0].offer(known[1], known[2], known[0])
         if not is_coupled and not (known is not None and blocks[0].done):
             blocks = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
-        splitting = None
-        if is_coupled and not solves_directly(features, problem.prior) and not blocks[0].done:
-            splitting = Splitting(blocks[0], start, seeds[0] if seeds else 0)
-        step = _Step(blocks, splitting, control)
+        step = _Step(blocks, lambda: Splitting(everything, blocks, start, seeds[0] if seeds else 0), control)
         run = step.looking(pool.map)
 
         def certify() -> tuple[float, float]:
@@ -147,10 +142,15 @@ class _EndedWithin(Exception):  # noqa: N818
 class _Step:
     """The blocks of a problem and the method that is at work on them."""
 
-    def __init__(self, blocks: list[StepBlock], splitting: Splitting | None, control: Control) -> None:
-        self.blocks, self.splitting, self.control = blocks, splitting, control
+    def __init__(self, blocks: list[StepBlock], make_splitting: Callable[[], Splitting], control: Control) -> None:
+        self.blocks, self.make_splitting, self.control = blocks, make_splitting, control
         self.n_updates = dict.fromkeys((int(block.data.labels[0]) for block in blocks), 0)
         self.is_shown = False
+
+    @cached_property
+    def splitting(self) -> Splitting:
+        """Passes; not made where the start is good enough."""
+        return self.make_splitting()
 
     def objectives(self) -> tuple[float, float]:
         """The best primal and dual objective so far."""
@@ -181,7 +181,7 @@ class _Step:
 
     def advance(self, run: Run) -> None:
         """A round of passes, or an update of the multipliers of every block that is not done."""
-        if self.splitting is not None:
+        if not self.splitting.exhausted:
             self.splitting.advance(run, self.look)
             return
         left = [block for block in self.blocks if not block.done]

@@ -18,6 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -25,12 +26,12 @@ from ..core.loop import Control, progress, tolerance
 from ..core.result import Checkpoint, Result, Status
 from ..core.rows import CSR
 from ..core.threads import one_blas_thread
-from ..m3l.prior import identity_prior
+from ..m3l.prior import PriorPart, identity_prior
 from ._alternation import POLICY as STEP_POLICY
 from ._alternation import Alternation, PrMLFit, ProgressMonitor
 from ._directions import infeasible_labels, named, slack_directions
-from .prbr_solver import n_seeds, solve_svm_plus
-from .problem import PrMLProblem, SlackDual
+from .prbr_solver import SVMPlusResult, n_seeds, solve_svm_plus
+from .problem import PrMLProblem, SlackDual, SVMPlusProblem
 from .start import Point, PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
 
 
@@ -40,6 +41,10 @@ class StartPolicy:
 
     # The gap to which PrBR is solved for a start.
     start_tol: float = 0.1
+    # Reweighted PrBR problems that approximate the cost sum ||z|| in place of 1/2 ||z||^2, and the smallest length in
+    # the first of them, relative to the largest.
+    reweighted: int = 2
+    shortest: float = 1e-3
     # Alternations without any change at full precision are a stall when there are this many.
     patience: int = 3
     # Objectives of one point in one problem differ by at most this fraction.
@@ -176,21 +181,48 @@ class _Predictors:
         self.fit, problem = fit, fit.problem
         n_labels = problem.S.shape[1]
         nothing = np.zeros((1, problem.X.shape[1])), np.zeros((1, n_labels)), fit.directions.lift
-        # Shown to the callback meanwhile: slacks alone, where they suffice.
+        # What is shown meanwhile: slacks alone, if they can be, or a better point that is known.
         self.objective = problem.objective(*nothing) if not fit.directions.bases else np.inf
-        step = problem.step(problem.X, identity_prior(n_labels)[0])
+        self.seeds = rng.integers(2**63, size=n_seeds(self._step(np.ones(n_labels)))).tolist()
 
+    def _step(self, r: np.ndarray) -> SVMPlusProblem:
+        return self.fit.problem.step(self.fit.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
+
+    def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
         def within(primal: float, dual: float) -> bool:
-            return bool(np.isfinite(self.objective)) and fit.monitor.within(0, self.objective, 0.0)
+            return bool(np.isfinite(self.objective)) and self.fit.monitor.within(0, self.objective, 0.0)
 
-        self.plain = solve_svm_plus(
-            step,
-            fit.view,
-            Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within),
-            seeds=rng.integers(2**63, size=n_seeds(step)).tolist(),
-            n_threads=fit.n_threads,
-            directions=fit.directions,
+        control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
+        return solve_svm_plus(
+            self._step(r),
+            self.fit.view,
+            control,
+            seeds=self.seeds,
+            n_threads=self.fit.n_threads,
+            start=start,
+            directions=self.fit.directions,
         )
+
+    @cached_property
+    def plain(self) -> SVMPlusResult:
+        """PrBR."""
+        return self._solve(np.ones(self.fit.problem.S.shape[1]), None)
+
+    @cached_property
+    def whole(self) -> SVMPlusResult:
+        """At the cost that predictors with a row of D each have: sqrt(gamma1) ||z||, by squares reweighted.
+
+        The squares of PrBR make predictors that are too short to be kept whole. With c = ||z|| the bound
+        ||z|| <= (||z||^2 / c + c) / 2 is tight: R = c / sqrt(gamma1).
+        """
+        result = self.plain
+        for _ in range(POLICY.reweighted):
+            lengths = np.linalg.norm(result.coef, axis=1)
+            if not lengths.any() or self.fit.monitor.stopped:
+                break
+            r = np.maximum(lengths, POLICY.shortest * lengths.max()) / np.sqrt(self.fit.problem.gamma1)
+            result = self._solve(r, result.dual_coef)
+        return result
 
     def unfinished(self, rank: int, rng: np.random.Generator) -> PrMLResult:
         """The result when the callback ends the fit before the first alternation: predictors of a few labels, or none.
@@ -235,7 +267,12 @@ def _first_alternation(
             f"{problem.S.shape[1]} labels ({named(bad)}), which have no slack for some rows. Use "
             "privileged_intercept=True, which is always feasible, or a larger rank"
         )
-    rival = Alternation(fit, plain.dual_coef)
+    whole = predictors.whole
+    better = kept_predictors(problem, whole.coef, whole.privileged, directions, rank, rng, drawn=mixed)
+    if better is not None and problem.objective(*better) < problem.objective(*kept):
+        kept, rival = better, Alternation(fit, whole.dual_coef)
+    else:
+        rival = Alternation(fit, plain.dual_coef)
     rival.begin(kept.D, kept)
     return alternation if alternation.objective <= rival.objective else rival
 
