@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
-# Predictions that the tolerance does not fix: many predictors are as good for PrBR at its gap, and PrML ends in a local
-# optimum. Rounding decides, and processors round differently.
-_LOOSE = {"PrBR": 2.0, "PrML": 6.0}  # points, and hundredths of the others
+# Predictions that the tolerance does not fix: many predictors are as good for PrBR at its gap, PrML ends in a local
+# optimum, and a few rows lie at the boundary of structured models. Rounding decides, and processors round differently.
+_LOOSE = {"PrBR": 2.0, "PrML": 6.0, "CGM,": 0.3, "structured": 0.3}  # points, and hundredths of the others
 
 
 def blocks(language):
@@ -49,7 +49,10 @@ def test_demo_table_is_the_demos(capsys, monkeypatch, tmp_path):
             assert name == shown.split()[0]
             for one, other in zip(numbers, shown.split()[1:], strict=True):
                 allowed = _LOOSE[name] if "%" in one else _LOOSE[name] / 100.0
-                assert float(one.rstrip("%")) == pytest.approx(float(other.rstrip("%")), abs=allowed)
+                if one[0].isdigit():
+                    assert float(one.rstrip("%")) == pytest.approx(float(other.rstrip("%")), abs=allowed)
+                else:
+                    assert one == other
         else:
             assert ours == shown
     assert "Certified." in out

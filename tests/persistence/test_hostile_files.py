@@ -127,7 +127,7 @@ def test_wrong_values_in_the_json(files, name, tmp_path, rng):
 def test_wrong_numbers_in_the_arrays(files, name, tmp_path, rng):
     document, members = read_members(files[name])
     rows = TEXTS if name == "texts" else X
-    for member, data in members.items():
+    for member, data in list(members.items())[:40]:  # more of them are further trees of a forest
         start = 10 + int.from_bytes(data[8:10], "little")
         size = len(data) - start
         for payload in (b"\xff" * size, b"\x01" * size, bytes(size), rng.bytes(size), b"\x7f\x00" * (size // 2)):

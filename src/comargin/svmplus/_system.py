@@ -17,6 +17,8 @@ from .problem import PrivilegedSets
 _SPAN = 1e-7
 # Most rows of a Gram matrix that is kept whole, for all labels: 128 MB.
 _MOST_GRAM_ROWS = 4096
+# Share of entries that are not zero from which BLAS multiplies faster than sparse rows: bibtex, with 4 %, 3 times.
+_BLAS_FROM = 0.01
 
 
 class Features:
@@ -50,6 +52,9 @@ class Features:
         """X X^T where it is worth keeping: X is sparse and has few rows."""
         if isinstance(self.X, np.ndarray) or self.n_samples > _MOST_GRAM_ROWS:
             return None
+        if self.X.size > _BLAS_FROM * self.n_samples * self.n_features:
+            dense = self.X.toarray()
+            return np.asarray(dense @ dense.T)
         return _dense(self.X @ self.X.T)
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
