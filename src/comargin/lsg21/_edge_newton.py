@@ -46,11 +46,10 @@ POLICY = NewtonPolicy()
 
 
 class _LabelSystem(NamedTuple):
-    """2 X^T X on the non-zero weights of one label, and its factors with the curvature of the penalty added."""
+    """Factors of the Hessian on the non-zero weights of one label."""
 
     label: int
     rows: np.ndarray
-    gram: np.ndarray
     factors: tuple[np.ndarray, bool]
 
 
@@ -76,22 +75,17 @@ class _Hessian:
             self.systems = []
             for label in np.flatnonzero(counts):
                 rows = np.flatnonzero(free[:, label])
-                part = 2.0 * gram[np.ix_(rows, rows)]
-                system = part.copy()
+                system = 2.0 * gram[np.ix_(rows, rows)]
                 system[np.diag_indices_from(system)] += added[rows, label]
                 # Symmetric: the transpose is what LAPACK wants without a copy.
                 factors = cho_factor(system.T, lower=True, overwrite_a=True, check_finite=False)
-                self.systems.append(_LabelSystem(int(label), rows, part, factors))
+                self.systems.append(_LabelSystem(int(label), rows, factors))
 
     def product(self, V: np.ndarray) -> np.ndarray:
         """The Hessian times V."""
         edge_curvature(self.W, V, self.edges, self.curved)
         product = self.alpha * self.curved + self.ridge * V
-        if self.systems is None:
-            return np.where(self.W != 0.0, 2.0 * (self.gram @ V) + product, 0.0)
-        for system in self.systems:
-            product[system.rows, system.label] += system.gram @ V[system.rows, system.label]
-        return product
+        return np.where(self.W != 0.0, 2.0 * _times(self.gram, V) + product, 0.0)
 
     def precondition(self, V: np.ndarray) -> np.ndarray:
         """The inverse of the blocks of single labels, or of the diagonal, times V."""
