@@ -8,7 +8,15 @@ from scipy.optimize import brentq
 
 from comargin.core.random_numbers import random_state_array, shuffle
 from comargin.core.rows import CSR
-from comargin.svmplus._loops import SplitActive, SplitDual, raise_slacks, signed_gram, signs_gram_sums, split_pass
+from comargin.svmplus._loops import (
+    SplitActive,
+    SplitDual,
+    lower_gram,
+    raise_slacks,
+    signed_gram,
+    signs_gram_sums,
+    split_pass,
+)
 from comargin.svmplus.problem import PrivilegedSets
 
 N_ROWS, N_FEATURES, N_LABELS, N_SETS = 14, 4, 3, 5
@@ -113,6 +121,14 @@ def test_signed_gram(n_rows, rng):
     signed_gram(K, rows, signs, 0.3, found)
     expected = np.outer(signs, signs) * K[np.ix_(rows, rows)] + 0.3 * np.eye(n_rows)
     assert_allclose(found, np.tril(expected), rtol=1e-12, atol=1e-13)
+
+
+def test_lower_gram_in_parts(rng):
+    X = sp.csr_array(rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.4))
+    other, found = sp.csr_array(X.T), np.zeros((9, 9))
+    for begin, end in ((0, 4), (4, 9)):
+        lower_gram(CSR(X.data, X.indices, X.indptr), other.indptr, other.indices, other.data, begin, end, found)
+    assert_allclose(found, np.tril((X @ X.T).toarray()), atol=1e-14)
 
 
 def test_signs_gram_of_no_weight(rng):

@@ -144,6 +144,26 @@ def signs_gram_sums(indptr, indices, weight, gram, sums):
 
 
 @compiled
+def lower_gram(X, indptr, indices, data, begin, end, out):
+    """Add the lower triangle of X X^T to rows ``begin`` to ``end`` of ``out``.
+
+    Parameters
+    ----------
+    X : CSR
+    indptr, indices, data : ndarrays, CSR of X^T with ascending indices
+    begin, end : int
+    out : ndarray (n, n)
+    """
+    for i in range(begin, end):
+        for a in range(X.indptr[i], X.indptr[i + 1]):
+            f, value = X.indices[a], X.data[a]
+            for b in range(indptr[f], indptr[f + 1]):
+                if indices[b] > i:
+                    break
+                out[i, indices[b]] += value * data[b]
+
+
+@compiled
 def signed_gram(gram, rows, signs, ridge, out):
     """Write the lower triangle of (s s^T) o K + ridge I of the given rows of K, ``gram``, into ``out``."""
     for a in range(rows.shape[0]):

@@ -17,7 +17,7 @@ SVM+ without features (``best_privileged``).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,8 +30,8 @@ from ._block import BlockData
 from ._coupled import solves_directly
 from ._directions import SlackDirections
 from ._loops import SplitActive, SplitDual, split_pass
-from ._step import Run, StepBlock
-from ._system import Features, privileged_gram, signs_gram
+from ._step import StepBlock
+from ._system import Features, Run, privileged_gram, signs_gram
 from .problem import PrivilegedSets, SlackDual, SVMPlusProblem
 
 
@@ -79,10 +79,7 @@ class Splitting:
         regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes, data.directions)
         self.blocks, self.is_coupled, self.n_passes, self.n_repaired = blocks, data.is_coupled, 0, 0
         parts = [data.labels] if data.is_coupled else [part.labels for part in label_blocks((problem.prior,))]
-        self.passes = [
-            SplitPasses(BlockData(problem, labels, data.features, data.directions), start, regression, seed)
-            for labels in parts
-        ]
+        self.passes = [SplitPasses.of(replace(data, labels=labels), start, regression, seed) for labels in parts]
         self.newton_follows = not data.is_coupled or solves_directly(data.features, problem.prior)
         self.count = POLICY.first_coupled if data.is_coupled else POLICY.first_alone
         self.exhausted = False
@@ -102,10 +99,11 @@ class Splitting:
         self.n_passes += self.count
         self.count = int(POLICY.growth * self.count)
         A, B, T = (np.hstack(parts) for parts in zip(*(p.solution() for p in self.passes), strict=True))
+        labels = np.concatenate([p.data.labels for p in self.passes])  # in ascending order
 
         def place(block: StepBlock) -> None:
-            own = block.data.labels
-            block.stand_at(A[:, own].copy(), B[:, own].copy(), T=T[:, own].copy())
+            own = np.searchsorted(labels, block.data.labels)
+            block.stand_at(A[:, own], B[:, own], T=T[:, own])
 
         list(run(place, left))
         gap, raised = sum(block.best.gap for block in left), sum(block.best.dual for block in left) - dual_before
@@ -120,6 +118,8 @@ class Splitting:
                 self._repair(block, run)
         else:
             self.exhausted = self.n_passes >= POLICY.most_alone or not gap * POLICY.fall <= before
+            done = [int(block.data.labels[0]) for block in left if block.done]
+            self.passes = [p.without(done) for p in self.passes]
         if self.exhausted:
             for block in left:
                 block.stand_at(block.best.A, block.best.B)
@@ -139,27 +139,43 @@ class SplitPasses:
     Invariants: N = X^T (S o A) F; ``dual.totals`` are the sums of A over sets; ``slack`` = U T.
     """
 
-    def __init__(self, data: BlockData, start: SlackDual, regression: Regression, seed: int) -> None:
+    def __init__(
+        self, data: BlockData, A: np.ndarray, beta: np.ndarray, T: np.ndarray, regression: Regression, state: np.ndarray
+    ) -> None:
         self.data, self.regression, sets = data, regression, data.sets
         n_samples = len(data.signs)
-        self.rho = regression.rho[:, None]
-        A = np.where(data.there, start.A[:, data.labels], 0.0)
-        totals = sets.sum_by_set(A)
-        self.beta = totals + np.where(data.set_there, start.B[:, data.labels], 0.0)
-        V, self.T = data.weights_of(A, self.beta - totals)
-        self.slack = sets.slack(self.T, data.labels)
+        self.rho, self.beta, self.T = regression.rho[:, None], beta, T
+        self.slack = sets.slack(T, data.labels)
+        V = data.features.average(data.signs * A)
         self.F = np.ascontiguousarray(data.problem.prior.factor) if data.is_coupled else np.empty((0, 0))
         self.N = np.ascontiguousarray(V @ self.F if data.is_coupled else V)
-        offset = np.empty(totals.shape)
+        offset, totals = np.empty(beta.shape), sets.sum_by_set(A)
         self.dual = SplitDual(A, data.signs, data.features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
         # Pairs without a constraint are the last of each row, and not visited.
         self.active = SplitActive(
             np.arange(n_samples, dtype=np.int32),
             np.argsort(~data.there, axis=1, kind="stable").astype(np.int32),
             np.empty(n_samples, dtype=np.int32),
-            random_state_array(seed),
+            state,
         )
         self.n_passes = 0
+
+    @classmethod
+    def of(cls, data: BlockData, start: SlackDual, regression: Regression, seed: int) -> SplitPasses:
+        """Passes from the columns of ``start`` that belong to these labels."""
+        A = np.where(data.there, start.A[:, data.labels], 0.0)
+        B = np.where(data.set_there, start.B[:, data.labels], 0.0)
+        T = data.weights_of(A, B)[1]
+        return cls(data, A, data.sets.sum_by_set(A) + B, T, regression, random_state_array(seed))
+
+    def without(self, done: list[int]) -> SplitPasses:
+        """Passes that go on from here without some labels, which R does not couple."""
+        left = ~np.isin(self.data.labels, done)
+        if left.all():
+            return self
+        data = replace(self.data, labels=self.data.labels[left])
+        A = np.ascontiguousarray(self.dual.A[:, left])
+        return SplitPasses(data, A, self.beta[:, left], self.T[:, left], self.regression, self.active.state)
 
     def iterate(self) -> None:
         """One iteration of V, T and multipliers."""

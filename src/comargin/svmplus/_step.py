@@ -19,10 +19,10 @@ constant, or labels that are on in the rows that need it, or by scaling margins 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,28 +30,26 @@ from ..core.loop import ROUNDING, tolerance
 from ._block import Best, BlockData, Iterate
 from ._coupled import coupled_directly
 from ._loops import raise_slacks
-from ._system import LabelSystem, privileged_gram
+from ._system import LabelSystem, Run, privileged_gram
 from .problem import SlackDual
-
-Run = Callable[..., Iterable[Any]]
 
 
 @dataclass(frozen=True)
 class MultiplierPolicy:
-    """Tuned numbers of the method of multipliers."""
+    """Tuned numbers of the method of multipliers; Newton steps counted on enron, emotions and cal500, C = 0.01 to 1."""
 
-    # First penalty, in units of cost over the squared length of a constraint: larger is fewer, harder updates.
+    # First penalty, in units of cost over the squared length of a constraint: larger is fewer, harder updates. A fourth
+    # takes 0.8 to 1.1 times as many steps, four times as much up to 1.6 times (cal500).
     first_penalty: float = 10_000.0
     first_coupled: float = 100.0
-    growth: float = 2.0
+    growth: float = 2.0  # 4 takes up to 1.1 times as many steps, 8 up to 1.3 times
     # In units of one over the squared length of a constraint; beyond, Newton systems are rounding.
     largest_penalty: float = 1e10
     shrink: float = 16.0
     most_newton: int = 50
-    # Newton steps end when the possible gain is below inner * tolerance, or below inner^2 * gap.
+    # Newton steps end when the possible gain is below inner * tolerance, or below inner^2 * gap; 0.2 changes nothing.
     inner: float = 0.1
-    # A line search ends when the slope is this share of the first one: 0.3 saves a tenth of the time on bibtex.
-    line_search: float = 0.3
+    line_search: float = 0.3  # share of the first slope at which a line search ends; 0.1 saves 2 % of the steps
     # Scales that are tried for a feasible point, as shares of what margins lack.
     shares: tuple[float, ...] = (0.3, 1.0)
 

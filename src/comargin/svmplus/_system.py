@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
-from ..core.row_blocks import squared_lengths
+from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
-from ._loops import signed_gram, signs_gram_sums
+from ._loops import lower_gram, signed_gram, signs_gram_sums
 from .problem import PrivilegedSets
+
+Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
 
 # Directions of X shorter than this, relative to the longest, are rounding.
 _SPAN = 1e-7
 # Most rows of a Gram matrix that is kept whole, for all labels: 128 MB.
 _MOST_GRAM_ROWS = 4096
-# Share of entries that are not zero from which BLAS multiplies faster than sparse rows: bibtex, with 4 %, 3 times.
-_BLAS_FROM = 0.01
+_GRAM_ROWS_AT_ONCE = 512
 
 
 class Features:
@@ -27,6 +30,7 @@ class Features:
     def __init__(self, X: np.ndarray | sp.csr_array, view: np.ndarray | CSR) -> None:
         self.X, self.view = X, view
         self.n_samples, self.n_features = X.shape
+        self._products: np.ndarray | None = None
         self._transposed = X.T if isinstance(X, np.ndarray) else sp.csr_array(X.T)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
@@ -47,21 +51,24 @@ class Features:
         """Squared lengths of the rows."""
         return squared_lengths(self.X)
 
-    @cached_property
-    def whole_gram(self) -> np.ndarray | None:
-        """X X^T where it is worth keeping: X is sparse and has few rows."""
-        if isinstance(self.X, np.ndarray) or self.n_samples > _MOST_GRAM_ROWS:
-            return None
-        if self.X.size > _BLAS_FROM * self.n_samples * self.n_features:
-            dense = self.X.toarray()
-            return np.asarray(dense @ dense.T)
-        return _dense(self.X @ self.X.T)
+    def prepare_gram(self, run: Run) -> None:
+        """Compute the lower triangle of X X^T, in parts, where it is worth keeping: X is sparse and has few rows."""
+        n = self.n_samples
+        if self._products is not None or isinstance(self.X, np.ndarray) or n > _MOST_GRAM_ROWS:
+            return
+        products, other = np.zeros((n, n)), sp.csr_array(self._transposed)
+
+        def part(rows: slice) -> None:
+            lower_gram(self.view, other.indptr, other.indices, other.data, rows.start, rows.stop, products)
+
+        list(run(part, row_blocks(n, _GRAM_ROWS_AT_ONCE)))
+        self._products = products
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
-        """The lower triangle of (s s^T) o K + ridge I, K the products between the given rows."""
-        if self.whole_gram is not None:
+        """The lower triangle of (s s^T) o K + ridge I, K the products between the given rows, in ascending order."""
+        if self._products is not None:
             gram = np.empty((rows.size, rows.size))
-            signed_gram(self.whole_gram, rows, signs, ridge, gram)
+            signed_gram(self._products, rows, signs, ridge, gram)
             return gram
         chosen = self.X[rows] * signs[:, None]
         gram = _dense(chosen @ chosen.T)

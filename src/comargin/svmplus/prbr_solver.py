@@ -29,8 +29,8 @@ from ._block import BlockData
 from ._directions import SlackDirections, slack_directions
 from ._finish import finish_label
 from ._split import Splitting
-from ._step import Run, StepBlock
-from ._system import Features
+from ._step import StepBlock
+from ._system import Features, Run
 from .problem import SlackDual, SVMPlusProblem
 
 
@@ -188,8 +188,8 @@ class _Step:
         if left and left[0].data.is_coupled:
             left[0].advance(run)
             return
-        if left:  # before threads ask for it at the same time
-            _ = left[0].data.features.whole_gram
+        if left:
+            left[0].data.features.prepare_gram(run)
         list(run(self._update, left))
 
     def _update(self, block: StepBlock) -> None:
