@@ -212,6 +212,13 @@ def test_labels_need_not_be_there(tmp_path):
     assert all_rows(tmp_path / "a.parquet")[0] == ["red"]
 
 
+def test_a_feature_may_be_called_text(tmp_path):
+    pq.write_table(pa.table({"text": [3.0, 4.0], "n": [1, 2]}), tmp_path / "a.parquet")
+    assert all_rows(tmp_path / "a.parquet")[0].tolist() == [[3, 1], [4, 2]]
+    path = make(tmp_path, '{"text": 3, "n": 1, "labels": ["a"]}\n{"text": 4, "n": 2, "labels": []}\n', "a.jsonl")
+    assert read(path).X.tolist() == [[3, 1], [4, 2]]
+
+
 def test_labels_of_arff(tmp_path, monkeypatch):
     text = "@relation r\n@attribute x numeric\n@attribute t {0,1}\n@attribute u {0,1}\n@data\n1,1,1\n2,0,1\n"
     path = make(tmp_path, text, "a-test.arff")

@@ -99,7 +99,9 @@ class _JsonRows:
         values = (self._parse(content) for content in self.source.lines() if not content.isspace())
         for i, value in enumerate(values):
             if is_text is None:
-                is_text = isinstance(value, str) or (isinstance(value, dict) and TEXT_COLUMN in value)
+                # A feature may have that name, too.
+                has_text = isinstance(value, dict) and not isinstance(value.get(TEXT_COLUMN, 0), (int, float))
+                is_text = isinstance(value, str) or has_text
             if i == 0 and self.to_learn:
                 self.all_labels = self._listed(value)
             tags = self._tags(value)  # first: without its labels all fields of a row look like features

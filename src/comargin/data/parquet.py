@@ -59,11 +59,14 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
 
 
 def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: str | None) -> Iterator[Chunk]:
-    """Read the rows of a Parquet table, some at a time; texts when ``is_text`` is None and a column ``text`` exists."""
+    """Read the rows of a Parquet table, some at a time; when ``is_text`` is None, a column ``text`` of texts decides."""
     schema, footer, n_rows = _opened(path)
+    if is_text is None:
+        kinds = [field.type for field in schema if field.name == TEXT_COLUMN]
+        is_text = bool(kinds) and not all(_is_number(kind) for kind in kinds)  # a feature may have that name
     id_names = [] if wanted.id is None else [wanted.id]
     dictionaries: list[str] = []
-    if is_text or (is_text is None and TEXT_COLUMN in schema.names):
+    if is_text:
         text, labels = text or TEXT_COLUMN, LABELS_COLUMN if wanted.labels is True else wanted.labels
         _check_text_columns(path, schema, text, labels)
         match_names(path, schema.names, id_names)
