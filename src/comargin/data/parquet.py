@@ -59,7 +59,7 @@ def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, dro
 
 
 def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: str | None) -> Iterator[Chunk]:
-    """Read the rows of a Parquet table, some at a time; when ``is_text`` is None, a column ``text`` of texts decides."""
+    """Read the rows of a Parquet table, some at a time; if ``is_text`` is None, a column ``text`` of texts decides."""
     schema, footer, n_rows = _opened(path)
     if is_text is None:
         kinds = [field.type for field in schema if field.name == TEXT_COLUMN]
