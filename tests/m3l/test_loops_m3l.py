@@ -46,7 +46,7 @@ def fresh_active(n, n_labels):
 
 
 def upper(dual):
-    return dual.row_upper[:, None] * np.where(dual.S > 0, dual.label_upper[1], dual.label_upper[0])
+    return dual.row_cost[:, None] * np.where(dual.S > 0, dual.label_cost[1], dual.label_cost[0])
 
 
 def dual_value(X, dual):

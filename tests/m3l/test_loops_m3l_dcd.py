@@ -23,10 +23,10 @@ def make(rng, n, d, n_labels, targets):
     X[n // 2] = 0.0
     S = np.where(rng.random((n, n_labels)) < 0.4, 1, -1).astype(np.int8)
     T = 0.2 + rng.random((n, n_labels)) if targets else np.empty((0, 0))
-    row_upper = 0.5 + rng.random(n)
-    row_upper[-1] = 0.0  # a row without weight
-    dual = Dual(np.zeros((n, n_labels)), S, T, row_upper, 0.5 + rng.random((2, n_labels)), (X**2).sum(axis=1))
-    U = row_upper[:, None] * np.where(S > 0, dual.label_upper[1], dual.label_upper[0])
+    row_cost = 0.5 + rng.random(n)
+    row_cost[-1] = 0.0  # a row without weight
+    dual = Dual(np.zeros((n, n_labels)), S, T, row_cost, 0.5 + rng.random((2, n_labels)), (X**2).sum(axis=1))
+    U = row_cost[:, None] * np.where(S > 0, dual.label_cost[1], dual.label_cost[0])
     return X, dual, U
 
 
@@ -99,7 +99,7 @@ def test_passes_equal_literal_loops(X_storage, R_storage, kind, n, d, n_labels, 
 def test_every_active_variable_is_visited_once(run_length, rng):
     """With bounds that shrink nothing the lists stay permutations, and a start at -t for all moves every variable."""
     X, dual, _ = make(rng, 30, 40, 4, False)
-    dual.row_upper[:] = 1e-6  # so small that the first visit goes to the upper bound, and stays
+    dual.row_cost[:] = 1e-6  # so small that the first visit goes to the upper bound, and stays
     active, Z = fresh_active(30, 4), empty_weights(40, 4, "dense")
     _, n_moved = run_pass(X, np.eye(4) + 1.0, "dense", dual, active, Z, run_length)
     assert n_moved == 30 * 4

@@ -31,10 +31,10 @@ def make_problem(rng, prior="dense", n=40, targets=False):
     X[0] = 0.0
     S = np.where(X @ rng.normal(size=(6, 4)) + rng.normal(size=(n, 4)) > 0, 1, -1).astype(np.int8)
     T = 0.2 + rng.random(S.shape) if targets else np.empty((0, 0))
-    row_upper = 0.1 + rng.random(n)
-    row_upper[1] = 0.0
+    row_cost = 0.1 + rng.random(n)
+    row_cost[1] = 0.0
     R = split_prior(make_prior(prior, 4, rng), 4)
-    return M3LProblem(X, S, row_upper, 0.5 + rng.random((2, 4)), R, T, SQUARED_HINGE)
+    return M3LProblem(X, S, row_cost, 0.5 + rng.random((2, 4)), R, T, SQUARED_HINGE)
 
 
 def optimum(problem):
@@ -99,7 +99,7 @@ def test_squared_hinge_in_the_papers_schemes(rng):
     assert_allclose(result.primal, expected, rtol=1e-7)
     K = problem.X @ problem.X.T
     gram = Gram(lambda rows, columns: K[rows][:, columns], np.diag(K).copy())
-    fields = (problem.S, problem.row_upper, problem.label_upper, problem.prior, problem.targets, problem.loss)
+    fields = (problem.S, problem.row_cost, problem.label_cost, problem.prior, problem.targets, problem.loss)
     for scheme in ("pairs", "smo"):
         kernel = M3LKernelProblem(gram, *fields)
         result = solve_m3l_kernel(kernel, GramCache(gram, 10.0), Control(1e-8, 2000), scheme=scheme)

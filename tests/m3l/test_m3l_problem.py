@@ -42,7 +42,7 @@ def test_objectives_by_literal_loops(rng, targets):
     hinge = quad = linear = 0.0
     for i in range(7):
         for k in range(3):
-            weight = problem.row_upper[i] * problem.label_upper[1 if problem.S[i, k] > 0 else 0, k]
+            weight = problem.row_cost[i] * problem.label_cost[1 if problem.S[i, k] > 0 else 0, k]
             t = problem.targets[i, k] if targets else 1.0
             hinge += weight * max(0.0, t - problem.S[i, k] * float(Z[:, k] @ problem.X[i]))
             linear += t * A[i, k]

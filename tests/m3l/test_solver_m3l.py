@@ -38,8 +38,8 @@ def make_problem(rng, n=40, d=8, n_labels=5, sparse=False, scale=1.0, prior="ide
     )
 
 
-def with_identity(X, S, row_upper, label_upper):
-    return M3LProblem(X, S, row_upper, label_upper, identity_prior(S.shape[1]), NO_TARGETS)
+def with_identity(X, S, row_cost, label_cost):
+    return M3LProblem(X, S, row_cost, label_cost, identity_prior(S.shape[1]), NO_TARGETS)
 
 
 def solve(problem, tol=1e-10, max_iter=20_000, seed=0, **options):
@@ -136,11 +136,9 @@ def test_finishing_steps_never_lower_the_dual(rng, monkeypatch):
 
 def test_rows_without_weight_are_as_if_not_there(rng):
     problem = make_problem(rng, n=60)
-    weight = np.where(np.arange(60) % 2, problem.row_upper, 0.0)
-    half = replace(problem, X=problem.X[1::2], S=problem.S[1::2], row_upper=problem.row_upper[1::2])
-    assert_allclose(
-        solve(replace(problem, row_upper=weight), 1e-11).coef, solve(half, 1e-11).coef, rtol=1e-6, atol=1e-8
-    )
+    weight = np.where(np.arange(60) % 2, problem.row_cost, 0.0)
+    half = replace(problem, X=problem.X[1::2], S=problem.S[1::2], row_cost=problem.row_cost[1::2])
+    assert_allclose(solve(replace(problem, row_cost=weight), 1e-11).coef, solve(half, 1e-11).coef, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.compiled
@@ -177,7 +175,7 @@ def test_known_products_change_no_bit_but_spare_the_first_certificate(rng, tol, 
     if not empty_row:
         problem.X[0] = rng.normal(size=problem.X.shape[1])
     first = solve(problem, tol=tol)
-    larger = replace(problem, row_upper=1.7 * problem.row_upper)
+    larger = replace(problem, row_cost=1.7 * problem.row_cost)
     plain = solve(larger, tol=tol, start=first.dual_coef)
     kept, refreshed = Block._refresh, []
     monkeypatch.setattr(Block, "_refresh", lambda self: refreshed.append(self.forecast.n_epochs) or kept(self))
@@ -196,9 +194,9 @@ def test_known_products_change_no_bit_but_spare_the_first_certificate(rng, tol, 
 def test_duplicate_rows_are_weights(rng):
     problem = make_problem(rng, n=30)
     doubled = replace(
-        problem, X=np.vstack([problem.X] * 2), S=np.vstack([problem.S] * 2), row_upper=np.tile(problem.row_upper, 2)
+        problem, X=np.vstack([problem.X] * 2), S=np.vstack([problem.S] * 2), row_cost=np.tile(problem.row_cost, 2)
     )
-    weighted = replace(problem, row_upper=2 * problem.row_upper)
+    weighted = replace(problem, row_cost=2 * problem.row_cost)
     assert_allclose(solve(doubled, 1e-12).coef, solve(weighted, 1e-12).coef, rtol=1e-6, atol=1e-8)
 
 
@@ -209,8 +207,8 @@ def test_permuted_rows_and_labels(rng):
     permuted = M3LProblem(
         problem.X[rows],
         problem.S[rows][:, labels].copy(),
-        problem.row_upper[rows],
-        problem.label_upper[:, labels].copy(),
+        problem.row_cost[rows],
+        problem.label_cost[:, labels].copy(),
         split_prior(R[np.ix_(labels, labels)], 5),
         NO_TARGETS,
     )

@@ -131,7 +131,7 @@ def test_agrees_with_the_row_block_solver(rng):
 def test_is_one_vs_rest_liblinear(rng):
     """R = I is LIBLINEAR's hinge loss with C' = 2 C and no bias."""
     problem = make_problem(rng, n=40, d=20, n_labels=3)
-    problem = replace(problem, row_upper=np.full(40, 0.05), label_upper=np.ones((2, 3)))
+    problem = replace(problem, row_cost=np.full(40, 0.05), label_cost=np.ones((2, 3)))
     result = solve(problem, tol=1e-10)
     for label in (1, 2):
         svm = LinearSVC(loss="hinge", C=0.1, fit_intercept=False, tol=1e-9, max_iter=1_000_000, random_state=0)
@@ -189,11 +189,9 @@ def test_start_is_clipped_and_left_alone(rng):
 
 def test_rows_without_weight_are_as_if_not_there(rng):
     problem = make_problem(rng, n=36, prior="dense")
-    weight = np.where(np.arange(36) % 2, problem.row_upper, 0.0)
-    half = replace(problem, X=problem.X[1::2], S=problem.S[1::2].copy(), row_upper=problem.row_upper[1::2].copy())
-    assert_allclose(
-        solve(replace(problem, row_upper=weight), 1e-11).coef, solve(half, 1e-11).coef, rtol=1e-5, atol=1e-7
-    )
+    weight = np.where(np.arange(36) % 2, problem.row_cost, 0.0)
+    half = replace(problem, X=problem.X[1::2], S=problem.S[1::2].copy(), row_cost=problem.row_cost[1::2].copy())
+    assert_allclose(solve(replace(problem, row_cost=weight), 1e-11).coef, solve(half, 1e-11).coef, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("prior", ["identity", "dense"])
@@ -221,8 +219,8 @@ def test_permuted_rows_and_labels(rng):
     permuted = M3LProblem(
         problem.X[rows],
         problem.S[rows][:, labels].copy(),
-        problem.row_upper[rows],
-        problem.label_upper[:, labels].copy(),
+        problem.row_cost[rows],
+        problem.label_cost[:, labels].copy(),
         split_prior(R[np.ix_(labels, labels)], 5),
         NO_TARGETS,
     )
@@ -234,7 +232,7 @@ def test_scale_of_R_does_not_matter(rng):
     """(R, C) and (c R, C / c) have the same weights; with c a power of two even the same steps."""
     problem = make_problem(rng, n=30, prior="dense")
     R = problem.apply_prior(np.eye(6))
-    scaled = replace(problem, prior=split_prior(1024.0 * R, 6), row_upper=problem.row_upper / 1024.0)
+    scaled = replace(problem, prior=split_prior(1024.0 * R, 6), row_cost=problem.row_cost / 1024.0)
     assert_array_equal(solve(scaled, 1e-6).coef, solve(problem, 1e-6).coef)
 
 

@@ -33,12 +33,12 @@ def make_problem(rng, n=40, n_labels=6, prior="identity", targets=False, gamma=0
     K[0] = K[:, 0] = 0.0  # a row without features
     S = np.where(np.sin(2 * X @ rng.normal(size=(4, n_labels))) + 0.5 * rng.normal(size=(n, n_labels)) > 0, 1, -1)
     S[:, 0] = -1  # a label without positives
-    row_upper = 0.1 + rng.random(n)
-    row_upper[5] = 0.0
+    row_cost = 0.1 + rng.random(n)
+    row_cost[5] = 0.0
     problem = M3LKernelProblem(
         gram_of(K),
         S.astype(np.int8),
-        row_upper,
+        row_cost,
         0.5 + rng.random((2, n_labels)),
         split_prior(make_prior(prior, n_labels, rng), n_labels),
         0.2 + rng.random(S.shape) if targets else NO_TARGETS,
@@ -74,7 +74,7 @@ def test_matches_cvxpy(rng, prior, targets, scheme):
 def test_problem_is_the_linear_one_on_its_features(rng):
     K, problem = make_problem(rng, prior="dense", targets=True)
     X = features_of(K)
-    rest = (problem.S, problem.row_upper, problem.label_upper, problem.prior, problem.targets)
+    rest = (problem.S, problem.row_cost, problem.label_cost, problem.prior, problem.targets)
     linear = M3LProblem(X, *rest)
     A = rng.random(problem.S.shape) * problem.upper()
     assert_allclose(problem.scores(A), X @ linear.weights(linear.dual_average(A)), atol=1e-12)
@@ -99,7 +99,7 @@ def test_certificate(rng, tol, prior):
     duals = [c.dual for c in result.history]
     assert all(b >= a - 1e-12 * abs(a) for a, b in itertools.pairwise(duals))
     if tol <= 1e-10:
-        can_move = (np.diag(problem.apply_prior(np.eye(6))) > 0) & (np.diag(K) * problem.row_upper > 0)[:, None]
+        can_move = (np.diag(problem.apply_prior(np.eye(6))) > 0) & (np.diag(K) * problem.row_cost > 0)[:, None]
         assert np.abs(problem.kkt_residual(A)[can_move]).max() < 1e-4
 
 
@@ -142,7 +142,7 @@ def test_start_at_the_optimum_has_nothing_to_do_and_any_start_ends_there(rng):
 def test_known_gradients_change_no_bit_but_spare_the_first_certificate(rng, prior, scheme, monkeypatch):
     _, problem = make_problem(rng, n=80, prior=prior, targets=True)
     first = solve(problem, tol=1e-3, scheme=scheme)
-    larger = replace(problem, row_upper=1.7 * problem.row_upper)
+    larger = replace(problem, row_cost=1.7 * problem.row_cost)
     computed, kept = [], m3l_kernel._exact_gradients
     monkeypatch.setattr(m3l_kernel, "_exact_gradients", lambda *a: computed.append(1) or kept(*a))
     plain = solve(larger, tol=1e-3, start=first.dual_coef, scheme=scheme)
@@ -220,6 +220,6 @@ class TestGramCache:
 
 def test_bounds_scaled_with_C(rng):
     _, problem = make_problem(rng, n=60)
-    small, large = (solve(replace(problem, row_upper=C * problem.row_upper)) for C in (0.1, 1.0))
+    small, large = (solve(replace(problem, row_cost=C * problem.row_cost)) for C in (0.1, 1.0))
     assert small.primal < large.primal
     assert small.dual_coef.max() < large.dual_coef.max()

@@ -12,7 +12,7 @@ from tests.svmplus import reference_prml as reference
 from comargin.core.loop import Control
 from comargin.core.result import Status
 from comargin.core.validation import loop_view
-from comargin.svmplus.prml_solver import PrMLStart, solve_prml
+from comargin.svmplus.prml_solver import PrMLState, solve_prml
 from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
 
 
@@ -95,9 +95,9 @@ def test_no_worse_than_the_paper_by_plain_loops(rng):
     features = naive.privileged_features(problem.S.astype(float))
     cost = np.full(problem.S.shape, 0.3)
     plain = naive.prml(problem.X, problem.S.astype(float), D, cost, 1.0, 1.0, 3, rng, features=features, n_passes=3000)
-    result = solve(problem, tol=1e-6, rank=2, start=PrMLStart(D))
+    result = solve(problem, tol=1e-6, rank=2, start=PrMLState(D))
     assert result.primal <= plain.objective[-1] * (1 + 1e-4)
-    once = solve(problem, tol=1e-6, rank=2, start=PrMLStart(D), max_iter=1)
+    once = solve(problem, tol=1e-6, rank=2, start=PrMLState(D), max_iter=1)
     assert once.status is Status.MAX_ITER
     assert once.n_iter == 1
 

@@ -10,7 +10,7 @@ from comargin.m3l.prior import identity_prior
 from comargin.svmplus._directions import slack_directions
 from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
-from comargin.svmplus.start import PrMLStart, balanced, first_dictionary, kept_predictors
+from comargin.svmplus.start import PrMLState, balanced, first_dictionary, kept_predictors
 
 
 def make(rng, gamma1=0.5, intercept=True):
@@ -110,12 +110,12 @@ def test_no_predictor_is_kept_when_none_gains(rng):
 def test_earlier_solution_is_used_where_it_is_feasible(rng):
     problem, first, ways = make(rng)
     D, W, T = kept_predictors(problem, first.coef, first.privileged, ways, 2, rng, drawn=False)
-    assert PrMLStart(D).point(problem) is None
-    for part, known in zip(PrMLStart(D, W, T.T).point(problem), (D, W, T), strict=True):
+    assert PrMLState(D).point(problem) is None
+    for part, known in zip(PrMLState(D, W, T.T).point(problem), (D, W, T), strict=True):
         assert_array_equal(part, known)
-    assert PrMLStart(D, W, 0.99 * T.T).point(problem) is None  # slacks are too small
-    assert PrMLStart(D, -W, T.T).point(problem) is None
+    assert PrMLState(D, W, 0.99 * T.T).point(problem) is None  # slacks are too small
+    assert PrMLState(D, -W, T.T).point(problem) is None
     unused = PrivilegedSets.of(problem.S, np.zeros((4, 4), dtype=bool))
     masked = PrMLProblem(problem.X, problem.S, np.ones(40), np.ones((2, 4)), 0.5, 0.8, unused)
-    assert PrMLStart(D, W, T.T).point(masked) is None  # weights of labels that are no features any more
-    assert PrMLStart(D, 0.0 * W, np.eye(4)).point(masked) is not None
+    assert PrMLState(D, W, T.T).point(masked) is None  # weights of labels that are no features any more
+    assert PrMLState(D, 0.0 * W, np.eye(4)).point(masked) is not None

@@ -45,15 +45,15 @@ class Dual(NamedTuple):
     """The dual variables of some labels and their bounds.
 
     A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is 1.
-    row_upper (n,), label_upper (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
+    row_cost (n,), label_cost (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
     loss: sets bounds and curvature of the variables for a given U.
     """
 
     A: np.ndarray
     S: np.ndarray
     targets: np.ndarray
-    row_upper: np.ndarray
-    label_upper: np.ndarray
+    row_cost: np.ndarray
+    label_cost: np.ndarray
     sqnorm: np.ndarray
     loss: Loss = HINGE
 
@@ -112,7 +112,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
     parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual
     """
-    A, S, targets, row_upper, label_upper, sqnorm, loss = dual
+    A, S, targets, row_cost, label_cost, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
     loss_curvature, loss_bound = loss.curvature, loss.bound
     inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
@@ -127,7 +127,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     for label in range(n_labels):
         if r[label] > 0.0:
             inverse_r[label] = 1.0 / r[label]
-    negative, positive = label_upper[0].copy(), label_upper[1].copy()
+    negative, positive = label_cost[0].copy(), label_cost[1].copy()
     scores, steps = np.empty(width, dtype=Z.dtype), np.zeros(width, dtype=Z.dtype)
     gradient, change, upper = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     steepness, ridge, rate = np.empty(n_labels), np.zeros(n_labels), np.empty(n_labels)
@@ -137,7 +137,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
         i = rows[position]
         n_left = count[i]
         q = sqnorm[i]
-        weight = row_upper[i]
+        weight = row_cost[i]
         if n_left == n_labels:
             row_gemv(X, i, Z, scores)
             if has_targets:
@@ -201,7 +201,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 old = A[i, label]
                 g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
                 new, projected, gap, gain = coordinate(
-                    old, g, weight * label_upper[1 if sign > 0 else 0, label], 2.0 * q * r[label], RELAXATION,
+                    old, g, weight * label_cost[1 if sign > 0 else 0, label], 2.0 * q * r[label], RELAXATION,
                     lowest[label], highest[label], loss,
                 )  # fmt: skip
                 gaps[label] += gap
@@ -237,7 +237,7 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
     W : ndarray (d, at least L or k), float32 or float64; columns beyond stay 0
     parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual
     """
-    A, S, targets, row_upper, label_upper, sqnorm, loss = dual
+    A, S, targets, row_cost, label_cost, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], W.shape[1]
@@ -261,7 +261,7 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
             old = A[i, label]
             score = row_dot(R, label, scores) if factored else scores[label]
             gradient = sign * score - (targets[i, label] if has_targets else 1.0)
-            cost = row_upper[i] * label_upper[1 if sign > 0 else 0, label]
+            cost = row_cost[i] * label_cost[1 if sign > 0 else 0, label]
             new, projected, gap, raised = coordinate(
                 old, gradient, cost, 2.0 * sqnorm[i] * diagonal[label], RELAXATION, bounds[0, label], bounds[1, label],
                 loss,
@@ -308,7 +308,7 @@ def m3l_dual_average(X, dual, V):
 @compiled
 def m3l_sums(X, dual, Z, sums):
     """Write the losses and the gains of ``LabelSums`` at Z (d, L) into sums (2, L)."""
-    A, S, targets, row_upper, label_upper, _, loss = dual
+    A, S, targets, row_cost, label_cost, _, loss = dual
     n_samples, n_labels = A.shape
     has_targets = targets.shape[0] > 0
     scores = np.empty(n_labels)
@@ -318,7 +318,7 @@ def m3l_sums(X, dual, Z, sums):
         row_gemv(X, i, Z, scores)
         for label in range(n_labels):
             target = targets[i, label] if has_targets else 1.0
-            a, cost = A[i, label], row_upper[i] * label_upper[1 if S[i, label] > 0 else 0, label]
+            a, cost = A[i, label], row_cost[i] * label_cost[1 if S[i, label] > 0 else 0, label]
             upper, steepness, ridge = loss_terms(cost, loss)
             recent[0, label] += loss_value(target - S[i, label] * scores[label], steepness, upper, ridge)
             recent[1, label] += target * a - loss_conjugate(a, ridge)

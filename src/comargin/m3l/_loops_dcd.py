@@ -67,7 +67,7 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
     Z : ndarray (d, L), C order when R is an array, Fortran order when it is CSR
     run_length : int, steps along a label before the next one is chosen
     """
-    A, S, targets, row_upper, label_upper, sqnorm, loss = dual
+    A, S, targets, row_cost, label_cost, sqnorm, loss = dual
     rows, count, bounds, found, state = active
     has_targets = targets.shape[0] > 0
     n_features = Z.shape[0]
@@ -95,7 +95,7 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
             old = A[i, label]
             gradient = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
             new, projected, part, _ = coordinate(
-                old, gradient, row_upper[i] * label_upper[1 if sign > 0 else 0, label], 2.0 * sqnorm[i] * r, 1.0,
+                old, gradient, row_cost[i] * label_cost[1 if sign > 0 else 0, label], 2.0 * sqnorm[i] * r, 1.0,
                 lowest, highest, loss,
             )  # fmt: skip
             gap += 2.0 * part

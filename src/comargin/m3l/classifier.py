@@ -221,7 +221,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
 
             def solve_linear(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
                 nonlocal before
-                problem = replace(linear, row_upper=C * row_weight)
+                problem = replace(linear, row_cost=C * row_weight)
                 if self.solver == "dcd":
                     result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
@@ -243,7 +243,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
 
         def solve_kernel(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
             nonlocal before
-            problem = replace(dual, row_upper=C * row_weight)
+            problem = replace(dual, row_cost=C * row_weight)
             products = known(C, start)[1]
             result = solve_m3l_kernel(
                 problem, cache, control, n_threads=n_threads, start=start, scheme=scheme, products=products

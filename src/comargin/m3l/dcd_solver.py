@@ -108,7 +108,7 @@ class LabelAscent:
         self.coupling = LabelCoupling(problem)
         A = np.zeros((n_samples, n_labels)) if start is None else np.clip(start, 0.0, problem.upper(), order="C")
         own, sqnorm = restricted(problem, self.coupling.part), squared_lengths(X)
-        self.dual_state = Dual(A, own.S, own.targets, own.row_upper, own.label_upper, sqnorm, own.loss)
+        self.dual_state = Dual(A, own.S, own.targets, own.row_cost, own.label_cost, sqnorm, own.loss)
         self.active = LabelActive(
             np.tile(np.arange(n_samples, dtype=np.int32), (n_labels, 1)),
             np.empty(n_labels, dtype=np.int32),

@@ -47,15 +47,15 @@ class LabelTerms:
     """Base of the linear and the kernel problem: signs, costs, margins, R and the loss."""
 
     S: np.ndarray  # int8 (n_samples, n_labels), signs of the labels
-    row_upper: np.ndarray  # (n_samples,), C times the weight of each row
-    label_upper: np.ndarray  # (2, n_labels), weight of a negative (row 0) and of a positive (row 1) of each label
+    row_cost: np.ndarray  # (n_samples,), C times the weight of each row
+    label_cost: np.ndarray  # (2, n_labels), weight of a negative (row 0) and of a positive (row 1) of each label
     prior: tuple[PriorPart, ...]  # R
     targets: np.ndarray  # (n_samples, n_labels), margins t_il; (0, 0) when all are 1
     loss: Loss  # phi
 
     def cost(self, rows: slice = slice(None)) -> np.ndarray:
         """U_il of the given rows."""
-        return self.row_upper[rows, None] * np.where(self.S[rows] > 0, self.label_upper[1], self.label_upper[0])
+        return self.row_cost[rows, None] * np.where(self.S[rows] > 0, self.label_cost[1], self.label_cost[0])
 
     def upper(self, rows: slice = slice(None)) -> np.ndarray:
         """Upper bounds of the dual variables of the given rows."""
@@ -93,8 +93,8 @@ class M3LProblem(LabelTerms):
 
     X: np.ndarray | sp.csr_array
     S: np.ndarray
-    row_upper: np.ndarray
-    label_upper: np.ndarray
+    row_cost: np.ndarray
+    label_cost: np.ndarray
     prior: tuple[PriorPart, ...]
     targets: np.ndarray
     loss: Loss = HINGE
@@ -142,8 +142,8 @@ class M3LKernelProblem(LabelTerms):
 
     gram: Gram
     S: np.ndarray
-    row_upper: np.ndarray
-    label_upper: np.ndarray
+    row_cost: np.ndarray
+    label_cost: np.ndarray
     prior: tuple[PriorPart, ...]
     targets: np.ndarray
     loss: Loss = HINGE
@@ -188,6 +188,6 @@ AnyProblem = TypeVar("AnyProblem", M3LProblem, M3LKernelProblem)
 
 def restricted(problem: AnyProblem, part: PriorPart) -> AnyProblem:
     """The problem of the labels of one part of R, with contiguous arrays."""
-    S, label_upper = (np.ascontiguousarray(array[:, part.labels]) for array in (problem.S, problem.label_upper))
+    S, label_cost = (np.ascontiguousarray(array[:, part.labels]) for array in (problem.S, problem.label_cost))
     targets = np.ascontiguousarray(problem.targets[:, part.labels]) if problem.targets.size else problem.targets
-    return replace(problem, S=S, label_upper=label_upper, prior=(part,), targets=targets)
+    return replace(problem, S=S, label_cost=label_cost, prior=(part,), targets=targets)

@@ -124,7 +124,7 @@ class Block:
         n_samples, n_labels = own.S.shape
         self.problem, self.view, self.part, self.tol = own, view, part, tol
         A = np.zeros(own.S.shape)
-        self.dual_state = Dual(A, own.S, own.targets, own.row_upper, own.label_upper, sqnorm, own.loss)
+        self.dual_state = Dual(A, own.S, own.targets, own.row_cost, own.label_cost, sqnorm, own.loss)
         self.known = None if part.form == "factor" else known  # certificate of the start
         self._set_start(start)
         self.active = Active(
@@ -162,7 +162,7 @@ class Block:
     def _fits_single(self) -> bool:
         """Whether weights and scores stay far from the ends of single precision."""
         d = self.dual_state
-        sizes = [d.sqnorm, self.part.diagonal, d.row_upper, d.label_upper]  # R has no entry above its diagonal
+        sizes = [d.sqnorm, self.part.diagonal, d.row_cost, d.label_cost]  # R has no entry above its diagonal
         positive = [size[size > 0.0] for size in sizes]
         return all(p.size == 0 or (_SINGLE_RANGE[0] < p.min() and p.max() < _SINGLE_RANGE[1]) for p in positive)
 

@@ -18,10 +18,9 @@ from ..structured.cliques import CliqueSet, check_cliques
 from ..structured.generation import Generation, Round, StoppedGeneration
 from ..structured.labelings import Known, StructuredDual, no_labelings, parts_of
 from ..svmplus.prbr_classifier import PrBRStart
-from ..svmplus.prml_classifier import PrMLFitStart as PrMLStart
+from ..svmplus.prml_classifier import PrMLStart
 from ..svmplus.problem import SlackDual
-from ..svmplus.start import PrMLFinished, PrMLStopped
-from ..svmplus.start import PrMLStart as PrMLPoint
+from ..svmplus.start import PrMLFinished, PrMLState, PrMLStopped
 from . import _kinds as kinds
 from ._codecs import PackedCodec, RecordCodec
 from ._kinds import COUNT, FLAG, MATRIX, NOTHING, NUMBER, VECTOR, Kind, inside, instance
@@ -205,8 +204,8 @@ _RECORD_CODECS = (
     RecordCodec("PrBRStart", PrBRStart, {"dual": instance(SlackDual), "shape": _SHAPE}),
     RecordCodec("SlackDual", SlackDual, {"A": MATRIX.shaped("rows", "labels"), "B": MATRIX.shaped("sets", "labels")}),
     RecordCodec("LSG21Start", LSG21Start, {"W": MATRIX.shaped("features", "labels"), "shape": _SHAPE}),
-    RecordCodec("PrMLStart", PrMLStart, {"point": instance(PrMLPoint), "shape": _SHAPE}),
-    RecordCodec("PrMLPoint", PrMLPoint, {**_SOLUTION, "stopped": kinds.any_of(NOTHING, instance(PrMLStopped))}),
+    RecordCodec("PrMLStart", PrMLStart, {"point": instance(PrMLState), "shape": _SHAPE}),
+    RecordCodec("PrMLPoint", PrMLState, {**_SOLUTION, "stopped": kinds.any_of(NOTHING, instance(PrMLStopped))}),
     RecordCodec(
         "PrMLStopped",
         PrMLStopped,

@@ -22,7 +22,7 @@ from ._directions import SlackDirections
 from ._system import Features
 from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
-from .start import Point, PrMLFinished, PrMLStart, PrMLStopped, balanced
+from .start import Point, PrMLFinished, PrMLState, PrMLStopped, balanced
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class ProgressMonitor:
     def __init__(self, control: Control, show: Callable[[Checkpoint, float], None]) -> None:
         self.control, self.show, self.stopped = control, show, False
         self.last = time.perf_counter()
-        self.state: PrMLStart | None = None  # that of the last alternation
+        self.state: PrMLState | None = None  # that of the last alternation
 
     def within(self, n_iter: int, primal: float, dual: float) -> bool:
         """Report a point within a step if the last report is some seconds old; returns whether to stop."""
@@ -126,7 +126,7 @@ class Alternation:
             self.W, self.T, self.objective = point.W, point.T, self.fit.problem.objective(*point)
         self.alternate()
 
-    def go_on(self, start: PrMLStart, stopped: PrMLStopped) -> None:
+    def go_on(self, start: PrMLState, stopped: PrMLStopped) -> None:
         """Stand where an alternation of another fit ended."""
         assert start.codes is not None
         assert start.privileged is not None
@@ -136,11 +136,11 @@ class Alternation:
         self.w_penalty, self.d_penalty = stopped.w_penalty, stopped.d_penalty
         self.n_done, self.n_idle, self.done = stopped.history[-1].n_iter, stopped.n_idle, stopped.done
 
-    def state(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLStart:
+    def state(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLState:
         """What `go_on` needs to stand here again."""
         penalties = self.w_penalty, self.d_penalty
         stopped = PrMLStopped(number, self.step_tol, *penalties, self.n_idle, self.done, history, best)
-        return PrMLStart(self.D, self.W, np.ascontiguousarray(self.T.T), self.dual, stopped)
+        return PrMLState(self.D, self.W, np.ascontiguousarray(self.T.T), self.dual, stopped)
 
     def alternate(self) -> None:
         """One W-step and one D-step."""

@@ -14,15 +14,15 @@ from ..core.loop import Control
 from ..core.result import Checkpoint, Result
 from ..core.validation import TrainingData, loop_view
 from .prbr_classifier import PrivilegedClassifier
-from .prml_solver import PrMLStart, solve_prml
+from .prml_solver import PrMLState, solve_prml
 from .problem import PrMLProblem
 
 # 0.28 * 25 must count as 7 in spite of rounding.
 _ROUNDING = 1e-9
 
 
-class PrMLFitStart(NamedTuple):
-    point: PrMLStart
+class PrMLStart(NamedTuple):
+    point: PrMLState
     shape: tuple[int, int]
 
 
@@ -176,7 +176,7 @@ class PrMLClassifier(PrivilegedClassifier):
         self.callback = callback
         self.warm_start = warm_start
 
-    def _solve(self, data: TrainingData, start: PrMLFitStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
+    def _solve(self, data: TrainingData, start: PrMLStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         sets = self._privileged_sets(S, data.sample_weight)
@@ -191,7 +191,7 @@ class PrMLClassifier(PrivilegedClassifier):
         result = solve_prml(
             problem,
             loop_view(data.X),
-            control.packing(lambda point: PrMLFitStart(point, S.shape)),
+            control.packing(lambda point: PrMLStart(point, S.shape)),
             rank=shape[0],
             seeds=self._seeds(self.n_init),
             n_threads=self._n_threads(),
@@ -206,5 +206,5 @@ class PrMLClassifier(PrivilegedClassifier):
             "privileged_coef_": result.privileged,
             "lower_bound_": result.lower_bound,
         }
-        kept = PrMLFitStart(result.kept, S.shape)
+        kept = PrMLStart(result.kept, S.shape)
         return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes

@@ -32,7 +32,7 @@ from ._alternation import Alternation, PrMLFit, ProgressMonitor
 from ._directions import infeasible_labels, named, slack_directions
 from .prbr_solver import SVMPlusResult, n_seeds, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
-from .start import Point, PrMLFinished, PrMLStart, PrMLStopped, first_dictionary, kept_predictors
+from .start import Point, PrMLFinished, PrMLState, PrMLStopped, first_dictionary, kept_predictors
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class PrMLResult(Result):
     codes: np.ndarray  # W (rank, n_labels)
     privileged: np.ndarray  # (n_labels, n_labels): row i has the privileged weights of label i, at i the constant's
     lower_bound: float  # no D, W and T, of any rank, have a smaller objective than this
-    kept: PrMLStart  # where a next solve can start; the alternation that a callback stopped need not be the best one
+    kept: PrMLState  # where a next solve can start; the alternation that a callback stopped need not be the best one
 
     @property
     def finished(self) -> PrMLFinished:
@@ -79,7 +79,7 @@ def solve_prml(
     rank: int,
     seeds: Iterable[int],
     n_threads: int = 1,
-    start: PrMLStart | None = None,
+    start: PrMLState | None = None,
 ) -> PrMLResult:
     """Alternate until neither the objective nor the privileged weights change any more.
 
@@ -150,7 +150,7 @@ def solve_prml(
         return best
 
 
-def _going_on(start: PrMLStart, problem: PrMLProblem, n_starts: int) -> PrMLStopped | None:
+def _going_on(start: PrMLState, problem: PrMLProblem, n_starts: int) -> PrMLStopped | None:
     """The progress of a stopped fit, if it belongs to this problem: its point must have the objective it had then."""
     stopped = start.stopped
     if stopped is None or stopped.number >= n_starts or not _fits(start.dual, problem):
@@ -240,7 +240,7 @@ class _Predictors:
         # Of all A = 0: nothing is below the part of W.
         objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
         history = (self.fit.monitor.checkpoint(0, objective, bound),)
-        kept = PrMLStart(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), self.plain.dual_coef)
+        kept = PrMLState(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), self.plain.dual_coef)
         result = _result(problem, point, self.plain.dual_coef, history, self.fit.monitor.control.tol, Status.STOPPED)
         return replace(result, kept=kept)
 
@@ -310,7 +310,7 @@ def _result(
 ) -> PrMLResult:
     D, W, T = point
     privileged = np.ascontiguousarray(T.T)
-    kept = PrMLStart(D, W, privileged, dual)
+    kept = PrMLState(D, W, privileged, dual)
     coef = np.ascontiguousarray((D.T @ W).T)
     tol_abs, bound = tolerance(tol, history[-1].primal), problem.lower_bound(dual)
     return PrMLResult(coef, dual, history, tol_abs, status, D, W, privileged, bound, kept)

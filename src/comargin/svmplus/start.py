@@ -26,7 +26,7 @@ class Point(NamedTuple):
 class PrMLFinished(NamedTuple):
     """The best of the starts that were finished before another was under way."""
 
-    dictionary: np.ndarray  # these three as in `PrMLStart`
+    dictionary: np.ndarray  # these three as in `PrMLState`
     codes: np.ndarray
     privileged: np.ndarray
     dual: SlackDual  # of its last step
@@ -47,7 +47,7 @@ class PrMLStopped(NamedTuple):
     best: PrMLFinished | None  # of earlier starts
 
 
-class PrMLStart(NamedTuple):
+class PrMLState(NamedTuple):
     """What an earlier solution, or a state of a running fit, leaves for the next one."""
 
     dictionary: np.ndarray  # D (rank, n_features)
