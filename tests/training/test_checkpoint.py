@@ -336,6 +336,26 @@ def test_max_iter_with_labels_that_are_solved_before():
     assert learner.objective_ == pytest.approx(whole.objective_, rel=0.05)
 
 
+def test_max_iter_of_every_round():
+    learner = clone(LEARNERS["cgm"]).set_params(tol=1e-9, max_iter=12, max_cliques=2)
+    memory = AllStates()
+    with pytest.warns(ConvergenceWarning):
+        one = fit_and_keep(clone(learner), TOY.X, TOY.Y, memory, "fit")
+    with pytest.warns(ConvergenceWarning, match=r"\(max_iter=12 in each round\)") as caught:
+        fit_and_keep(learner, TOY.X, TOY.Y, AllStates(memory.states[len(memory.states) // 2]), "fit")
+    assert len(caught) == 1
+    assert learner.cliques_ == one.cliques_
+    assert learner.n_iter_ <= 1.1 * one.n_iter_
+
+
+def test_a_warm_start_of_the_caller_stays_one():
+    learner = clone(LEARNERS["m3l"]).set_params(warm_start=True, C=0.99).fit(X, Y)
+    fit_and_keep(learner.set_params(C=1.0), X, Y, AllStates(), "fit")
+    assert learner.warm_start
+    assert learner.history_[0].gap < clone(LEARNERS["m3l"]).fit(X, Y).history_[0].gap
+    assert learner.fit(X, Y).n_iter_ == 0
+
+
 def test_a_fit_without_states_begins_again():
     learner = comargin.RankCVMClassifier(C=50.0, tol=1e-2, solver="fw", random_state=0)
     memory = AllStates()
