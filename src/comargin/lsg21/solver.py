@@ -35,6 +35,7 @@ class DescentPolicy:
     reweighting_gain: float = 1e-6  # part of ||Y||^2 that conjugate steps must gain to go on: Newton ends sooner
     ridge_start_from: float = 0.4  # part of slopes beyond alpha that starts from ridge; never: 1.5 to 2 times slower
     first_accuracy: float = 1e-5  # of the first row steps; 1e-6 takes 1.5 times as long on corel5k, 1e-4 more steps
+    ridge_accuracy: float = 1e-6  # of those after a ridge start, which is near; 1e-5 costs a step on generated data
     accuracy_of_gain: float = 0.01  # accuracy of the next row steps, as a part of the last gain relative to ||Y||^2
     products_down_to: float = 1e-4  # part of ||Y||^2 below which inner products cancel and the residual is computed
     patience: int = 5  # steps without any change that end the fit: until then they refine the accuracy
@@ -256,7 +257,7 @@ class _Descent:
         penalty = self.certifier.problem.penalty
         fell = self._reweight(W, self.certifier.alpha * np.outer(inverse, penalty.total))
         if fell > 0.0:
-            self.n_reweighted = 0
+            self.n_reweighted, self.accuracy = 0, POLICY.ridge_accuracy
         return fell
 
     def certify(self) -> tuple[float, float]:
