@@ -80,8 +80,12 @@ def private_imports(path: Path, tree: ast.Module, src: Path) -> Iterator[str]:
                     yield f"{path.relative_to(src)}: {'.'.join(parts)}"
 
 
-def crossings(src: Path, data: str) -> tuple[int, int]:
-    """Calls between functions of different packages while `comargin train DATA` runs, each pair once; packages."""
+def crossings(src: Path, data: str) -> tuple[int, int, int]:
+    """Calls of functions of another package while `comargin train DATA` runs, each once for a calling package.
+
+    Returns their number; how many are neither to nor from what all packages share (core, or private modules beside the
+    packages); and the number of packages.
+    """
     sys.path.insert(0, str(src.parent))
     from comargin.cli import main
 
@@ -117,7 +121,12 @@ def crossings(src: Path, data: str) -> tuple[int, int]:
             sys.setprofile(None)
     for (caller, callee), count in sorted(seen.items()):
         print(f"  {caller} -> {callee} ({count})", file=sys.stderr)
-    return len(seen), len(packages)
+    above = [
+        (caller, callee)
+        for caller, callee in seen
+        if not any(name.startswith(("core", "_")) for name in (caller, callee))
+    ]
+    return len(seen), len(above), len(packages)
 
 
 def main() -> None:
@@ -148,8 +157,9 @@ def main() -> None:
         "private imports across packages": len(private),
     }
     if arguments.train:
-        n_crossings, n_packages = crossings(src, arguments.train)
+        n_crossings, n_above, n_packages = crossings(src, arguments.train)
         rows[f"crossings of `comargin train {arguments.train}`, over {n_packages} packages"] = n_crossings
+        rows["of them between packages above core"] = n_above
     for what, value in rows.items():
         print(f"{value:>6}  {what}")
 
