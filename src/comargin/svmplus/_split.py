@@ -71,10 +71,12 @@ class Splitting:
     """Rounds of passes over all labels of a step, as long as they pay; ``blocks`` get their certificates.
 
     R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
+    ``leave_done`` ends the passes over labels that are done; a step of PrML, whose successor starts from all of them,
+    gains from their further precision.
     """
 
-    def __init__(self, data: BlockData, blocks: list[StepBlock], start: SlackDual, seed: int) -> None:
-        problem = data.problem
+    def __init__(self, data: BlockData, blocks: list[StepBlock], start: SlackDual, seed: int, leave_done: bool) -> None:
+        problem, self.leave_done = data.problem, leave_done
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
         regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes, data.directions)
         self.blocks, self.is_coupled, self.n_passes, self.n_repaired = blocks, data.is_coupled, 0, 0
@@ -118,8 +120,9 @@ class Splitting:
                 self._repair(block, run)
         else:
             self.exhausted = self.n_passes >= POLICY.most_alone or not gap * POLICY.fall <= before
-            done = [int(block.data.labels[0]) for block in left if block.done]
-            self.passes = [p.without(done) for p in self.passes]
+            if self.leave_done:
+                done = [int(block.data.labels[0]) for block in left if block.done]
+                self.passes = [p.without(done) for p in self.passes]
         if self.exhausted:
             for block in left:
                 block.stand_at(block.best.A, block.best.B)

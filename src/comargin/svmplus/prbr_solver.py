@@ -102,7 +102,9 @@ def solve_svm_plus(
                 blocks[0].offer(known[1], known[2], known[0])
         if not is_coupled and not (known is not None and blocks[0].done):
             blocks = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
-        step = _Step(blocks, lambda: Splitting(everything, blocks, start, seeds[0] if seeds else 0), control)
+        step = _Step(
+            blocks, lambda: Splitting(everything, blocks, start, seeds[0] if seeds else 0, known is None), control
+        )
         run = step.looking(pool.map)
 
         def certify() -> tuple[float, float]:
