@@ -205,7 +205,7 @@ class _Descent:
         first = gained = self._pass(W, np.arange(len(W), dtype=np.int32))
         fell += first
         for _ in range(self.more_passes):
-            if gained < POLICY.worth_a_pass * first:
+            if gained <= POLICY.worth_a_pass * first:
                 break
             gained = self._pass(W, np.flatnonzero(W.any(axis=1)).astype(np.int32))
             fell += gained
