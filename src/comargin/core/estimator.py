@@ -26,6 +26,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
+from .docstrings import complete_docstring
 from .loop import Control
 from .result import Checkpoint, FitState, Result, Status
 from .validation import TrainingData, label_weights, validate_features, validate_training
@@ -36,8 +37,47 @@ __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "St
 class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all learners.
 
-    A subclass has the parameters ``tol, max_iter, n_jobs, random_state, verbose, callback, warm_start`` in its
-    ``__init__``, adds its own to ``_parameter_constraints``, and writes ``_solve`` and ``_scores``.
+    A subclass has the parameters below in its ``__init__`` (the first two if it uses them), adds its own to
+    ``_parameter_constraints``, and writes ``_solve`` and ``_scores``. In its docstring a line like ``{tol} {verbose}``,
+    alone, stands for what this one, or that of a base between, says about these names.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Append a constant-1 feature (its weights are regularised like the others), reported as ``intercept_``.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        For an indicator Y: ``{0: w, 1: w}`` weighs negatives and positives of every label, a list has one such dict
+        per label; "balanced" gives both sides of every label the same total weight. For a 1-D y: weights of the
+        classes, as in scikit-learn.
+    tol : float, default=1e-3
+        Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
+    max_iter : int
+        Most iterations; a ``ConvergenceWarning`` says when they do not suffice.
+    n_jobs : int, default=None
+        Threads. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the order in which rows are visited.
+    verbose : int, default=0
+        1 shows a progress bar with the current gap.
+    callback : callable, default=None
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
+    warm_start : bool, default=False
+        Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
+
+    Attributes
+    ----------
+    objective_, dual_objective_, duality_gap_ : float
+        The certificate: the optimum lies between the dual and the primal objective.
+    history_ : list of Checkpoint
+        Certified moments of the fit.
+    n_iter_ : int
+        Iterations done.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -56,6 +96,10 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     # For learners with ``_prepare``: the parameter of a warm-started path, and whether the path ascends.
     _path_parameter: ClassVar[str] = "C"
     _path_ascends: ClassVar[bool] = True
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        complete_docstring(cls)
 
     @abstractmethod
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
@@ -271,7 +315,15 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
 
 class LinearMultilabelClassifier(MultilabelClassifier):
-    """Base of learners whose scores are linear: ``coef_`` (n_labels, n_features) and ``intercept_`` (n_labels,)."""
+    """Base of learners whose scores are linear.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weights of the constant feature; zero without intercept.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **MultilabelClassifier._parameter_constraints,

@@ -30,6 +30,36 @@ class PathSearch(MultilabelClassifier):
 
     A subclass lists this class before the learner in its bases, names the learner in ``_learner`` and writes
     ``_default_values``. Its parameter with the values to try is the learner's with an s.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        How rows are held out. An integer is the number of folds of
+        :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
+        For a splitter that needs groups pass ``list(splitter.split(X, y, groups))``.
+    scoring : str, callable or None, default=None
+        The measure that chooses the value. A name of :data:`comargin.metrics.scorers` or, where it has none, of
+        scikit-learn's scorers ("average_precision" is in both: it is ours, the ranking of labels in each row); or a
+        callable ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a
+        1-D y. ``sample_weight`` is passed on to scorers that take it.
+    refit : bool, default=True
+        Whether to fit all rows with the best value. Without it there are the scores and the best value, but no weights
+        and nothing to predict with; the certificate is nan.
+    verbose : int, default=0
+        1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
+    callback : callable, default=None
+        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_folds, n_values)
+        Scores of the held-out rows.
+    best_index_ : int
+        Index of the best value.
+    best_score_ : float
+        Its mean score over the folds.
+    converged_ : bool ndarray of shape (n_folds, n_values)
+        Which fits of the path met the tolerance.
     """
 
     _learner: ClassVar[type[MultilabelClassifier]]

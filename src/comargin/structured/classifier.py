@@ -33,6 +33,16 @@ class StructuredClassifier(MultilabelClassifier):
     """Base of learners that score labelings: a weight vector for every node and every state of a clique.
 
     A subclass writes ``_learn``, which returns a solver's result and the cliques that its columns belong to.
+
+    Parameters
+    ----------
+    inference : {"auto", "exact", "mplp"}, default="auto"
+        How the best labeling is found. "auto" is exact where it can be (small treewidth, or few labels in a connected
+        part); elsewhere the certificate counts the bound of inference. "exact" refuses graphs whose treewidth is too
+        large, "mplp" is the message passing of the CGM paper.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        For an indicator Y, costs of wrong labels: ``{0: w, 1: w}`` of a negative and a positive that is wrong, a list
+        has one such dict per label. For a 1-D y: weights of the classes, as in scikit-learn.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -190,27 +200,10 @@ class StructuredSVMClassifier(StructuredClassifier):
     groups : sequence of int or None, default=None
         Group of every clique in the regulariser; cliques of different groups compete, and useless groups are dropped.
         None is one group, the ordinary squared norm.
-    inference : {"auto", "exact", "mplp"}, default="auto"
-        How the best labeling is found. "auto" is exact where it can be (small treewidth, or few labels in a connected
-        part); elsewhere the certificate counts the bound of inference. "exact" refuses graphs whose treewidth is too
-        large, "mplp" is the message passing of the CGM paper.
-    fit_intercept : bool, default=True
-        Append a constant-1 feature (its weights are regularised like the others).
-    class_weight : None, "balanced", dict or list of dict, default=None
-        For an indicator Y, costs in :math:`\Delta`: ``{0: w, 1: w}`` of a negative and a positive that is wrong, a list
-        has one such dict per label. For a 1-D y: weights of the classes, as in scikit-learn.
-    tol : float, default=1e-3
-        Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
+    {inference} {fit_intercept} {class_weight} {tol}
     max_iter : int, default=1000
         Most passes over the rows; a ``ConvergenceWarning`` says when they do not suffice.
-    n_jobs : int, default=None
-        Threads. The result is the same for any number.
-    random_state : int, RandomState instance or None, default=None
-        Fixes the order in which rows are visited.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
-    callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
+    {n_jobs} {random_state} {verbose} {callback}
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``alpha`` or more cliques).
 
@@ -229,19 +222,12 @@ class StructuredSVMClassifier(StructuredClassifier):
         Lengths of their weights; exactly 0 for dropped groups.
     label_graph_ : LabelGraph
         The graph with these lengths as weights.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the dual and the primal objective. Where inference is not exact the
-        primal is taken from its bounds, and so is an upper bound of the objective.
-    history_ : list of Checkpoint
-        Certified moments of the fit.
+    {objective_}
+        Where inference is not exact the primal is taken from its bounds, and so is an upper bound of the objective.
+    {history_}
     n_iter_ : int
         Passes done.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     Notes
     -----
