@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -37,9 +38,9 @@ __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "St
 class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all learners.
 
-    A subclass has the parameters below in its ``__init__`` (the first two if it uses them), adds its own to
-    ``_parameter_constraints``, and writes ``_solve`` and ``_scores``. In its docstring a line like ``{tol} {verbose}``,
-    alone, stands for what this one, or that of a base between, says about these names.
+    A subclass has the parameters below in its ``__init__`` (the first two if it uses them), gives the constraints of
+    its own in ``_parameter_constraints``, and writes ``_solve`` and ``_scores``. A line ``{tol} {verbose}`` in its
+    docstring stands for what the docstrings of its bases, this one or one in between, say about these names.
 
     Parameters
     ----------
@@ -81,6 +82,8 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "fit_intercept": ["boolean"],
+        "class_weight": [None, StrOptions({"balanced"}), dict, list],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [None, Integral],
@@ -100,10 +103,15 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         complete_docstring(cls)
+        constraints = ChainMap(*(vars(base).get("_parameter_constraints", {}) for base in cls.__mro__))
+        names = cls._get_param_names() or constraints  # a base has no __init__
+        cls._parameter_constraints = {name: constraints[name] for name in names if name in constraints}
 
-    @abstractmethod
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         """Learn from canonical data.
+
+        A learner writes this; or ``_prepare``, which does with the data what no value of ``_path_parameter`` changes,
+        and returns a function of the value, ``start`` and ``control``.
 
         Parameters
         ----------
@@ -122,6 +130,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         attributes : dict
             Fitted attributes of the learner itself, e.g. ``coef_``.
         """
+        return self._prepare(data)(getattr(self, self._path_parameter), start, control)
 
     @abstractmethod
     def _scores(self, X: Any) -> np.ndarray:
@@ -324,11 +333,6 @@ class LinearMultilabelClassifier(MultilabelClassifier):
     intercept_ : ndarray of shape (n_labels,)
         Weights of the constant feature; zero without intercept.
     """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MultilabelClassifier._parameter_constraints,
-        "fit_intercept": ["boolean"],
-    }
 
     def _linear_attributes(self, coef: np.ndarray) -> dict[str, np.ndarray]:
         """``coef_`` and ``intercept_`` from the weights (n_labels, n_features [+ 1]) of a solver."""

@@ -48,7 +48,6 @@ class KernelMultilabelClassifier(MultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MultilabelClassifier._parameter_constraints,
         "kernel": [StrOptions({"linear", "rbf", "poly", "precomputed"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],

@@ -108,7 +108,6 @@ class LSG21Classifier(LinearMultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearMultilabelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "affinity": [StrOptions({"cosine"}), "array-like", "sparse matrix", LabelGraph],
         "edge_threshold": [Interval(Real, 0, 1, closed="both")],
@@ -156,9 +155,6 @@ class LSG21Classifier(LinearMultilabelClassifier):
 
     def _appends_constant(self) -> bool:
         return False  # b is free
-
-    def _solve(self, data: TrainingData, start: LSG21Start | None, control: Control) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.alpha, start, control)
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on alpha; returns the function that solves for an alpha."""

@@ -112,11 +112,8 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
-        **KernelMultilabelClassifier._parameter_constraints,
         "solver": [StrOptions({"auto", "dcd", "smo"})],
-        "class_weight": [None, StrOptions({"balanced"}), dict, list],
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
         "loss": [StrOptions({"hamming", "correlated"})],
     }
@@ -162,9 +159,6 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         self.verbose = verbose
         self.callback = callback
         self.warm_start = warm_start
-
-    def _solve(self, data: TrainingData, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.C, start, control)
 
     def _prepare(
         self, data: TrainingData

@@ -65,7 +65,6 @@ class RankClassifier(KernelMultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
     }
     _advice = "Increase max_iter or tol, scale X, or lower C."
@@ -107,9 +106,6 @@ class RankClassifier(KernelMultilabelClassifier):
         scores = super()._scores(X)
         rule = getattr(self, "threshold_", None)
         return scores if rule is None else rule.margins(scores)
-
-    def _solve(self, data: TrainingData, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.C, start, control)
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on C; returns the function that solves for a C from a start."""

@@ -88,10 +88,7 @@ class RankCVMClassifier(RankClassifier):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RankClassifier._parameter_constraints,
-        "solver": [StrOptions({"auto", "cd", "fw"})],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"solver": [StrOptions({"auto", "cd", "fw"})]}
     _constant = 1.0
 
     def __init__(

@@ -70,13 +70,10 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in LSG21Classifier._parameter_constraints.items() if k not in ("alpha", "warm_start")},
         "alphas": [Interval(Integral, 2, None, closed="left"), "array-like"],
         "alpha_ratio": [Interval(Real, 0, 1, closed="neither")],
-        **PathSearch._search_constraints,
     }
     _learner = LSG21Classifier
-    _search_only = ("alpha_ratio",)
 
     def __init__(
         self,

@@ -103,9 +103,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in M3LClassifier._parameter_constraints.items() if k not in ("C", "warm_start")},
         "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"],
-        **PathSearch._search_constraints,
     }
     _learner = M3LClassifier
 

@@ -21,9 +21,6 @@ from ..core.result import Checkpoint, Result, Status
 from ..core.validation import TrainingData
 from .path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, scorer_named, takes_weight
 
-# Parameters of the search that the learner does not have, besides the values to try.
-_OWN = ("cv", "scoring", "refit", "path_tol")
-
 
 class PathSearch(MultilabelClassifier):
     """A learner that fits every fold for all values of ``_path_parameter`` and all rows with the best.
@@ -63,13 +60,12 @@ class PathSearch(MultilabelClassifier):
     """
 
     _learner: ClassVar[type[MultilabelClassifier]]
-    _search_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "refit": ["boolean"],
         "path_tol": [None, Interval(Real, 0, None, closed="left")],
     }
-    _search_only: ClassVar[tuple[str, ...]] = ()  # further parameters that the learner does not have
     warm_start = False  # no parameter here: there is no path to continue
 
     @abstractmethod
@@ -149,10 +145,8 @@ class PathSearch(MultilabelClassifier):
 
     def _model_at(self, value: float, **changes: Any) -> Any:
         """The plain learner with the parameters of this one."""
-        params = self.get_params(deep=False)
-        for name in (*_OWN, *self._search_only, f"{self._path_parameter}s"):
-            del params[name]
-        return self._learner(**(params | {self._path_parameter: value} | changes))
+        own = {name: getattr(self, name) for name in self._learner().get_params() if name != self._path_parameter}
+        return self._learner(**(own | {self._path_parameter: value} | changes))
 
     def _scores_of_path(
         self, data: TrainingData, y: Any, values: np.ndarray, folds: Folds, seed: int

@@ -105,7 +105,6 @@ class CGMClassifier(StructuredClassifier):
 
     _per = " in each round"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StructuredClassifier._parameter_constraints,
         "cliques_per_round": [Interval(Integral, 1, None, closed="left")],
         "clique_order": [Interval(Integral, 2, MAX_ORDER, closed="both")],
         "max_cliques": [None, Interval(Integral, 0, None, closed="left")],

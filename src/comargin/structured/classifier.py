@@ -46,11 +46,8 @@ class StructuredClassifier(MultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MultilabelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"auto", "exact", "mplp"})],
-        "fit_intercept": ["boolean"],
-        "class_weight": [None, StrOptions({"balanced"}), dict, list],
     }
     _advice = "Increase max_iter, tol or alpha, or scale X."
 
@@ -258,7 +255,6 @@ class StructuredSVMClassifier(StructuredClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StructuredClassifier._parameter_constraints,
         "graph": [StrOptions({"tree", "none", "full"}), LabelGraph, "array-like"],
         "groups": [None, "array-like"],
     }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.estimator import Interval, LinearMultilabelClassifier
 from ..core.loop import Control
 from ..core.result import Checkpoint, Result
 from ..core.row_blocks import squared_lengths
@@ -48,12 +48,10 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
     _advice_on_zeros: ClassVar[str] = "Increase C or change gamma2"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma2": [Interval(Real, 0, None, closed="neither")],
         "n_privileged": [None, Interval(Integral, 0, None, closed="left")],
         "privileged_intercept": ["boolean"],
-        "class_weight": [None, StrOptions({"balanced"}), dict, list],
     }
 
     def _privileged_sets(self, S: np.ndarray, row_weight: np.ndarray) -> PrivilegedSets:

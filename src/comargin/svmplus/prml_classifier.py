@@ -113,7 +113,6 @@ class PrMLClassifier(PrivilegedClassifier):
 
     _advice_on_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],
         "rank": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="right")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
