@@ -203,9 +203,9 @@ def is_estimator(thing: Any) -> bool:
     return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
-def require_estimator(estimator: Any, what: str) -> None:
-    """Raise unless `is_estimator`; ``what`` describes the expected one."""
-    if not is_estimator(estimator):
+def require_estimator(estimator: Any, what: str, any_of: tuple[str, ...] = ("fit",)) -> None:
+    """Raise unless `is_estimator` and it has one of these methods; ``what`` describes the expected one."""
+    if not is_estimator(estimator) or not any(hasattr(estimator, method) for method in any_of):
         instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
         raise ValueError(f"estimator must be {what}; pass {instance}, got {estimator!r}.")
 
