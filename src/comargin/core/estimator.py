@@ -278,7 +278,11 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             Indicator in {0, 1} (CSR when y was sparse), or one class per row.
         """
         check_is_fitted(self)
-        return self._targets.decode(self._scores(X))
+        return self._targets.decode(self._deciding_scores(X))
+
+    def _deciding_scores(self, X: Any) -> np.ndarray:
+        """What `predict` decides by: labels are on where it is positive, a multiclass y takes the largest."""
+        return self._scores(X)
 
     def _appends_constant(self) -> bool:
         """Whether ``fit`` appends a constant-1 feature to the rows."""

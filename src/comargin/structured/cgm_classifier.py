@@ -22,9 +22,9 @@ from .problem import StructuredProblem
 class CGMClassifier(StructuredClassifier):
     r"""Clique generating machine: a structured SVM that learns which labels depend on each other.
 
-    The model is that of :class:`StructuredSVMClassifier`. Learning starts without cliques; every round scores all
-    cliques by how much the current dual solution asks for them, activates the best and solves again, to a certified
-    optimum. The cliques of a round are one group of the regulariser
+    The model is that of :class:`StructuredSVMClassifier`: ``predict`` gives the labeling of the highest score. Learning
+    starts without cliques; every round scores all cliques by how much the current dual solution asks for them,
+    activates the best and solves again, to a certified optimum. The cliques of a round are one group of the regulariser
     :math:`\tfrac\alpha2 (\sum_k \|\omega_k\|)^2`, which makes the weights of useless rounds zero at the optimum.
     Labels that depend on no other stay isolated.
 

@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval, MultilabelClassifier, StrOptions
@@ -116,24 +115,10 @@ class StructuredClassifier(MultilabelClassifier):
     def _scores(self, X: Any) -> np.ndarray:
         return np.concatenate([self._inference_engine.max_marginals(part) for part in self._potentials(X)])
 
-    def predict(self, X: Any) -> np.ndarray | sp.csr_array:
-        """Labels of every row: the labeling of the highest score, in the form y had in ``fit``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        ndarray or csr_array
-            Indicator in {0, 1} (CSR when y was sparse), or one class per row.
-        """
-        check_is_fitted(self)
+    def _deciding_scores(self, X: Any) -> np.ndarray:
         if self._targets.kind == "multiclass":  # one class per row: the label with the largest decision value
-            return super().predict(X)
-        labels = np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X)]) > 0
-        return self._targets.decode(labels, on=labels)
+            return self._scores(X)
+        return np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X)])
 
     def predict_map(self, X: Any) -> MapResult:
         """Best labelings with their scores, and bounds that no labeling exceeds.
