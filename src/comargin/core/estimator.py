@@ -107,10 +107,6 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         names = cls._get_param_names() or constraints  # a base has no __init__
         cls._parameter_constraints = {name: constraints[name] for name in names if name in constraints}
 
-    def _set_parameters(self, arguments: dict[str, Any]) -> None:
-        """Store the arguments of ``__init__``, its ``locals()``, each under its name."""
-        self.__dict__.update({name: value for name, value in arguments.items() if name != "self"})
-
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         """Learn from canonical data.
 

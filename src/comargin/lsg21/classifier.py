@@ -134,7 +134,19 @@ class LSG21Classifier(LinearMultilabelClassifier):
         callback: Callable[[Checkpoint], object] | None = None,
         warm_start: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        self.alpha = alpha
+        self.affinity = affinity
+        self.edge_threshold = edge_threshold
+        self.self_edges = self_edges
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
 
     @property
     def sparse_coef_(self) -> sp.csr_array:

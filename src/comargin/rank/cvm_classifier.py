@@ -109,7 +109,20 @@ class RankCVMClassifier(RankClassifier):
         callback: Callable[[Checkpoint], object] | None = None,
         warm_start: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.solver = solver
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
 
     def _row_order(self, rows: np.ndarray, seed: int) -> np.ndarray:
         # Blocks of neighbouring rows are visited together, so neighbours should not be alike.

@@ -91,7 +91,19 @@ class RankSVMClassifier(RankClassifier):
         callback: Callable[[Checkpoint], object] | None = None,
         warm_start: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
 
     def _optimise(
         self, problem: RankProblem, kernel: KernelProducts | Gram, start: Any, control: Control, seed: int

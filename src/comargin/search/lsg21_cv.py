@@ -96,7 +96,23 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         verbose: int = 0,
         callback: Callable[[Checkpoint], object] | None = None,
     ) -> None:
-        self._set_parameters(locals())
+        self.alphas = alphas
+        self.alpha_ratio = alpha_ratio
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.affinity = affinity
+        self.edge_threshold = edge_threshold
+        self.self_edges = self_edges
+        self.fit_intercept = fit_intercept
+        self.solver = solver
+        self.path_tol = path_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Any, dict[str, Any]]:
         self._largest = largest_alpha(self, data)

@@ -132,7 +132,27 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
         verbose: int = 0,
         callback: Callable[[Checkpoint], object] | None = None,
     ) -> None:
-        self._set_parameters(locals())
+        self.Cs = Cs
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.label_correlation = label_correlation
+        self.loss = loss
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.solver = solver
+        self.cache_size = cache_size
+        self.path_tol = path_tol
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
 
     def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
         constant = float(self.fit_intercept and not self._appends_constant())

@@ -132,7 +132,22 @@ class CGMClassifier(StructuredClassifier):
         callback: Callable[[Checkpoint], object] | None = None,
         warm_start: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        self.alpha = alpha
+        self.cliques_per_round = cliques_per_round
+        self.clique_order = clique_order
+        self.max_cliques = max_cliques
+        self.max_rounds = max_rounds
+        self.round_tol = round_tol
+        self.inference = inference
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
 
     def _learn(
         self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control

@@ -261,7 +261,19 @@ class StructuredSVMClassifier(StructuredClassifier):
         callback: Callable[[Checkpoint], object] | None = None,
         warm_start: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        self.alpha = alpha
+        self.graph = graph
+        self.groups = groups
+        self.inference = inference
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
 
     def _learn(
         self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control

@@ -138,7 +138,22 @@ class PrMLClassifier(PrivilegedClassifier):
         callback: Callable[[Checkpoint], object] | None = None,
         warm_start: bool = False,
     ) -> None:
-        self._set_parameters(locals())
+        self.C = C
+        self.gamma1 = gamma1
+        self.gamma2 = gamma2
+        self.rank = rank
+        self.n_privileged = n_privileged
+        self.privileged_intercept = privileged_intercept
+        self.n_init = n_init
+        self.fit_intercept = fit_intercept
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
 
     def _solve(self, data: TrainingData, start: PrMLStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
