@@ -95,7 +95,6 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         **PathSearch._search_constraints,
     }
     _learner = LSG21Classifier
-    _search_only = ("alpha_ratio",)
 
     def __init__(
         self,
