@@ -6,6 +6,7 @@ rows                 products of one row, dense or CSR: the only file that branc
 random_numbers       a random state that compiled loops carry along
 loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: iterate until the certified gap is met
 executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: their states for a resumed run
+path, progress       fits along the values of a parameter, each started from the last; how far a list of fits is
 estimator            `MultilabelClassifier`: the contract of every learner
 docstrings           what learners share is described once, in the docstrings of their bases
 wrapper              base of classifiers that fit another estimator

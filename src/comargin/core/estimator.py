@@ -226,7 +226,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         except BaseException:  # the estimator stays as it was
             self.__dict__ = before
             raise
-        if result.status in (Status.MAX_ITER, Status.STALLED):
+        if result.status.falls_short:
             return [*control.warnings, ConvergenceWarning(self._convergence_message(result))]
         return control.warnings
 

@@ -178,7 +178,7 @@ class ThresholdClassifierCV(WrappingClassifier):
             if not self.refit and len(splits) > 1:
                 raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
             first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, Processes(self.n_jobs), Memory())
-            estimator = fit_clone(self.estimator, X, y, params) if self.refit else first
+            estimator = fit_clone(self.estimator, X, y, Memory(), "", params=params) if self.refit else first
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)
         return self._become(estimator, rule, classes, y)

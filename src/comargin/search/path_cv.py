@@ -11,15 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval, MultilabelClassifier
-from ..core.executor import Task, Threads, run
+from ..core.executor import Task, Threads
 from ..core.loop import Control
+from ..core.memory import Memory
+from ..core.progress import Progress
 from ..core.result import Checkpoint, Result, Status
 from ..core.validation import TrainingData
-from .path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, scorer_named, takes_weight
+from ._cells import Rows, best_of, measure_path, measured
+from .tune_input import Criterion, Folds, folds_of, scorer_named
 
 
 class PathSearch(MultilabelClassifier):
@@ -152,45 +155,23 @@ class PathSearch(MultilabelClassifier):
         self, data: TrainingData, y: Any, values: np.ndarray, folds: Folds, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Score of every fold and value, and which of the fits met the tolerance."""
-        scorer = _scorer(self.scoring, data.targets.kind)
-        weighted = np.ptp(data.sample_weight) > 0.0 and takes_weight(scorer)
-        features = data.X[:, : self.n_features_in_]  # without the constant one
-        pairwise = get_tags(self).input_tags.pairwise
-        executor, n_threads = Threads(self._n_threads()), self._n_threads()
-        show = Progress(self.verbose, len(folds) * len(values), type(self).__name__)
-
-        def measure(fold: int) -> list[tuple[float, bool]]:
-            train, test = folds[fold]
-            part = TrainingData(
-                data.X[np.ix_(train, train)] if pairwise else data.X[train],
-                data.Y[train],
-                data.sample_weight[train],
-                data.targets,
-            )
-            X_test = features[np.ix_(test, train)] if pairwise else features[test]
-            weight = {"sample_weight": data.sample_weight[test]} if weighted else {}
-            model = self._model_at(
-                1.0,
-                random_state=seed,
-                n_jobs=max(1, n_threads // len(folds)),
-                tol=self._path_tol(data),
-                verbose=0,
-                callback=lambda point: executor.should_stop(),
-                **self._fold_changes(len(folds)),
-            )
-            model.n_features_in_ = X_test.shape[1]  # `predict` compares with it
-            measured = []
-            for value, result in zip(values, fit_path(model, part, values), strict=True):
-                if executor.should_stop():
-                    break
-                score = scorer(model, X_test, y[test], **weight)
-                measured.append((score, result.status not in UNCONVERGED))
-                show(f"fold {fold + 1}  {self._path_parameter} {value:g}  score {score:.4g}")
-            return measured
-
-        found = run([Task(measure, (fold,)) for fold in range(len(folds))], executor)
-        scores, converged = (np.array([[cell[part] for cell in row] for row in found]) for part in (0, 1))
-        return scores.astype(np.float64), converged
+        model = self._model_at(
+            1.0,
+            random_state=seed,
+            n_jobs=max(1, self._n_threads() // len(folds)),
+            tol=self._path_tol(data),
+            **self._fold_changes(len(folds)),
+        )
+        criterion = Criterion("score", _scorer(self.scoring, data.targets.kind), True)
+        weight = None if (data.sample_weight == 1.0).all() else data.sample_weight
+        # Without the constant feature, which every fit appends.
+        rows = Rows(data.X[:, : self.n_features_in_], y, weight, folds, encoded=(data.Y, data.targets))
+        name, show = self._path_parameter, Progress(self.verbose, len(folds) * len(values), type(self).__name__)
+        tasks = [
+            Task(measure_path, (model, rows, fold, values, criterion, Memory(), f"{fold}"))
+            for fold in range(len(folds))
+        ]
+        return measured(tasks, Threads(self.n_jobs), len(folds), name, values, criterion.name, show)
 
     def _convergence_message(self, result: Result) -> str:
         failed = int(np.count_nonzero(~self.converged_))
