@@ -80,9 +80,9 @@ class Dataset:
 def fill_missing(X: Any, missing: str) -> Any:
     """Replace NaN in place if ``missing`` is "zero" or "mean": by 0, or by the mean of the column's other values.
 
-    Zeros of a sparse column count in its mean.
+    Zeros of a sparse column count in its mean; texts have no NaN.
     """
-    if missing not in ("zero", "mean"):
+    if missing not in ("zero", "mean") or isinstance(X, list):
         return X
     values = X.data if sp.issparse(X) else np.asarray(X)
     gaps = np.isnan(values)

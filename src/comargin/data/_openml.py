@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS, feature_codes
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
-
-_YES = POSITIVE_WORDS | {"1.0"}
-_NO = NEGATIVE_WORDS | {"0.0"}
+from ._arff_plan import feature_codes
+from ._dataset import DataFormatError, Dataset
+from .labels import label_of_cell, settled
 
 
 class DatasetUnavailableError(OSError):
@@ -62,15 +60,16 @@ def fetch(name: str, openml_id: int, data_home: Path, drop: Sequence[str] = ()) 
     targets = np.asarray(bunch.target)
     if targets.ndim != 2:
         raise DataFormatError(origin, "has one target, expected one per label")
-    text = np.char.lower(targets.astype(str))
-    positive = np.isin(text, list(_YES))
-    wrong = targets[~(positive | np.isin(text, list(_NO)))]
-    if wrong.size:
-        raise DataFormatError(origin, f"has the label value {wrong[0]!r}, expected TRUE or FALSE")
+    values, place = np.unique(targets.astype(str), return_inverse=True)
+    numbers = np.array([label_of_cell(value) for value in values], dtype=np.float64)
+    if np.isnan(numbers).any():
+        wrong = str(values[np.isnan(numbers)][0])
+        raise DataFormatError(origin, f"has the label value {wrong!r}, expected TRUE or FALSE")
+    Y = settled(numbers[place].reshape(targets.shape))
     X, feature_names = _features(bunch, drop)
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise DataFormatError(origin, "has missing or infinite feature values")
-    return Dataset(X, positive.astype(LABEL_DTYPE), feature_names, tuple(bunch.target_names), name)
+    return Dataset(X, Y, feature_names, tuple(bunch.target_names), name)
 
 
 def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_array, tuple[str, ...]]:
