@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,7 +14,7 @@ from ..core.wording import counted
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import DROPPED, Plan, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse
-from ._dataset import DataFormatError, Dataset, as_dense
+from ._dataset import DataFormatError, Dataset, as_dense, entries_of
 from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
 from ._numbers import format_number
 from ._source import TextSource
@@ -80,7 +80,7 @@ class ArffRows(Rows):
                 values = careful.dense(first, block) if values is None else values
                 n_rows = len(values) + (n_rows if self.whole else 0)
                 _check_onehot_size(source, plan, n_rows)
-                yield _split_dense(values, plan)
+                yield split_dense(values, plan)
         if is_sparse is None:
             raise source.fail("has no rows after @data", source.line)
 
@@ -135,7 +135,7 @@ def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:
         )
 
 
-def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
     """Features (one-hot ones expanded) and labels from one column per attribute."""
     columns = [plan.columns[j] for j in plan.feature_order]
     X = values[:, as_slice(plan.feature_order)]
@@ -272,24 +272,10 @@ def write_arff(dataset: Dataset, path: Path, files: AtomicFiles, *, meka: bool) 
     else:
         write_labels_xml(dataset.label_names, files.open(labels_xml_beside(path)))
         write_header(file, name, features + labels)
+    arrays = (dataset.Y, dataset.X) if meka else (dataset.X, dataset.Y)
     if sp.issparse(dataset.X):
-        _write_sparse(file, dataset, meka)
+        for row in entries_of(sp.hstack(arrays, format="csr")):
+            file.write("{" + ",".join(f"{j} {format_number(value, '?')}" for j, value in row) + "}\n")
         return
-    for x, y in zip(*as_dense(dataset), strict=True):
-        numbers, marks = [_text(v) for v in x.tolist()], [str(v) for v in y.tolist()]
-        file.write(",".join(marks + numbers if meka else numbers + marks) + "\n")
-
-
-def _text(value: float) -> str:
-    return format_number(value) if value == value else "?"
-
-
-def _write_sparse(file: IO[str], dataset: Dataset, meka: bool) -> None:
-    X, Y = sp.csr_array(dataset.X), sp.csr_array(dataset.Y)
-    shift_x, shift_y = (Y.shape[1], 0) if meka else (0, X.shape[1])
-    for i in range(X.shape[0]):
-        row, marks = slice(X.indptr[i], X.indptr[i + 1]), slice(Y.indptr[i], Y.indptr[i + 1])
-        columns, values = X.indices[row].tolist(), X.data[row].tolist()
-        entries = [(j + shift_x, _text(v)) for j, v in zip(columns, values, strict=True) if v != 0]
-        entries += [(j + shift_y, "1") for j in Y.indices[marks].tolist()]
-        file.write("{" + ",".join(f"{j} {v}" for j, v in sorted(entries)) + "}\n")
+    for parts in zip(*map(as_dense, arrays), strict=True):
+        file.write(",".join(format_number(value, "?") for part in parts for value in part.tolist()) + "\n")

@@ -33,14 +33,6 @@ def _binary_codes(values: Sequence[str]) -> dict[str, float]:
     return dict(zip(values, (1.0, 0.0) if is_yes_no else (0.0, 1.0), strict=True))
 
 
-def feature_codes(values: Sequence[str], nominal: str = "auto") -> dict[str, float] | None:
-    """Number of every value of a nominal feature by the rules of `comargin.data.read`; None: one column per value."""
-    numbers = _numbers(values)
-    if numbers is not None and (nominal == "auto" or len(values) <= 2):
-        return dict(zip(values, numbers, strict=True))
-    return _binary_codes(values) if len(values) == 2 else None
-
-
 @dataclass
 class Column:
     """Role and coding of one attribute.
@@ -108,10 +100,13 @@ def _code_nominal(column: Column, nominal: str, path: Path) -> None:
             reason = f"label {attribute.name!r} has {len(values)} values, expected {{0,1}} or two"
             raise DataFormatError(path, reason, attribute.line)
     else:
-        column.codes = feature_codes(values, nominal)
-        if column.codes is None:
-            column.onehot = True
+        column.onehot = len(values) != 2 and (numbers is None or (nominal == "onehot" and len(values) > 2))
+        if column.onehot:
             column.codes = {value: float(position) for position, value in enumerate(values)}
+        elif numbers is not None:
+            column.codes = dict(zip(values, numbers, strict=True))
+        else:
+            column.codes = _binary_codes(values)
     if numbers is not None:  # a row may write 1 as 1.0; if two declared values are equal numbers, the first counts
         column.numbers = {float(value): column.codes[value] for value in reversed(values)}
 

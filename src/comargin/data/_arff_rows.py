@@ -149,8 +149,8 @@ class CarefulParser:
 
     def lines(self, first: int, block: bytes) -> Iterator[tuple[int, str]]:
         """Yield the lines of a block that hold a row, without comments."""
-        for line, data in enumerate(block.split(b"\n")[:-1], start=first):
-            text = _without_comment(self._source.decode(data, line))
+        for line, written in self._source.block_lines(first, block):
+            text = _without_comment(written)
             if text:
                 yield line, text
 

@@ -14,24 +14,20 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
-
-import numpy as np
 
 from ..core.files import AtomicFiles
 from ..core.wording import nearest
 from ._dataset import Dataset, as_dense, looks_like_text, not_a_number_advice
 from ._source import TextSource
-from .chunks import Part, Rows, Wanted
+from .chunks import Part, Rows, Wanted, parts_of_rows
 from .labels import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tags_of
 from .sparse_text import generated_names
 
 FEATURES_FIELD = "features"
 ALL_LABELS_FIELD = "all_labels"
 _RESERVED = frozenset({TEXT_COLUMN, LABELS_COLUMN, FEATURES_FIELD, ALL_LABELS_FIELD})
-_ROWS_AT_ONCE = 4096  # joined into one array
 
 
 def is_json_line(line: str) -> bool:
@@ -60,14 +56,7 @@ class JsonRows(Rows):
 
     def parts(self) -> Iterator[Part]:
         """Yield the rows, one by one unless they are for learning."""
-        rows = self._rows()
-        while batch := list(islice(rows, _ROWS_AT_ONCE if self.wanted.to_learn else 1)):
-            X, tags, ids = (list(column) for column in zip(*batch, strict=True))
-            yield Part(
-                X if self.is_text else np.array(X, dtype=np.float64),
-                None if self.labels is None else tags,
-                None if self.wanted.id is None else ids,
-            )
+        yield from parts_of_rows(self._rows(), self.wanted)
         if self.unseen:
             raise ValueError(f"drop= names {sorted(self.unseen)}, not fields of {self.source.path}")
         if self.wanted.to_learn and not self.is_text:
@@ -266,7 +255,7 @@ def _feature_objects(dataset: Dataset) -> Iterator[dict[str, Any]]:
         yield from ({TEXT_COLUMN: text} for text in dataset.X)
         return
     is_apart = not _RESERVED.isdisjoint(dataset.feature_names)
-    for x in as_dense(dataset)[0]:
+    for x in as_dense(dataset.X):
         numbers = (None if number != number else number for number in x.tolist())
         row = dict(zip(dataset.feature_names, numbers, strict=True))
         yield {FEATURES_FIELD: row} if is_apart else row

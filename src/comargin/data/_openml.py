@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._arff_plan import feature_codes
+from ._arff import split_dense
+from ._arff_header import Attribute, Header
+from ._arff_plan import make_plan
 from ._dataset import DataFormatError, Dataset
 from .labels import label_of_cell, settled
 
@@ -77,21 +79,16 @@ def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_arra
     nominal = bunch.categories or {}
     if sp.issparse(bunch.data) and not nominal and not drop:
         return sp.csr_array(bunch.data, dtype=np.float64), tuple(bunch.feature_names)
-    data = bunch.data.toarray() if sp.issparse(bunch.data) else np.asarray(bunch.data, dtype=np.float64)
-    columns, names = [], []
-    for j, feature in enumerate(bunch.feature_names):
-        if feature in drop:
-            continue
-        if feature not in nominal or np.isnan(data[:, j]).any():
-            columns.append(data[:, j])
-            names.append(feature)
-            continue
-        position, values = data[:, j].astype(np.intp), [str(value) for value in nominal[feature]]
-        codes = feature_codes(values)
-        if codes is not None:
-            columns.append(np.array(list(codes.values()))[position])
-            names.append(feature)
-        else:
-            columns.extend((position == k).astype(np.float64) for k in range(len(values)))
-            names.extend(f"{feature}={value}" for value in values)
-    return np.column_stack(columns), tuple(names)
+    attributes = [
+        Attribute(name, "nominal" if name in nominal else "numeric", tuple(map(str, nominal.get(name, ()))), 0)
+        for name in bunch.feature_names
+    ]
+    dropped = {j for j, attribute in enumerate(attributes) if attribute.name in drop}
+    header = Header(bunch.details["name"], tuple(attributes))
+    plan = make_plan(Path(header.relation), header, (), nominal="auto", missing="nan", drop=dropped)
+    data = np.array(bunch.data.toarray() if sp.issparse(bunch.data) else bunch.data, dtype=np.float64)
+    for j, column in enumerate(plan.columns):
+        if column.codes is not None:
+            known = ~np.isnan(data[:, j])
+            data[known, j] = np.array(list(column.codes.values()))[data[known, j].astype(np.intp)]
+    return split_dense(data, plan)[0], plan.feature_names

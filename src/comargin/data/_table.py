@@ -177,9 +177,7 @@ class TableRows(Rows):
                 if is_binary(part.labels):
                     yield part
                     continue
-            lines: Iterable[str] = [
-                source.decode(line, i) + "\n" for i, line in enumerate(block.split(b"\n")[:-1], first)
-            ]
+            lines: Iterable[str] = [text + "\n" for _, text in source.block_lines(first, block)]
             if quoted:  # a cell may continue in the next block: read the rest line by line
                 lines = chain(lines, source.lines())
             yield from self._cells(csv_records(source, lines, first, self._delimiter))
@@ -258,8 +256,7 @@ def write_csv(dataset: Dataset, path: Path, files: AtomicFiles, *, delimiter: st
     file = files.open(path)
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n", quoting=csv.QUOTE_ALL)
     writer.writerow(check_table_names(dataset))
-    X, Y = as_dense(dataset)
-    for x, y in zip(X, Y, strict=True):
-        cells = [format_number(v) if v == v else "" for v in x.tolist()] + [str(v) for v in y.tolist()]
+    for parts in zip(as_dense(dataset.X), as_dense(dataset.Y), strict=True):
+        cells = [format_number(value, "") for part in parts for value in part.tolist()]
         # A lone empty cell would be a blank line.
         file.write((delimiter.join(cells) or '""') + "\n")

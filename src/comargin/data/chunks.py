@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from ._dataset import DataFormatError
 
 CHUNK_BYTES = 1 << 26  # a chunk of this size is yielded, however few its rows are
 CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
+_ROWS_AT_ONCE = 4096  # parsed one by one before they become a part, if they need not be given out as they come
 _TEXT_BYTES = 64  # of a Python string beside its characters
 
 
@@ -115,6 +117,17 @@ class Wanted:
         if self.n_features is not None and n_columns != self.n_features:
             reason = f"has {counted(n_columns, 'feature')}, expected {self.n_features}"
             raise DataFormatError(path, reason, line)
+
+
+def parts_of_rows(rows: Iterator[tuple[Any, list[str], str]], wanted: Wanted) -> Iterator[Part]:
+    """Parts of rows that are read one by one, as (text or features, labels, name); many in a part to learn from."""
+    while batch := list(islice(rows, _ROWS_AT_ONCE if wanted.to_learn else 1)):
+        X, labels, ids = (list(column) for column in zip(*batch, strict=True))
+        yield Part(
+            X if isinstance(X[0], str) else np.array(X, dtype=np.float64),
+            None if wanted.labels is None else labels,
+            None if wanted.id is None else ids,
+        )
 
 
 def match_names(

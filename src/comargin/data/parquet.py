@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.files import AtomicFiles
-from ._dataset import DataFormatError, Dataset, as_dense, not_a_number_advice
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, not_a_number_advice
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
 from ._table import check_table_names, choose_columns
@@ -289,7 +289,7 @@ def write_parquet(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
         columns = {TEXT_COLUMN: pa.array(dataset.X, pa.string())}
         columns[LABELS_COLUMN] = pa.array(tags_of(dataset.Y, dataset.label_names), pa.list_(pa.string()))
     else:
-        X, Y = as_dense(dataset)
+        X, Y = as_dense(dataset.X), as_dense(dataset.Y, LABEL_DTYPE)
         arrays = [*np.ascontiguousarray(X.T), *np.ascontiguousarray(Y.T)]
         columns = {name: pa.array(values) for name, values in zip(check_table_names(dataset), arrays, strict=True)}
     metadata = {_METADATA: json.dumps({"label_names": list(dataset.label_names)}).encode()}

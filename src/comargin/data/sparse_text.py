@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.files import AtomicFiles
-from ._dataset import LABEL_DTYPE, Dataset
+from ._dataset import LABEL_DTYPE, Dataset, entries_of
 from ._numbers import COLON, COMMA, NEWLINE, SPACE, byte_table, follows, format_number, is_legal, parse_number, scan
 from ._source import TextSource, first_line
 from .chunks import Part, Rows, Wanted
@@ -217,8 +217,7 @@ class SparseRows(Rows):
 
     def _parse_carefully(self, first: int, block: bytes) -> _Block:
         rows: list[_Row] = []
-        for line, data in enumerate(block.split(b"\n")[:-1], start=first):
-            text = self.source.decode(data, line)
+        for line, text in self.source.block_lines(first, block):
             if not self.xmc and "#" in text:
                 text = text[: text.index("#")]
                 if not text.strip():
@@ -310,9 +309,6 @@ def write_sparse_text(dataset: Dataset, path: Path, files: AtomicFiles, *, xmc: 
         used_y = int(Y.indices.max()) + 1 if Y.nnz else 0
         if (used_x, used_y) != (X.shape[1], Y.shape[1]):
             file.write(f"# comargin: n_features={X.shape[1]} n_labels={Y.shape[1]}\n")
-    for i in range(X.shape[0]):
-        labels = ",".join(map(str, Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()))
-        row = slice(X.indptr[i], X.indptr[i + 1])
-        entries = zip(X.indices[row].tolist(), X.data[row].tolist(), strict=True)
-        features = " ".join(f"{j + base}:{format_number(v)}" for j, v in entries if v != 0)
-        file.write(f"{labels} {features}\n")
+    for x, y in zip(entries_of(X), entries_of(Y), strict=True):
+        labels = ",".join(str(j) for j, _ in y)
+        file.write(labels + " " + " ".join(f"{j + base}:{format_number(value)}" for j, value in x) + "\n")

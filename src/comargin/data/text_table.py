@@ -15,7 +15,7 @@ from ..core.wording import nearest
 from ._dataset import DataFormatError, Dataset
 from ._source import TextSource
 from ._table import TableRows, check_width, csv_header, csv_records, delimiter_hint, delimiter_of
-from .chunks import Part, Rows, Wanted, match_names
+from .chunks import Part, Rows, Wanted, match_names, parts_of_rows
 from .labels import LABELS_COLUMN, TEXT_COLUMN, check_separable, names_follow_from, split_tags, tags_of
 
 _LISTING = f"{LABELS_COLUMN}:"  # starts the heading of a column of labels that lists them all
@@ -47,7 +47,8 @@ class TextRows(Rows):
         self, source: TextSource, header: Sequence[str], wanted: Wanted, text: str, sep: str, delimiter: str
     ) -> None:
         wanted.check_label_lists()
-        self._source, self._delimiter, self._sep, self._width = source, delimiter, sep, len(header)
+        self._source, self._wanted, self._delimiter, self._sep = source, wanted, delimiter, sep
+        self._width = len(header)
         hint = delimiter_hint(header, delimiter)
         self._text = one_column(source.path, header, text, "text", hint)
         self._labels: int | None = None
@@ -68,18 +69,22 @@ class TextRows(Rows):
             raise self._source.fail("the header lists a label twice", 1)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows one by one."""
+        """Yield the rows, one by one unless they are for learning."""
+        yield from parts_of_rows(self._rows(), self._wanted)
+
+    def _rows(self) -> Iterator[tuple[str, list[str], str]]:
+        """Yield text, labels and name of every row."""
         source, known = self._source, None if self.label_names is None else set(self.label_names)
+        at_text, at_labels, at_id, sep = self._text, self._labels, self._id, self._sep
         for line, cells in csv_records(source, source.lines(), source.line + 1, self._delimiter):
             if not cells:
                 continue
             check_width(source, cells, self._width, line)
-            tags = None if self._labels is None else split_tags(cells[self._labels], self._sep)
-            if known is not None and tags is not None and not known.issuperset(tags):
+            tags = [] if at_labels is None else split_tags(cells[at_labels], sep)
+            if known is not None and not known.issuperset(tags):
                 stray = next(tag for tag in tags if tag not in known)
                 raise source.fail(f"label {stray!r} is not one of those the header lists", line)
-            ids = None if self._id is None else [cells[self._id]]
-            yield Part([cells[self._text]], None if tags is None else [tags], ids)
+            yield cells[at_text], tags, "" if at_id is None else cells[at_id]
 
 
 def one_column(path: Path, names: Sequence[str], name: str, argument: str, hint: str = "") -> int:
