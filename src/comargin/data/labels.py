@@ -75,6 +75,8 @@ def settled(labels: Any) -> Any:
     if isinstance(labels, list):
         return [list(dict.fromkeys(row)) for row in labels]
     values = labels.data if sp.issparse(labels) else labels
+    if values.dtype == LABEL_DTYPE:  # of a format that knows no missing labels
+        return labels
     entries = np.where(np.isnan(values), 0, values).astype(LABEL_DTYPE)
     if not sp.issparse(labels):
         return entries
