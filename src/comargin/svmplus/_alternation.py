@@ -254,35 +254,13 @@ class Alternation:
         self.step_dual = result.dual + constant
 
     def _move(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> None:
-        """Go to the best mixture of this point and that at hand, both feasible for one step."""
-        old, new = (self.D, self.W, self.T), (D, W, T)
-        share = _best_share(self.fit.problem, old, new) if np.isfinite(self.objective) else 1.0
-        self.D, self.W, self.T = (_mix(a, b, share) for a, b in zip(old, new, strict=True))
-        self.objective = self.fit.problem.objective(self.D, self.W, self.T)
+        """Go to a point, unless rounding makes it the worse one."""
+        objective = self.fit.problem.objective(D, W, T)
+        if objective <= self.objective:
+            self.D, self.W, self.T, self.objective = D, W, T, objective
 
     def _balance(self) -> None:
         """The D and W that cost least of all with this Z."""
         Q, corner = np.linalg.qr(self.D.T)
         D, W = balanced(corner @ self.W, len(self.D), self.fit.problem.gamma1)
-        D = D @ Q.T
-        objective = self.fit.problem.objective(D, W, self.T)
-        if objective <= self.objective:
-            self.D, self.W, self.objective = D, W, objective
-
-
-def _mix(old: np.ndarray, new: np.ndarray, share: float) -> np.ndarray:
-    return new if share == 1.0 else (1.0 - share) * old + share * new
-
-
-_Point = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _best_share(problem: PrMLProblem, old: _Point, new: _Point) -> float:
-    """Share of ``new`` in the best mixture of two feasible points of a step, on which the objective is quadratic."""
-    middle = tuple(0.5 * (a + b) for a, b in zip(old, new, strict=True))
-    first, centre, last = (problem.objective(*point) for point in (old, middle, new))
-    curvature = 4.0 * (first - 2.0 * centre + last)
-    slope = last - first - 0.5 * curvature
-    if curvature <= 0.0:
-        return 1.0 if last <= first else 0.0
-    return float(np.clip(-slope / curvature, 0.0, 1.0))
+        self._move(D @ Q.T, W, self.T)

@@ -25,6 +25,7 @@ from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ..core.loop import ROUNDING, tolerance
 from ._coupled import coupled_directly
@@ -49,8 +50,6 @@ class MultiplierPolicy:
     # Newton steps end when the possible gain is below inner * tolerance, or below inner^2 * gap; 0.2 changes nothing.
     inner: float = 0.1
     line_search: float = 0.3  # share of the first slope at which a line search ends; 0.1 saves 2 % of the steps
-    # Scales that are tried for a feasible point, as shares of what margins lack.
-    shares: tuple[float, ...] = (0.3, 1.0)
 
 
 POLICY = MultiplierPolicy()
@@ -260,8 +259,12 @@ class StepBlock:
         dual = float(at.A.sum()) - self.problem.half_norm(dual_V, dual_T)  # Eqs. (7), (11)
         if dual > best.dual:
             best.dual, best.A, best.B = dual, at.A, at.B
-        for scale in self._scales():
-            self._offer_scaled(scale, scale)
+        self._offer_scaled(1.0, 1.0)
+        xi = at.xi
+        negative = np.where(self.problem.set_there, -xi, 0.0).max(axis=0).clip(min=0.0)
+        short = max(float(np.max(self._needed(1.0) - xi - negative)), 0.0)
+        if 0.0 < short < 0.9:  # margins and slacks that are a bit too small are cured cheaply by larger weights
+            self._offer_scaled(1.0 / (1.0 - short), 1.0 / (1.0 - short))
         self.check()
 
     def offer(self, V: np.ndarray, T: np.ndarray, primal: float | None = None) -> None:
@@ -298,13 +301,6 @@ class StepBlock:
         hinge = self.sets.largest_by_set(np.where(self.problem.there, 1.0 - scale * self.at.margins, -np.inf))
         return np.maximum(hinge, np.where(self.problem.set_there, 0.0, -np.inf))
 
-    def _scales(self) -> list[float]:
-        """Factors of V and T that can make them feasible cheaply: 1, and those that cure some of what margins lack."""
-        xi = self.at.xi
-        negative = np.where(self.problem.set_there, -xi, 0.0).max(axis=0).clip(min=0.0)
-        short = max(float(np.max(self._needed(1.0) - xi - negative)), 0.0)
-        return [1.0, *(1.0 / (1.0 - share * short) for share in POLICY.shares if 0.0 < share * short < 0.9)]
-
     def _is_feasible(self, scale: float, T: np.ndarray) -> bool:
         """Whether every constraint holds up to rounding: a lift need not reach all slacks in the literal form."""
         lacking = np.max(self._needed(scale) - self.sets.slack(T, self.problem.labels))
@@ -312,25 +308,12 @@ class StepBlock:
 
 
 def _zero_of(derivative: Callable[[float], float]) -> float:
-    """Length t > 0 at which an increasing function that is negative at 0 has a third of its first size, or less."""
+    """Length t > 0 at which an increasing function that is negative at 0 is nearly zero; 0 if it is not negative."""
     first, t = derivative(0.0), 1.0
     if not first < 0.0:
         return 0.0
-    value = derivative(t)
-    low, low_value, high, high_value = 0.0, first, t, value
-    while value < POLICY.line_search * first and t < 1e6:
-        low, low_value = t, value
+    while (value := derivative(t)) < POLICY.line_search * first and t < 1e6:
         t *= 2.0
-        value = derivative(t)
-        high, high_value = t, value
-    for _ in range(30):
-        if abs(value) <= -POLICY.line_search * first or high_value <= low_value:  # or nothing but rounding is left
-            break
-        share = min(max(-low_value / (high_value - low_value), 0.1), 0.9)
-        t = low + share * (high - low)
-        value = derivative(t)
-        if value < 0.0:
-            low, low_value = t, value
-        else:
-            high, high_value = t, value
-    return t
+    if value <= -POLICY.line_search * first:
+        return t
+    return float(brentq(derivative, 0.0, t, rtol=0.1 * POLICY.line_search))

@@ -74,8 +74,8 @@ def solve_svm_plus(
     passes and updates of the multipliers; ``control.within`` is called between passes over coupled labels, and between
     labels.
 
-    ``known`` is the objective, V and T of a feasible point of all labels. It is returned, with V unchanged, if the
-    start proves it good enough; for labels that R couples also if nothing better is found.
+    ``known`` is the objective, V and T of a feasible point, which is returned where nothing better is found: for all
+    labels, with V unchanged, if R couples them, else for every label.
     """
     problem = replace(problem, privileged=with_directions(problem))
     seeds, features, n_labels = list(seeds), Features(problem.X, view), len(problem.labels)
@@ -85,18 +85,21 @@ def solve_svm_plus(
     def block_of(label: int) -> StepBlock:
         some = np.array([label])
         own = SlackDual(start.A[:, some], start.B[:, some])
-        return StepBlock(problem.part(some), features, control.tol, own)
+        block = StepBlock(problem.part(some), features, control.tol, own)
+        if known is not None:
+            block.offer(known[1][:, some], known[2][:, some])
+        return block
 
     begun = time.perf_counter() if control.started is None else control.started
     with worker_threads(min(n_threads, n_labels)) as pool:
-        if problem.is_coupled or known is not None:
+        if problem.is_coupled:
             blocks = [StepBlock(problem, features, control.tol, start)]
             if known is not None:
                 blocks[0].offer(known[1], known[2], known[0])
-        if not problem.is_coupled and not (known is not None and blocks[0].done):
+        else:
             blocks = list(pool.map(block_of, range(n_labels)))
         seed = seeds[0] if seeds else 0
-        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed, known is None), control)
+        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed), control)
         run = step.looking(pool.map)
 
         def certify() -> tuple[float, float]:

@@ -1,9 +1,9 @@
 r"""PrML: alternation of the two convex SVM+ steps, each started with the dual variables of the other.
 
 Both steps have the same constraints, so the dual variables of one are the start of the other. A step is solved as
-precisely as the last alternation made progress, at first loosely; its result is mixed with the point before, which is
-feasible too, so that the objective never rises. Between the steps D and W are balanced: the singular value
-decomposition of Z = D^T W gives the pair with the same Z that costs least.
+precisely as the last alternation made progress, at first loosely. It knows the point before, which is feasible too, and
+returns it where nothing better is found, so that the objective never rises. Between the steps D and W are balanced: the
+singular value decomposition of Z = D^T W gives the pair with the same Z that costs least.
 
 The first D has the singular vectors of PrBR's predictors. Where an alternation from there does worse than PrBR's
 predictors of a few labels alone, one begins with those as well, and the better of both goes on.
