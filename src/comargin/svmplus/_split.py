@@ -63,6 +63,8 @@ class Splitting:
     """Rounds of passes over all labels of a step, as long as they pay; ``blocks`` get their certificates.
 
     R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
+    ``leave_done`` ends the passes over labels that are done; a step of PrML, whose successor starts from all of them,
+    gains from their further precision.
     """
 
     def __init__(
@@ -72,12 +74,13 @@ class Splitting:
         blocks: list[StepBlock],
         start: SlackDual,
         seed: int,
+        leave_done: bool,
     ) -> None:
-        self.blocks, self.is_coupled, self.n_passes = blocks, problem.is_coupled, 0
+        self.blocks, self.is_coupled, self.leave_done, self.n_passes = blocks, problem.is_coupled, leave_done, 0
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
         regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes)
         apart = [] if self.is_coupled else [problem.part(part.labels) for part in label_blocks((problem.prior,))]
-        self.passes = [SplitPasses(part, features, start, regression, seed) for part in apart or [problem]]
+        self.passes = [SplitPasses.of(part, features, start, regression, seed) for part in apart or [problem]]
         self.newton_follows = not self.is_coupled or solves_directly(features, problem.prior)
         self.count = POLICY.first_coupled if self.is_coupled else POLICY.first_alone
         self.exhausted = False
@@ -97,9 +100,10 @@ class Splitting:
         self.n_passes += self.count
         self.count = int(POLICY.growth * self.count)
         A, B, T = (np.hstack(parts) for parts in zip(*(p.solution() for p in self.passes), strict=True))
+        labels = np.concatenate([p.problem.labels for p in self.passes])  # in ascending order
 
         def place(block: StepBlock) -> None:
-            own = block.problem.labels
+            own = np.searchsorted(labels, block.problem.labels)
             block.stand_at(A[:, own], B[:, own], T=T[:, own])
 
         list(run(place, left))
@@ -109,40 +113,65 @@ class Splitting:
             self.exhausted = self.newton_follows and (far or self.n_passes >= POLICY.most_coupled)
         else:
             self.exhausted = self.n_passes >= POLICY.most_alone or not gap * POLICY.fall <= before
+            if self.leave_done:
+                done = [int(block.problem.labels[0]) for block in left if block.done]
+                self.passes = [p.without(done) for p in self.passes]
         if self.exhausted:
             for block in left:
                 block.stand_at(block.best.A, block.best.B)
 
 
 class SplitPasses:
-    """Passes over some labels of a step: all that R couples, or some that it does not. ``start`` is that of the step.
+    """Passes over some labels of a step: all that R couples, or some that it does not.
 
     Invariants: N = X^T (S o A) F; ``dual.totals`` are the sums of A over sets; ``slack`` = U T.
     """
 
     def __init__(
-        self, problem: SVMPlusProblem, features: Features, start: SlackDual, regression: Regression, seed: int
+        self,
+        problem: SVMPlusProblem,
+        features: Features,
+        A: np.ndarray,
+        beta: np.ndarray,
+        T: np.ndarray,
+        regression: Regression,
+        state: np.ndarray,
     ) -> None:
         self.problem, self.features, self.regression, sets = problem, features, regression, problem.privileged
         n_samples = len(problem.S)
-        A = np.where(problem.there, start.A[:, problem.labels], 0.0)
-        B = np.where(problem.set_there, start.B[:, problem.labels], 0.0)
-        self.rho, self.beta = regression.rho[:, None], sets.sum_by_set(A) + B
-        self.T = problem.privileged_weights(SlackDual(A, B))
-        self.slack = sets.slack(self.T, problem.labels)
+        self.rho, self.beta, self.T = regression.rho[:, None], beta, T
+        self.slack = sets.slack(T, problem.labels)
         V = features.average(problem.S * A)
         self.F = np.ascontiguousarray(problem.prior.factor) if problem.is_coupled else np.empty((0, 0))
         self.N = np.ascontiguousarray(V @ self.F if problem.is_coupled else V)
-        offset, totals = np.empty(B.shape), sets.sum_by_set(A)
+        offset, totals = np.empty(beta.shape), sets.sum_by_set(A)
         self.dual = SplitDual(A, problem.S, features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
         # Pairs without a constraint are the last of each row, and not visited.
         self.active = SplitActive(
             np.arange(n_samples, dtype=np.int32),
             np.argsort(~problem.there, axis=1, kind="stable").astype(np.int32),
             np.empty(n_samples, dtype=np.int32),
-            random_state_array(seed),
+            state,
         )
         self.n_passes = 0
+
+    @classmethod
+    def of(
+        cls, problem: SVMPlusProblem, features: Features, start: SlackDual, regression: Regression, seed: int
+    ) -> SplitPasses:
+        """Passes from the columns of ``start`` that belong to these labels."""
+        A = np.where(problem.there, start.A[:, problem.labels], 0.0)
+        B = np.where(problem.set_there, start.B[:, problem.labels], 0.0)
+        beta, T = problem.privileged.sum_by_set(A) + B, problem.privileged_weights(SlackDual(A, B))
+        return cls(problem, features, A, beta, T, regression, random_state_array(seed))
+
+    def without(self, done: list[int]) -> SplitPasses:
+        """Passes that go on from here without some labels, which R does not couple."""
+        left = np.flatnonzero(~np.isin(self.problem.labels, done))
+        if len(left) == len(self.problem.labels):
+            return self
+        A, beta, T = (np.ascontiguousarray(array[:, left]) for array in (self.dual.A, self.beta, self.T))
+        return SplitPasses(self.problem.part(left), self.features, A, beta, T, self.regression, self.active.state)
 
     def iterate(self) -> None:
         """One iteration of V, T and multipliers."""

@@ -99,7 +99,7 @@ def solve_svm_plus(
         else:
             blocks = list(pool.map(block_of, range(n_labels)))
         seed = seeds[0] if seeds else 0
-        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed), control)
+        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed, known is None), control)
         run = step.looking(pool.map)
 
         def certify() -> tuple[float, float]:
