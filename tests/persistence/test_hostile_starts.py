@@ -166,7 +166,6 @@ def swapped(count):
         ("prml", "point.codes", lambda a: a[:, :-1], r"_dual_start\.point.*: expected the shape"),
         ("prml", "point.privileged", lambda a: a[:-1], r"_dual_start\.point.*: expected the shape"),
         ("prml", "point.dual.A", lambda a: a[:-1], r"_dual_start\.point.*: expected the shape"),
-        ("prml, stopped", "point.stopped.w_penalty", lambda a: a[:-1], r"_dual_start\.point.*: expected the shape"),
         (
             "prml, stopped",
             "point.stopped.best.dictionary",

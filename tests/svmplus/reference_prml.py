@@ -113,6 +113,15 @@ def is_feasible(H, s, T):
     return bool(-found.fun > 0.5)
 
 
+def kkt_residual(problem, dual):
+    """Projected gradients of -D of an ``SVMPlusProblem``, for A and for B; all zero exactly at the optimum."""
+    xi = problem.privileged.slack(problem.privileged_weights(dual), problem.labels)
+    margins = problem.S * (problem.X @ problem.weights(problem.dual_average(dual.A)))
+    G = np.where(problem.cost > 0.0, margins + xi[problem.privileged.row_set] - 1.0, 0.0)
+    H = np.where(problem.set_cost > 0.0, xi, 0.0)
+    return np.where(dual.A > 0.0, G, np.minimum(G, 0.0)), np.where(dual.B > 0.0, H, np.minimum(H, 0.0))
+
+
 # ---- one label
 
 

@@ -62,7 +62,8 @@ def test_slack_and_adjoint_are_those_of_the_features(rng, intercept, n_privilege
         assert_array_equal(sets.features(label, np.arange(len(sets.sets))), features[:, columns])
         for some in (chosen, ~chosen, np.ones(len(chosen), dtype=bool)):
             gram = (features[some].T @ features[some])[np.ix_(columns, columns)]
-            assert_allclose(privileged_gram(sets, label, 0.7 * some), 0.7 * gram, atol=1e-12)
+            expected = 0.7 * gram + 0.2 * np.eye(len(gram))
+            assert_allclose(privileged_gram(sets, label, 0.7 * some, 0.2), expected, atol=1e-12)
 
 
 def test_sets_are_the_distinct_rows(rng):
@@ -88,7 +89,7 @@ def test_nearest_labels(rng, n_privileged):
 @pytest.mark.parametrize("sparse", [True, False])
 def test_objectives_by_the_reference(rng, prior, intercept, sparse):
     problem = make_step(rng, prior, intercept=intercept, sparse=sparse)
-    R, cost, S = problem.prior.to_array(), problem.cost(), problem.S
+    R, cost, S = problem.prior.to_array(), problem.cost, problem.S
     V, T = rng.normal(size=(4, 4)), rng.normal(size=(4, 4)) * problem.privileged.used
     dual = SlackDual(rng.random(S.shape), rng.random(problem.set_cost.shape))
     expected = 0.5 * np.trace(V @ R @ V.T) + reference.step_objective(0.0, T, S, cost, 0.0, 0.7, None, intercept)
@@ -123,7 +124,7 @@ def test_weak_duality(rng, prior):
 def test_dual_gradient_by_finite_differences(rng):
     problem = make_step(rng)
     dual = SlackDual(0.5 + rng.random(problem.S.shape), 0.5 + rng.random(problem.set_cost.shape))
-    residual = problem.kkt_residual(dual)  # all variables are positive: the gradient of -D itself
+    residual = reference.kkt_residual(problem, dual)  # all variables are positive: the gradient of -D itself
     for part, (i, label) in ((0, (3, 1)), (0, (11, 2)), (1, (2, 0)), (1, (4, 3))):
         ends = []
         for step in (1e-5, -1e-5):
@@ -148,7 +149,7 @@ def make_prml(rng):
 def test_steps_are_parts_of_the_objective(rng):
     problem = make_prml(rng)
     D, W, T = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(4, 4))
-    cost = problem.w_step(D).cost()
+    cost = problem.w_step(D).cost
     whole = problem.objective(D, W, T)
     assert_allclose(whole, reference.prml_objective(D, W, T, problem.S, cost, 0.6, 0.7), rtol=1e-11)
     w_step = problem.w_step(D)
@@ -170,11 +171,11 @@ def test_lower_bound_holds_for_every_rank(rng):
         needed = np.maximum(problem.privileged.largest_by_set(1.0 - margins), 0.0)
         T[np.diag_indices(4)] += np.maximum((needed - xi).max(axis=0), 0.0)
         A = rng.random(problem.S.shape) * 0.3
-        B = problem.privileged.sum_by_set(problem.w_step(D).cost() * rng.random())
+        B = problem.privileged.sum_by_set(problem.w_step(D).cost * rng.random())
         assert 0.0 < problem.lower_bound(SlackDual(A, B)) <= problem.objective(D, W, T)
     # As it is where the sums of A and B are the cost, which T = 0 belongs to.
     A *= 0.1
-    cost = problem.privileged.sum_by_set(problem.w_step(D).cost())
+    cost = problem.privileged.sum_by_set(problem.w_step(D).cost)
     V = problem.X.T @ (problem.S * A)
     scale = min(1.0, np.sqrt(problem.gamma1) / np.linalg.norm(V, 2))
     bound = problem.lower_bound(SlackDual(A, cost - problem.privileged.sum_by_set(A)))

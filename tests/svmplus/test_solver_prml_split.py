@@ -5,13 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.svmplus import reference_prml as reference
 
-from comargin.m3l.prior import identity_prior
-from comargin.svmplus._directions import SlackDirections, slack_directions
-from comargin.svmplus._split import Regression, best_privileged
+from comargin.svmplus._split import Regression
 from comargin.svmplus._system import signs_gram
-from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem, nearest_labels
-
-FREE = SlackDirections(np.empty((0, 0)), {})
+from comargin.svmplus.problem import PrivilegedSets, nearest_labels
 
 
 def make_signs(rng, n=25, n_labels=5):
@@ -44,7 +40,7 @@ def test_regression_equals_dense_solves(rng, n_labels, gamma2, form):
     mask = nearest_labels(S, n_labels // 2) if form == "masked" else None
     sets = PrivilegedSets.of(S, mask, intercept=form != "literal")
     rho = 0.1 + rng.random(len(sets.sets))
-    regression = Regression(sets, gamma2, rho, FREE)
+    regression = Regression(sets, gamma2, rho)
     assert regression.is_shared == (form == "shared")
     right = rng.normal(size=(n_labels, n_labels)) * sets.used
     T = regression.solve(right, np.arange(n_labels))
@@ -66,34 +62,6 @@ def test_shared_and_own_factors_agree(rng):
     rho = 0.1 + rng.random(len(PrivilegedSets.of(S).sets))
     everything = PrivilegedSets.of(S, np.ones((6, 6), dtype=bool))
     right, labels = rng.normal(size=(6, 6)), np.arange(6)
-    shared, own = (Regression(sets, 0.3, rho, FREE) for sets in (PrivilegedSets.of(S), everything))
+    shared, own = (Regression(sets, 0.3, rho) for sets in (PrivilegedSets.of(S), everything))
     assert (shared.is_shared, own.is_shared) == (True, False)
     assert_allclose(shared.solve(right, labels), own.solve(right[:, labels], labels), rtol=1e-9, atol=1e-11)
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_best_privileged_is_that_of_cvxpy(rng, intercept):
-    """SVM+ on features that are all zero, with slacks that have lower bounds of their own.
-
-    Without a constant of their own, two labels that every row has can raise all slacks.
-    """
-    import cvxpy as cp
-
-    S = make_signs(rng, n_labels=5)
-    S[:, 3:] = 1
-    sets = PrivilegedSets.of(S, intercept=intercept)
-    problem = SVMPlusProblem(
-        np.zeros((25, 1)), S, 0.1 + rng.random(25), 0.5 + rng.random((2, 5)), identity_prior(5)[0], 0.6, sets
-    )
-    directions = slack_directions(problem)
-    assert not directions.bases
-    needed = 2.0 * rng.random(problem.set_cost.shape)
-    T = best_privileged(problem, needed, problem.set_cost, 1e-9, directions)
-    assert (sets.slack(T, problem.labels) >= needed - 1e-9).all()
-    assert_array_equal(T[sets.used == 0.0], 0.0)
-    for label in range(5):
-        U, t = features_of(sets, label), cp.Variable(5)
-        cost = 0.3 * cp.sum_squares(t) + problem.set_cost[:, label] @ (U @ t)
-        best = cp.Problem(cp.Minimize(cost), [U @ t >= needed[:, label]]).solve(solver=cp.CLARABEL)
-        found = 0.3 * np.sum(T[:, label] ** 2) + problem.set_cost[:, label] @ (U @ T[:, label])
-        assert_allclose(found, best, rtol=1e-6)

@@ -7,7 +7,6 @@ from tests.svmplus import reference_prml as reference
 
 from comargin.core.loop import Control
 from comargin.m3l.prior import identity_prior
-from comargin.svmplus._directions import slack_directions
 from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
 from comargin.svmplus.start import PrMLState, balanced, first_dictionary, kept_predictors
@@ -21,7 +20,7 @@ def make(rng, gamma1=0.5, intercept=True):
     problem = PrMLProblem(X, S, np.ones(40), np.ones((2, 4)), gamma1, 0.8, sets)
     step = problem.step(X, identity_prior(4)[0])
     first = solve_svm_plus(step, X, Control(1e-3, 100), seeds=range(n_seeds(step)))
-    return problem, first, slack_directions(step)
+    return problem, first
 
 
 def broken(problem, D, W, T):
@@ -70,8 +69,8 @@ def test_first_dictionary_is_scaled_as_in_a_balanced_pair(rng, gamma1, mixed):
 @pytest.mark.parametrize("rank", [1, 2, 4, 7])
 @pytest.mark.parametrize("drawn", [False, True])
 def test_kept_predictors_are_feasible_and_worth_it(rng, rank, drawn):
-    problem, first, ways = make(rng)
-    D, W, T = kept_predictors(problem, first.coef, first.privileged, ways, rank, rng, drawn=drawn)
+    problem, first = make(rng)
+    D, W, T = kept_predictors(problem, first.coef, first.privileged, rank, rng, drawn=drawn)
     assert D.shape == (rank, 5)
     assert W.shape == (rank, 4)
     assert broken(problem, D, W, T) <= 1e-9
@@ -88,28 +87,28 @@ def test_kept_predictors_are_feasible_and_worth_it(rng, rank, drawn):
 
 @pytest.mark.compiled
 def test_kept_predictors_are_those_that_gain_most(rng):
-    problem, first, ways = make(rng)
-    one = problem.objective(*kept_predictors(problem, first.coef, first.privileged, ways, 1, rng, drawn=False))
+    problem, first = make(rng)
+    one = problem.objective(*kept_predictors(problem, first.coef, first.privileged, 1, rng, drawn=False))
     for label in range(4):
         Z, T = np.zeros((5, 4)), np.eye(4)
         Z[:, label], T[:, label] = first.coef[label], first.privileged[label]
         assert one <= problem.objective(*balanced(Z, 1, problem.gamma1), T) * (1.0 + 1e-9)
     drawn = {
-        int(np.argmax(np.abs(kept_predictors(problem, first.coef, first.privileged, ways, 1, rng, drawn=True).W)))
+        int(np.argmax(np.abs(kept_predictors(problem, first.coef, first.privileged, 1, rng, drawn=True).W)))
         for _ in range(60)
     }
     assert len(drawn) > 1
 
 
 def test_no_predictor_is_kept_when_none_gains(rng):
-    problem, first, ways = make(rng, gamma1=1e8)
-    assert kept_predictors(problem, first.coef, first.privileged, ways, 2, rng, drawn=False) is None
+    problem, first = make(rng, gamma1=1e8)
+    assert kept_predictors(problem, first.coef, first.privileged, 2, rng, drawn=False) is None
 
 
 @pytest.mark.compiled
 def test_earlier_solution_is_used_where_it_is_feasible(rng):
-    problem, first, ways = make(rng)
-    D, W, T = kept_predictors(problem, first.coef, first.privileged, ways, 2, rng, drawn=False)
+    problem, first = make(rng)
+    D, W, T = kept_predictors(problem, first.coef, first.privileged, 2, rng, drawn=False)
     assert PrMLState(D).point(problem) is None
     for part, known in zip(PrMLState(D, W, T.T).point(problem), (D, W, T), strict=True):
         assert_array_equal(part, known)

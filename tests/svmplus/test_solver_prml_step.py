@@ -9,8 +9,6 @@ from tests.svmplus import reference_prml as reference
 
 from comargin.m3l.prior import identity_prior
 from comargin.svmplus import _step as _prml_step
-from comargin.svmplus._block import BlockData
-from comargin.svmplus._directions import slack_directions
 from comargin.svmplus._step import StepBlock
 from comargin.svmplus._system import Features
 from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem
@@ -20,9 +18,8 @@ def make_block(rng, sigma=None, tol=1e-8):
     X = rng.normal(size=(30, 4))
     S = np.where(X @ rng.normal(size=(4, 3)) + 0.7 * rng.normal(size=(30, 3)) > 0.2, 1, -1).astype(np.int8)
     problem = SVMPlusProblem(X, S, np.ones(30), np.ones((2, 3)), identity_prior(3)[0], 1.0, PrivilegedSets.of(S))
-    label = np.array([1])
-    data = BlockData(problem, label, Features(X, X), slack_directions(problem))
-    block = StepBlock(data, tol, SlackDual(np.zeros((30, 1)), data.set_cost))
+    part = problem.part(np.array([1]))
+    block = StepBlock(part, Features(X, X), tol, SlackDual(np.zeros((30, 1)), part.set_cost))
     if sigma is not None:
         block.at.sigma = np.array([sigma])
     return problem, block
@@ -54,7 +51,7 @@ def test_penalty_grows_while_updates_are_solved(rng):
 @pytest.mark.compiled
 def test_penalty_has_an_upper_limit(rng):
     _, block = make_block(rng, sigma=0.2)
-    block.data.__dict__["lengths"] = (_prml_step.POLICY.largest_penalty / np.array([0.3]), np.ones(1))
+    block.__dict__["lengths"] = (_prml_step.POLICY.largest_penalty / np.array([0.3]), np.ones(1))
     block.advance()
     assert_array_equal(block.at.sigma, 0.3)
 

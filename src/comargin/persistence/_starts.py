@@ -174,7 +174,6 @@ def _check_record(record: Any, where: str, sizes: dict[str, int]) -> None:
         _check_record(value, inside(where, name), sizes)
 
 
-_PENALTY = kinds.any_of(NOTHING, VECTOR).shaped("labels")
 _SOLUTION: dict[str, Kind] = {
     "dictionary": MATRIX.shaped("rank", "features and constant"),
     "codes": MATRIX.shaped("rank", "labels"),
@@ -215,7 +214,6 @@ _RECORD_CODECS = (
         {
             "number": COUNT,
             "step_tol": NUMBER,
-            **dict.fromkeys(("w_penalty", "d_penalty"), _PENALTY),
             "n_idle": COUNT,
             "done": FLAG,
             "history": _BEGUN_HISTORY,

@@ -18,7 +18,6 @@ from ..core.result import Checkpoint, FitState
 from ..core.rows import CSR
 from ..m3l.prior import PriorPart
 from ._coupled import solves_directly
-from ._directions import SlackDirections
 from ._system import Features
 from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
@@ -43,8 +42,6 @@ class AlternationPolicy:
     # leave unmoved: an alternation that gains less than this share of the tolerance.
     finest: float = 1.0 / 16.0
     unmoved: float = 0.1
-    # Penalties at which a step begins, relative to where the same step ended in the alternation before.
-    penalty_back: float = 1.0 / 16.0
     # Scores that are nothing beside a margin of 1: alternations would only halve them, again and again.
     next_to_nothing: float = 1e-5
     # Seconds between two looks at a step under way.
@@ -54,20 +51,37 @@ class AlternationPolicy:
 POLICY = AlternationPolicy()
 
 
-class ProgressMonitor:
-    """Reports a fit to the caller, also within its steps, offers its states, and notes whether the callback stopped it.
+class PrMLFit:
+    """What all starts of a fit share: the problem, and what the caller sees and decides.
 
-    ``control`` has ``started``; ``show`` takes a ``Checkpoint`` and the absolute tolerance.
+    It reports the fit to the caller, also within its steps, offers its states, and notes whether the callback stopped
+    it. ``control`` has ``started``; ``show`` takes a ``Checkpoint`` and the absolute tolerance.
     """
 
-    def __init__(self, control: Control, show: Callable[[Checkpoint, float], None]) -> None:
-        self.control, self.show, self.stopped = control, show, False
-        self.last = time.perf_counter()
+    def __init__(
+        self,
+        problem: PrMLProblem,
+        view: np.ndarray | CSR,
+        control: Control,
+        show: Callable[[Checkpoint, float], None],
+        n_threads: int,
+    ) -> None:
+        self.problem, self.view, self.control, self.show, self.n_threads = problem, view, control, show, n_threads
+        self.tol, self.stopped, self.last = control.tol, False, time.perf_counter()
         self.state: PrMLState | None = None  # that of the last alternation
+        self.known = np.inf  # objective of a point beside that of the alternation under way
+
+    @property
+    def nothing(self) -> Point:
+        """Zero predictors of rank 1: slacks alone, feasible if all of them can be raised."""
+        problem, lift = self.problem, self.problem.privileged.lift
+        assert lift is not None
+        return Point(np.zeros((1, problem.X.shape[1])), np.zeros((1, len(lift))), lift)
 
     def within(self, n_iter: int, primal: float, dual: float) -> bool:
         """Report a point within a step if the last report is some seconds old; returns whether to stop."""
-        if not self.stopped and time.perf_counter() - self.last >= POLICY.seconds:
+        primal = min(primal, self.known)
+        if np.isfinite(primal) and not self.stopped and time.perf_counter() - self.last >= POLICY.seconds:
             self.keep()
             self.report(self.checkpoint(n_iter, primal, dual))
         return self.stopped
@@ -80,7 +94,7 @@ class ProgressMonitor:
 
     def report(self, point: Checkpoint) -> None:
         """Show a point."""
-        self.show(point, tolerance(self.control.tol, point.primal))
+        self.show(point, tolerance(self.tol, point.primal))
         self.stopped = self.control.callback is not None and bool(self.control.callback(point))
         self.last = time.perf_counter()
 
@@ -90,32 +104,17 @@ class ProgressMonitor:
         return Checkpoint(n_iter, time.perf_counter() - self.control.started, primal, dual)
 
 
-@dataclass(frozen=True)
-class PrMLFit:
-    """What all starts of a fit share."""
-
-    problem: PrMLProblem
-    view: np.ndarray | CSR
-    directions: SlackDirections
-    tol: float
-    n_threads: int
-    monitor: ProgressMonitor
-
-
 class Alternation:
     """State of one start: D, W and T feasible together from the first W-step on.
 
     ``n_done`` alternations are done. When the callback ended the fit, the point is that of the step under way.
-    ``known`` is the objective of a point that is not this start's, for the callback.
     """
 
     def __init__(self, fit: PrMLFit, dual: SlackDual) -> None:
         self.fit, self.dual = fit, dual
         self.n_done, self.n_idle, self.done = 0, 0, False
-        self.w_penalty: np.ndarray | None = None
-        self.d_penalty: np.ndarray | None = None
         self.step_tol = max(fit.tol, POLICY.first_tol)
-        self.objective, self.step_dual, self.known = np.inf, -np.inf, np.inf
+        self.objective, self.step_dual = np.inf, -np.inf
 
     def begin(self, D: np.ndarray, point: Point | None = None) -> None:
         """First alternation, from D, or from a feasible point with that D."""
@@ -133,24 +132,22 @@ class Alternation:
         self.D, self.W, self.T = start.dictionary, start.codes, start.privileged.T
         self.objective, self.step_dual = stopped.history[-1].primal, stopped.history[-1].dual
         self.step_tol = max(POLICY.finest * self.fit.tol, stopped.step_tol)
-        self.w_penalty, self.d_penalty = stopped.w_penalty, stopped.d_penalty
         self.n_done, self.n_idle, self.done = stopped.history[-1].n_iter, stopped.n_idle, stopped.done
 
     def state(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLState:
         """What `go_on` needs to stand here again."""
-        penalties = self.w_penalty, self.d_penalty
-        stopped = PrMLStopped(number, self.step_tol, *penalties, self.n_idle, self.done, history, best)
+        stopped = PrMLStopped(number, self.step_tol, self.n_idle, self.done, history, best)
         return PrMLState(self.D, self.W, np.ascontiguousarray(self.T.T), self.dual, stopped)
 
     def alternate(self) -> None:
         """One W-step and one D-step."""
         before, T_before, dual_before = self.objective, self.T, self.dual
         self._w_step()
-        if self.fit.monitor.stopped:
+        if self.fit.stopped:
             return
         self._balance()
         self._d_step(dual_before)
-        if self.fit.monitor.stopped:
+        if self.fit.stopped:
             return
         self.n_done += 1
         decrease = before - self.objective
@@ -184,27 +181,20 @@ class Alternation:
 
     def _drop_worthless(self) -> None:
         """Go to zero predictors where next to nothing is left of them and slacks alone cost less."""
-        D, W, T = np.zeros(self.D.shape), np.zeros(self.W.shape), self.fit.directions.lift
-        objective = self.fit.problem.objective(D, W, T)
-        if (
-            self.fit.directions.bases
-            or objective > self.objective
-            or np.abs(self._scores()).max() > POLICY.next_to_nothing
-        ):
+        problem, T = self.fit.problem, self.fit.nothing.T
+        objective = problem.objective(*self.fit.nothing)
+        largest = np.abs(np.asarray(problem.X @ self.D.T) @ self.W).max()
+        if problem.privileged.bases or objective > self.objective or largest > POLICY.next_to_nothing:
             return
-        self.D, self.W, self.T, self.objective = D, W, T, objective
+        self.D, self.W, self.T, self.objective = np.zeros(self.D.shape), np.zeros(self.W.shape), T, objective
         # With these dual variables and R = 0 the bound is that of T alone.
         nothing = PriorPart(np.arange(len(T)), "diagonal", np.zeros(len(T)))
-        self.step_dual = self.fit.problem.step(self.fit.problem.X, nothing).dual(self.dual)
-
-    def _scores(self) -> np.ndarray:
-        return np.asarray(np.asarray(self.fit.problem.X @ self.D.T) @ self.W)
+        self.step_dual = problem.step(problem.X, nothing).dual(self.dual)
 
     def _solve(
         self,
         step: SVMPlusProblem,
         view: np.ndarray | CSR,
-        penalty: np.ndarray | None,
         constant: float,
         known: tuple[float, np.ndarray, np.ndarray] | None,
         tol: float,
@@ -212,11 +202,8 @@ class Alternation:
         """Solve a step of which (5) is the objective plus a constant."""
 
         def within(primal: float, dual: float) -> bool:
-            return self.fit.monitor.within(
-                self.n_done, min(self.known, self.objective, primal + constant), dual + constant
-            )
+            return self.fit.within(self.n_done, min(self.objective, primal + constant), dual + constant)
 
-        start = None if penalty is None else POLICY.penalty_back * penalty
         # The tolerance is meant for (5), of which a coupled step is a part.
         tol *= self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0
         return solve_svm_plus(
@@ -226,8 +213,6 @@ class Alternation:
             seeds=(),
             n_threads=self.fit.n_threads,
             start=self.dual,
-            penalty=start,
-            directions=self.fit.directions,
             known=known,
         )
 
@@ -241,12 +226,12 @@ class Alternation:
         known = None
         if np.isfinite(self.objective):
             known = (self.objective - constant, self.fit.problem.gamma1 * self.W, self.T)
-        return self._solve(step, step.X, self.w_penalty, constant, known, tol)
+        return self._solve(step, step.X, constant, known, tol)
 
     def _w_step(self) -> None:
         """Go to the best W and T for D."""
         result = self._w_solution((POLICY.w_tol_if_direct if self._is_direct() else POLICY.w_tol) * self.step_tol)
-        self.w_penalty, self.dual = result.penalty, result.dual_coef
+        self.dual = result.dual_coef
         self.step_dual = result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
 
@@ -260,8 +245,8 @@ class Alternation:
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
         known = (self.objective - constant, nowhere, self.T)
-        result = self._solve(step, self.fit.view, self.d_penalty, constant, known, self.step_tol)
-        self.d_penalty, self.dual = result.penalty, result.dual_coef
+        result = self._solve(step, self.fit.view, constant, known, self.step_tol)
+        self.dual = result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)
             D[used] = self.W[used] @ result.V.T
@@ -269,35 +254,13 @@ class Alternation:
         self.step_dual = result.dual + constant
 
     def _move(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> None:
-        """Go to the best mixture of this point and that at hand, both feasible for one step."""
-        old, new = (self.D, self.W, self.T), (D, W, T)
-        share = _best_share(self.fit.problem, old, new) if np.isfinite(self.objective) else 1.0
-        self.D, self.W, self.T = (_mix(a, b, share) for a, b in zip(old, new, strict=True))
-        self.objective = self.fit.problem.objective(self.D, self.W, self.T)
+        """Go to a point, unless rounding makes it the worse one."""
+        objective = self.fit.problem.objective(D, W, T)
+        if objective <= self.objective:
+            self.D, self.W, self.T, self.objective = D, W, T, objective
 
     def _balance(self) -> None:
         """The D and W that cost least of all with this Z."""
         Q, corner = np.linalg.qr(self.D.T)
         D, W = balanced(corner @ self.W, len(self.D), self.fit.problem.gamma1)
-        D = D @ Q.T
-        objective = self.fit.problem.objective(D, W, self.T)
-        if objective <= self.objective:
-            self.D, self.W, self.objective = D, W, objective
-
-
-def _mix(old: np.ndarray, new: np.ndarray, share: float) -> np.ndarray:
-    return new if share == 1.0 else (1.0 - share) * old + share * new
-
-
-_Point = tuple[np.ndarray, np.ndarray, np.ndarray]
-
-
-def _best_share(problem: PrMLProblem, old: _Point, new: _Point) -> float:
-    """Share of ``new`` in the best mixture of two feasible points of a step, on which the objective is quadratic."""
-    middle = tuple(0.5 * (a + b) for a, b in zip(old, new, strict=True))
-    first, centre, last = (problem.objective(*point) for point in (old, middle, new))
-    curvature = 4.0 * (first - 2.0 * centre + last)
-    slope = last - first - 0.5 * curvature
-    if curvature <= 0.0:
-        return 1.0 if last <= first else 0.0
-    return float(np.clip(-slope / curvature, 0.0, 1.0))
+        self._move(D @ Q.T, W, self.T)

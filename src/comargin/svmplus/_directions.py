@@ -15,13 +15,13 @@ Where (2) is feasible, t is confined to the subspace in which those slacks stay 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from .problem import SVMPlusProblem
+from .problem import PrivilegedSets, SVMPlusProblem
 
 # Slacks and certificates are 0 or 1 up to the precision of the linear programs.
 _HALF = 0.5
@@ -29,18 +29,11 @@ _ZERO = 1e-6
 _PROOF = 1e-6
 
 
-class SlackDirections(NamedTuple):
-    """How T of each label can move: in all of its places, or only where no slack that has to be zero changes."""
-
-    lift: np.ndarray  # (n_labels, m): column i raises by at least 1 every slack of label i that can be raised
-    bases: dict[int, np.ndarray]  # orthonormal columns in the places of T of labels that may not use all of that space
-
-
-def slack_directions(problem: SVMPlusProblem) -> SlackDirections:
-    """How the privileged weights can move; a ValueError names the labels without a feasible point."""
-    n_labels = problem.S.shape[1]
-    if problem.privileged.intercept:
-        return SlackDirections(np.eye(n_labels), {})
+def with_directions(problem: SVMPlusProblem) -> PrivilegedSets:
+    """The privileged features with ``lift`` and ``bases``; a ValueError names the labels without a feasible point."""
+    n_labels, sets = problem.S.shape[1], problem.privileged
+    if sets.lift is not None:
+        return sets
     lift, bases, bad = np.zeros((n_labels, n_labels)), {}, []
     for label in range(n_labels):
         t, stuck, proof = _examine(problem, label)
@@ -48,16 +41,16 @@ def slack_directions(problem: SVMPlusProblem) -> SlackDirections:
             bad.append(label)
             continue
         if stuck.size:
-            bases[label] = _null_space(problem.privileged.features(label, stuck))
+            bases[label] = _null_space(sets.features(label, stuck))
             t = bases[label] @ (bases[label].T @ t)
-        lift[problem.privileged.columns(label), label] = t
+        lift[sets.columns(label), label] = t
     if bad:
         raise ValueError(
             f"no weights satisfy all constraints for {len(bad)} of {n_labels} labels ({named(bad)}): rows whose slack "
             "is zero for all privileged weights cannot be separated. Use privileged_intercept=True, which is always "
             "feasible"
         )
-    return SlackDirections(lift, bases)
+    return replace(sets, lift=lift, bases=bases)
 
 
 def infeasible_labels(problem: SVMPlusProblem) -> dict[int, np.ndarray]:
@@ -107,10 +100,8 @@ def _largest_slack(problem: SVMPlusProblem, label: int) -> tuple[np.ndarray, np.
 
 def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray | None:
     """Find a >= 0 on the rows of the given sets with sum a_j S_j x_j = 0 and sum a = 1; None if margins can be 1."""
-    cost = problem.cost()[:, label]
-    rows = np.flatnonzero(np.isin(problem.privileged.row_set, stuck) & (cost > 0.0))
-    signed = sp.csr_array(problem.X[rows]).multiply(problem.S[rows, label][:, None])
-    signed = sp.csr_array(signed)
+    rows = np.flatnonzero(np.isin(problem.privileged.row_set, stuck) & problem.there[:, label])
+    signed = sp.csr_array(sp.csr_array(problem.X[rows]).multiply(problem.S[rows, label][:, None]))
     if problem.prior.diagonal[label] <= 0.0:
         signed = signed * 0.0
     # Features of one scale, whatever theirs is: the linear program has an absolute tolerance.

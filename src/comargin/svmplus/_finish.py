@@ -20,9 +20,9 @@ from numpy.linalg import LinAlgError
 from ..core.cholesky import cholesky, solve_factored
 from ..core.interior_point import longest_step
 from ._step import StepBlock
+from ._system import as_dense
 
 _MOST_FLOPS = 2e10  # of one label
-_DENSE_SIZE = 20_000_000  # most entries of G
 _MOST_ITER = 60
 _TO_BOUNDARY = 0.995
 _PRECISION = 1e-9
@@ -30,42 +30,27 @@ _PRECISION = 1e-9
 
 def finish_label(block: StepBlock) -> None:
     """Offer a block of one label the point of an interior-point method, if its weights are few."""
-    data = block.data
-    n_samples, n_features = data.features.X.shape
-    n_sets, r, label = len(data.sets.sets), float(data.r[0]), int(data.labels[0])
-    columns = data.sets.columns(label)
-    size = n_features + len(columns)
-    n_constraints = n_samples + n_sets
-    if data.bases or r <= 0.0 or n_constraints * size > _DENSE_SIZE:
+    problem, privileged, X = block.problem, block.sets, block.features.X
+    n_features, r, label = X.shape[1], float(problem.prior.diagonal[0]), int(problem.labels[0])
+    c_t = privileged.to_label(label, problem.linear[:, 0])
+    size, n_constraints = n_features + len(c_t), len(problem.S) + len(privileged.sets)
+    if label in privileged.bases or r <= 0.0 or _MOST_ITER * n_constraints * float(size) ** 2 > _MOST_FLOPS:
         return
-    if _MOST_ITER * n_constraints * float(size) ** 2 > _MOST_FLOPS:
-        return
-    rows, sets = np.flatnonzero(data.there[:, 0]), np.flatnonzero(data.set_there[:, 0])
-    X = data.features.X[rows]
-    X = X if isinstance(X, np.ndarray) else X.toarray()
-    U = data.sets.features(label, np.arange(n_sets))
-    G = np.zeros((len(rows) + len(sets), size))
-    G[: len(rows), :n_features] = data.signs[rows] * X
-    G[: len(rows), n_features:] = U[data.sets.row_set[rows]]
-    G[len(rows) :, n_features:] = U[sets]
-    h = np.concatenate([np.ones(len(rows)), data.least[sets, 0]])
-    Q = np.concatenate([np.full(n_features, 1.0 / r), np.full(len(columns), data.problem.gamma2)])
-    c = np.concatenate([np.zeros(n_features), data.linear[columns, 0]])
+    rows, sets = np.flatnonzero(problem.there[:, 0]), np.flatnonzero(problem.set_there[:, 0])
+    U = privileged.features(label, np.arange(len(privileged.sets)))
+    margins = np.hstack([problem.S[rows] * as_dense(X[rows]), U[privileged.row_set[rows]]])
+    G = np.vstack([margins, np.hstack([np.zeros((len(sets), n_features)), U[sets]])])
+    h = np.repeat([1.0, 0.0], [len(rows), len(sets)])
+    Q = np.repeat([1.0 / r, problem.gamma2], [n_features, len(c_t)])
     try:
-        w, multipliers = interior_point(Q, c, G, h)
+        w, multipliers = interior_point(Q, np.concatenate([np.zeros(n_features), c_t]), G, h)
     except LinAlgError:
         return
     if not (np.isfinite(w).all() and np.isfinite(multipliers).all()):
         return
-    A, B, T, before = (
-        np.zeros(data.signs.shape),
-        np.zeros(data.set_cost.shape),
-        np.zeros_like(block.at.T),
-        block.best.dual,
-    )
+    A, B, before = np.zeros(problem.S.shape), np.zeros(problem.set_cost.shape), block.best.dual
     A[rows, 0], B[sets, 0] = multipliers[: len(rows)], multipliers[len(rows) :]
-    T[columns, 0] = w[n_features:]
-    block.stand_at(A, B, np.asarray(w[:n_features, None] / r), T)
+    block.stand_at(A, B, w[:n_features, None] / r, privileged.of_label(label, w[n_features:])[:, None])
     if block.best.dual <= before:  # the method of multipliers goes on from the best
         block.stand_at(block.best.A, block.best.B)
 

@@ -9,26 +9,22 @@ set:
 2. T by least squares, (gamma2 I + U^T diag(rho) U) T = U^T (beta - cost + rho xi), factorised once for all passes;
 3. beta += rho (xi - U T).
 
-The dual is near its optimum after a hundred passes or so, the constraints are still broken by what the worst row lacks.
-For the certificate of coupled labels T is therefore solved exactly for the margins at hand, each label for itself: an
-SVM+ without features (``best_privileged``).
+The dual is near its optimum after a hundred passes or so; the constraints are still broken by what the worst row lacks,
+which the certificate adds to T where few rows pay for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..core.cholesky import cholesky, solve_factored
 from ..core.loop import ROUNDING
 from ..core.random_numbers import random_state_array
-from ..m3l.prior import PriorPart
 from ..m3l.solver import label_blocks
-from ._block import BlockData
 from ._coupled import solves_directly
-from ._directions import SlackDirections
 from ._loops import SplitActive, SplitDual, split_pass
 from ._step import StepBlock
 from ._system import Features, Run, privileged_gram, signs_gram
@@ -58,10 +54,6 @@ class SplitPolicy:
     # this share of the objective after a round.
     fall: float = 3.0
     too_far: float = 0.5
-    # T is repaired when a round raises the dual by less than this share of the gap, to this share of the tolerance.
-    still_rising: float = 0.25
-    repair: float = 0.2
-    most_repairs: int = 30
 
 
 POLICY = SplitPolicy()
@@ -75,21 +67,28 @@ class Splitting:
     gains from their further precision.
     """
 
-    def __init__(self, data: BlockData, blocks: list[StepBlock], start: SlackDual, seed: int, leave_done: bool) -> None:
-        problem, self.leave_done = data.problem, leave_done
+    def __init__(
+        self,
+        problem: SVMPlusProblem,
+        features: Features,
+        blocks: list[StepBlock],
+        start: SlackDual,
+        seed: int,
+        leave_done: bool,
+    ) -> None:
+        self.blocks, self.is_coupled, self.leave_done, self.n_passes = blocks, problem.is_coupled, leave_done, 0
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
-        regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes, data.directions)
-        self.blocks, self.is_coupled, self.n_passes, self.n_repaired = blocks, data.is_coupled, 0, 0
-        parts = [data.labels] if data.is_coupled else [part.labels for part in label_blocks((problem.prior,))]
-        self.passes = [SplitPasses.of(replace(data, labels=labels), start, regression, seed) for labels in parts]
-        self.newton_follows = not data.is_coupled or solves_directly(data.features, problem.prior)
-        self.count = POLICY.first_coupled if data.is_coupled else POLICY.first_alone
+        regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes)
+        apart = [] if self.is_coupled else [problem.part(part.labels) for part in label_blocks((problem.prior,))]
+        self.passes = [SplitPasses.of(part, features, start, regression, seed) for part in apart or [problem]]
+        self.newton_follows = not self.is_coupled or solves_directly(features, problem.prior)
+        self.count = POLICY.first_coupled if self.is_coupled else POLICY.first_alone
         self.exhausted = False
 
     def advance(self, run: Run, look: Callable[[], None]) -> None:
         """One round and its certificates; after the last round the blocks stand at their best dual variables."""
         left = [block for block in self.blocks if not block.done]
-        before, dual_before = sum(block.best.gap for block in left), sum(block.best.dual for block in left)
+        before = sum(block.best.gap for block in left)
 
         def go(passes: SplitPasses) -> None:
             for _ in range(self.count):
@@ -101,39 +100,25 @@ class Splitting:
         self.n_passes += self.count
         self.count = int(POLICY.growth * self.count)
         A, B, T = (np.hstack(parts) for parts in zip(*(p.solution() for p in self.passes), strict=True))
-        labels = np.concatenate([p.data.labels for p in self.passes])  # in ascending order
+        labels = np.concatenate([p.problem.labels for p in self.passes])  # in ascending order
 
         def place(block: StepBlock) -> None:
-            own = np.searchsorted(labels, block.data.labels)
+            own = np.searchsorted(labels, block.problem.labels)
             block.stand_at(A[:, own], B[:, own], T=T[:, own])
 
         list(run(place, left))
-        gap, raised = sum(block.best.gap for block in left), sum(block.best.dual for block in left) - dual_before
+        gap = sum(block.best.gap for block in left)
         if self.is_coupled:
-            block = self.blocks[0]
-            most = max(block.tol * abs(block.best.dual), gap)
-            self.exhausted = self.newton_follows and (
-                self.n_passes >= POLICY.most_coupled or gap >= before or gap > POLICY.too_far * block.best.primal
-            )
-            near = raised <= POLICY.still_rising * most and self.n_passes >= 2 * self.n_repaired
-            if near and not block.done and not self.exhausted and not block.data.bases:
-                self._repair(block, run)
+            far = gap >= before or gap > POLICY.too_far * self.blocks[0].best.primal
+            self.exhausted = self.newton_follows and (far or self.n_passes >= POLICY.most_coupled)
         else:
             self.exhausted = self.n_passes >= POLICY.most_alone or not gap * POLICY.fall <= before
             if self.leave_done:
-                done = [int(block.data.labels[0]) for block in left if block.done]
+                done = [int(block.problem.labels[0]) for block in left if block.done]
                 self.passes = [p.without(done) for p in self.passes]
         if self.exhausted:
             for block in left:
                 block.stand_at(block.best.A, block.best.B)
-
-    def _repair(self, block: StepBlock, run: Run) -> None:
-        """Offer the block the margins of V with the T that is best for them."""
-        allowed = POLICY.repair * block.tol * abs(block.best.primal)
-        total = block.data.sets.sum_by_set(block.at.A) + block.at.B
-        T = best_privileged(block.data.problem, block.needed(1.0), total, allowed, block.data.directions, run)
-        block.offer(block.at.V, T)
-        self.n_repaired = self.n_passes
 
 
 class SplitPasses:
@@ -143,65 +128,73 @@ class SplitPasses:
     """
 
     def __init__(
-        self, data: BlockData, A: np.ndarray, beta: np.ndarray, T: np.ndarray, regression: Regression, state: np.ndarray
+        self,
+        problem: SVMPlusProblem,
+        features: Features,
+        A: np.ndarray,
+        beta: np.ndarray,
+        T: np.ndarray,
+        regression: Regression,
+        state: np.ndarray,
     ) -> None:
-        self.data, self.regression, sets = data, regression, data.sets
-        n_samples = len(data.signs)
+        self.problem, self.features, self.regression, sets = problem, features, regression, problem.privileged
+        n_samples = len(problem.S)
         self.rho, self.beta, self.T = regression.rho[:, None], beta, T
-        self.slack = sets.slack(T, data.labels)
-        V = data.features.average(data.signs * A)
-        self.F = np.ascontiguousarray(data.problem.prior.factor) if data.is_coupled else np.empty((0, 0))
-        self.N = np.ascontiguousarray(V @ self.F if data.is_coupled else V)
+        self.slack = sets.slack(T, problem.labels)
+        V = features.average(problem.S * A)
+        self.F = np.ascontiguousarray(problem.prior.factor) if problem.is_coupled else np.empty((0, 0))
+        self.N = np.ascontiguousarray(V @ self.F if problem.is_coupled else V)
         offset, totals = np.empty(beta.shape), sets.sum_by_set(A)
-        self.dual = SplitDual(A, data.signs, data.features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
+        self.dual = SplitDual(A, problem.S, features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
         # Pairs without a constraint are the last of each row, and not visited.
         self.active = SplitActive(
             np.arange(n_samples, dtype=np.int32),
-            np.argsort(~data.there, axis=1, kind="stable").astype(np.int32),
+            np.argsort(~problem.there, axis=1, kind="stable").astype(np.int32),
             np.empty(n_samples, dtype=np.int32),
             state,
         )
         self.n_passes = 0
 
     @classmethod
-    def of(cls, data: BlockData, start: SlackDual, regression: Regression, seed: int) -> SplitPasses:
+    def of(
+        cls, problem: SVMPlusProblem, features: Features, start: SlackDual, regression: Regression, seed: int
+    ) -> SplitPasses:
         """Passes from the columns of ``start`` that belong to these labels."""
-        A = np.where(data.there, start.A[:, data.labels], 0.0)
-        B = np.where(data.set_there, start.B[:, data.labels], 0.0)
-        T = data.weights_of(A, B)[1]
-        return cls(data, A, data.sets.sum_by_set(A) + B, T, regression, random_state_array(seed))
+        A = np.where(problem.there, start.A[:, problem.labels], 0.0)
+        B = np.where(problem.set_there, start.B[:, problem.labels], 0.0)
+        beta, T = problem.privileged.sum_by_set(A) + B, problem.privileged_weights(SlackDual(A, B))
+        return cls(problem, features, A, beta, T, regression, random_state_array(seed))
 
     def without(self, done: list[int]) -> SplitPasses:
         """Passes that go on from here without some labels, which R does not couple."""
-        left = ~np.isin(self.data.labels, done)
-        if left.all():
+        left = np.flatnonzero(~np.isin(self.problem.labels, done))
+        if len(left) == len(self.problem.labels):
             return self
-        data = replace(self.data, labels=self.data.labels[left])
-        A = np.ascontiguousarray(self.dual.A[:, left])
-        return SplitPasses(data, A, self.beta[:, left], self.T[:, left], self.regression, self.active.state)
+        A, beta, T = (np.ascontiguousarray(array[:, left]) for array in (self.dual.A, self.beta, self.T))
+        return SplitPasses(self.problem.part(left), self.features, A, beta, T, self.regression, self.active.state)
 
     def iterate(self) -> None:
         """One iteration of V, T and multipliers."""
-        data, dual = self.data, self.dual
+        problem, sets, dual = self.problem, self.problem.privileged, self.dual
         dual.offset[:] = self.slack - self.beta / self.rho
         visit_all = self.n_passes % POLICY.visit_all == 0
         if visit_all:
-            self.active.count[:] = np.count_nonzero(data.there, axis=1)
+            self.active.count[:] = np.count_nonzero(problem.there, axis=1)
         keep = POLICY.keep_all if visit_all else POLICY.keep
-        split_pass(data.features.view, self.F, data.r, dual, self.active, self.N, keep)
+        split_pass(self.features.view, self.F, problem.prior.diagonal, dual, self.active, self.N, keep)
         self.n_passes += 1
         xi = dual.offset + dual.totals / self.rho
-        xi = np.where(data.set_there, np.maximum(xi, 0.0), xi)
+        xi = np.where(problem.set_there, np.maximum(xi, 0.0), xi)
         xi = POLICY.relax * xi + (1.0 - POLICY.relax) * self.slack
-        right = data.sets.adjoint(self.beta - data.set_cost + self.rho * xi, data.labels)
-        self.T = self.regression.solve(right, data.labels)
-        self.slack = data.sets.slack(self.T, data.labels)
+        right = sets.adjoint(self.beta - problem.set_cost + self.rho * xi, problem.labels)
+        self.T = self.regression.solve(right, problem.labels)
+        self.slack = sets.slack(self.T, problem.labels)
         self.beta = self.beta + self.rho * (xi - self.slack)
 
     def solution(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A, B and T; B is zero, not the rounding of the sums, for slacks above their bound."""
         B = self.beta - self.dual.totals
-        return self.dual.A, np.where(ROUNDING * np.abs(self.beta) < B, B, 0.0) * self.data.set_there, self.T
+        return self.dual.A, np.where(ROUNDING * np.abs(self.beta) < B, B, 0.0) * self.problem.set_there, self.T
 
 
 class Regression:
@@ -216,17 +209,11 @@ class Regression:
     Else every label has a factor of its own size.
     """
 
-    def __init__(self, sets: PrivilegedSets, gamma2: float, rho: np.ndarray, directions: SlackDirections) -> None:
-        self.sets, self.rho, self.bases = sets, rho, directions.bases
-        self.factors: list[np.ndarray] = []
-        self.is_shared = sets.mask is None and sets.intercept
+    def __init__(self, sets: PrivilegedSets, gamma2: float, rho: np.ndarray) -> None:
+        self.sets, self.rho, self.is_shared = sets, rho, sets.mask is None and sets.intercept
         if not self.is_shared:
-            for label in range(sets.sets.shape[1]):
-                H = privileged_gram(sets, label, rho)
-                if label in self.bases:
-                    H = self.bases[label].T @ H @ self.bases[label]
-                H.flat[:: len(H) + 1] += gamma2
-                self.factors.append(cholesky(H))
+            labels = range(sets.sets.shape[1])
+            self.factors = [cholesky(privileged_gram(sets, label, rho, gamma2)) for label in labels]
             return
         H, sums = signs_gram(sets, rho)
         self.a = sums[:, None] - H
@@ -245,49 +232,13 @@ class Regression:
     def solve(self, right: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """The t_i of some labels, (n_labels, m), from their r_i."""
         if not self.is_shared:
-            T = np.zeros(right.shape)
+            T = np.empty(right.shape)
             for k, label in enumerate(labels):
-                columns, basis = self.sets.columns(int(label)), self.bases.get(int(label))
-                column = right[columns, k]
-                column = solve_factored(self.factors[label], column if basis is None else basis.T @ column)
-                T[columns, k] = column if basis is None else basis @ column
+                solved = solve_factored(self.factors[label], self.sets.to_label(label, right[:, k]))
+                T[:, k] = self.sets.of_label(label, solved)
             return T
         T = self.inverse @ right
         seen = np.stack([T[labels, np.arange(len(labels))], np.vecdot(self.a.T[labels], T.T)], axis=1)
         first, second = np.einsum("iab,ib->ai", self.small[labels], seen)
         T -= self.inverse[:, labels] * first + self.inverse_a[:, labels] * second
         return T
-
-
-def best_privileged(
-    problem: SVMPlusProblem,
-    needed: np.ndarray,
-    start: np.ndarray,
-    allowed: float,
-    directions: SlackDirections,
-    run: Run = map,
-) -> np.ndarray:
-    """The cheapest privileged weights T with at least the slacks ``needed`` of each set, (n_sets, n_labels).
-
-    ``start`` are dual variables to begin with, ``allowed`` is the precision of the objective of all labels together.
-    """
-    sets = problem.privileged
-    n_sets, n_labels = needed.shape
-    by_set = PrivilegedSets(sets.sets, np.arange(n_sets), sets.mask, sets.intercept)
-    row_cost = sets.sum_by_set(problem.row_cost[:, None])[:, 0]
-    prior = PriorPart(np.arange(n_labels), "diagonal", np.zeros(n_labels))
-    nothing = np.zeros((n_sets, 1))
-    sub = SVMPlusProblem(nothing, sets.sets, row_cost, problem.label_cost, prior, problem.gamma2, by_set)
-    features = Features(nothing, nothing)
-
-    def solve(label: int) -> np.ndarray:
-        data = BlockData(sub, np.array([label]), features, directions, needed)
-        dual = SlackDual(np.zeros((n_sets, 1)), start[:, label : label + 1])
-        block = StepBlock(data, 0.0, dual, allowance=allowed / n_labels)
-        for _ in range(POLICY.most_repairs):
-            if block.done:
-                break
-            block.advance()
-        return block.best.T[:, 0]
-
-    return np.column_stack(list(run(solve, range(n_labels))))

@@ -21,17 +21,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
 from ..core.loop import ROUNDING, tolerance
-from ._block import Best, BlockData, Iterate
 from ._coupled import coupled_directly
 from ._loops import raise_slacks
-from ._system import LabelSystem, Run, privileged_gram
-from .problem import SlackDual
+from ._system import Features, LabelSystem, Run, privileged_gram
+from .problem import SlackDual, SVMPlusProblem
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,39 @@ class MultiplierPolicy:
     # Newton steps end when the possible gain is below inner * tolerance, or below inner^2 * gap; 0.2 changes nothing.
     inner: float = 0.1
     line_search: float = 0.3  # share of the first slope at which a line search ends; 0.1 saves 2 % of the steps
-    # Scales that are tried for a feasible point, as shares of what margins lack.
-    shares: tuple[float, ...] = (0.3, 1.0)
 
 
 POLICY = MultiplierPolicy()
+
+
+@dataclass
+class Iterate:
+    """What moves: the multipliers, the weights with their margins S o (X V R) and slacks xi, and the penalties."""
+
+    A: np.ndarray
+    B: np.ndarray
+    V: np.ndarray
+    T: np.ndarray
+    margins: np.ndarray
+    xi: np.ndarray
+    sigma: np.ndarray
+
+
+@dataclass
+class Best:
+    """The best feasible point and the best dual variables so far, each with its objective."""
+
+    V: np.ndarray
+    T: np.ndarray
+    A: np.ndarray
+    B: np.ndarray
+    primal: float = np.inf
+    dual: float = -np.inf
+
+    @property
+    def gap(self) -> float:
+        """Between the two."""
+        return self.primal - self.dual
 
 
 class Brackets(NamedTuple):
@@ -69,38 +97,68 @@ class Brackets(NamedTuple):
 
 
 class StepBlock:
-    """Some labels of a step on the way to their solution.
+    """Labels of a step that are solved together, all of ``problem``, on the way to their solution.
 
-    ``start`` has the columns of these labels. The gap may be ``share`` of the tolerance of these labels and
-    ``allowance`` beside it: a hair below the tolerance, so that sums meet it in spite of rounding.
+    ``features`` are those of the problem, ``start`` has the columns of these labels. The gap may be ``share`` of the
+    tolerance of these labels and ``allowance`` beside it: a hair below the tolerance, so that sums meet it in spite of
+    rounding.
     """
 
-    def __init__(
-        self,
-        data: BlockData,
-        tol: float,
-        start: SlackDual,
-        penalty: np.ndarray | None = None,
-        allowance: float = 0.0,
-    ) -> None:
-        self.data, self.tol, self.share, self.allowance = data, tol, 0.9, allowance
-        A, B = np.where(data.there, start.A, 0.0), np.where(data.set_there, start.B, 0.0)
-        V, T = data.weights_of(A, B)
-        self.at = Iterate(A, B, V, T, *self._seen_at(V, T), _first_penalty(data, penalty))
+    def __init__(self, problem: SVMPlusProblem, features: Features, tol: float, start: SlackDual) -> None:
+        self.problem, self.features, self.sets = problem, features, problem.privileged
+        self.tol, self.share, self.allowance = tol, 0.9, 0.0
+        A, B = np.where(problem.there, start.A, 0.0), np.where(problem.set_there, start.B, 0.0)
+        V, T = self._weights_of(A, B)
+        self.at = Iterate(A, B, V, T, *self._seen_at(V, T), self._first_penalty())
         self.best, self.done = Best(V, T, A, B), False
         self.certify(V, T)
         self._offer_scaled(1.0, 0.0)  # a T whose sums A + B are far from the cost is worse than none
 
+    @cached_property
+    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
+        """Squared lengths of the two kinds of constraints, in units of what regularises: margins, slacks."""
+        problem = self.problem
+        slack = (np.count_nonzero(self.sets.used[:, problem.labels], axis=0) + 1.0) / problem.gamma2
+        return float(np.mean(self.features.sqnorm)) * problem.prior.diagonal + slack, slack
+
+    @cached_property
+    def stiffer(self) -> np.ndarray:
+        """The ratio tau / sigma."""
+        margin, slack = self.lengths
+        return margin / slack
+
+    @cached_property
+    def price(self) -> np.ndarray:
+        """Cost of the rows in which a label is on; with a constant, such a label raises the slacks of these alone."""
+        labels = self.problem.labels
+        can_raise = self.sets.used[:, labels] > 0.0
+        can_raise[labels, np.arange(len(labels))] = False
+        return np.where(can_raise, self.sets.on.T @ self.problem.set_cost, np.inf)
+
+    def _first_penalty(self) -> np.ndarray:
+        problem = self.problem
+        mean = problem.cost.sum(axis=0) / np.maximum(problem.there.sum(axis=0), 1)
+        unit = (POLICY.first_coupled if problem.is_coupled else POLICY.first_penalty) / self.lengths[0]
+        return np.minimum(np.where(mean > 0.0, mean, 1.0) * unit, self._largest_penalty())
+
+    def _largest_penalty(self) -> np.ndarray:
+        return POLICY.largest_penalty / self.lengths[0]
+
+    def _weights_of(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """V and T that belong to the dual variables."""
+        V = self.features.average(self.problem.S * A)  # Eqs. (8), (12)
+        return V, self.problem.privileged_weights(SlackDual(A, B))
+
     def _seen_at(self, V: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Margins and slacks, computed anew, so that rounding of the updates does not add up."""
-        data = self.data
-        return data.signs * data.features.scores(data.apply_prior(V)), data.sets.slack(T, data.labels)
+        problem = self.problem
+        return problem.S * self.features.scores(problem.weights(V)), self.sets.slack(T, problem.labels)
 
     def stand_at(self, A: np.ndarray, B: np.ndarray, V: np.ndarray | None = None, T: np.ndarray | None = None) -> None:
         """Go to these multipliers, and to these weights if there are better ones than those that belong to them."""
         at = self.at
         at.A, at.B = A, B
-        dual_V, dual_T = self.data.weights_of(A, B)
+        dual_V, dual_T = self._weights_of(A, B)
         at.V, at.T = dual_V if V is None else V, dual_T if T is None else T
         at.margins, at.xi = self._seen_at(at.V, at.T)
         self.certify(dual_V, dual_T)
@@ -115,8 +173,8 @@ class StepBlock:
             enough = POLICY.inner * max(self.allowed(), POLICY.inner * best.gap)
         for newton in range(POLICY.most_newton + 1):
             brackets = self._brackets()
-            gV, gT = at.V - brackets.V, self.data.problem.gamma2 * (at.T - brackets.T)
-            left = self.data.half_norm(gV, gT / self.data.problem.gamma2)
+            gV, gT = at.V - brackets.V, self.problem.gamma2 * (at.T - brackets.T)
+            left = self.problem.half_norm(gV, gT / self.problem.gamma2)
             solved = newton > 0 and left <= enough
             if solved or newton == POLICY.most_newton or not self._newton_step(brackets, gV, gT, run):
                 break
@@ -125,34 +183,34 @@ class StepBlock:
         at.margins, at.xi = self._seen_at(at.V, at.T)
         self.certify(brackets.V, brackets.T)
         if solved or best.dual > before[2]:
-            at.sigma = np.minimum(POLICY.growth * at.sigma, _largest_penalty(self.data))
+            at.sigma = np.minimum(POLICY.growth * at.sigma, self._largest_penalty())
         else:  # too hard with this penalty: the multipliers stay
             at.A, at.B = before[:2]
             at.sigma = at.sigma / POLICY.shrink
 
     def _brackets(self) -> Brackets:
-        at, data = self.at, self.data
-        margin_bracket = np.where(data.there, at.A + at.sigma * (1.0 - at.margins - at.xi[data.sets.row_set]), -np.inf)
-        slack_bracket = np.where(data.set_there, at.B + data.stiffer * at.sigma * (data.least - at.xi), -np.inf)
+        at, problem = self.at, self.problem
+        ahead = at.A + at.sigma * (1.0 - at.margins - at.xi[self.sets.row_set])
+        margin_bracket = np.where(problem.there, ahead, -np.inf)
+        slack_bracket = np.where(problem.set_there, at.B - self.stiffer * at.sigma * at.xi, -np.inf)
         A, B = np.maximum(margin_bracket, 0.0), np.maximum(slack_bracket, 0.0)
-        return Brackets(margin_bracket, slack_bracket, A, B, *data.weights_of(A, B))
+        return Brackets(margin_bracket, slack_bracket, A, B, *self._weights_of(A, B))
 
     def _newton_step(self, brackets: Brackets, gV: np.ndarray, gT: np.ndarray, run: Run) -> bool:
         """Move V and T along the Newton direction; returns whether they moved."""
-        at, data = self.at, self.data
+        at, problem = self.at, self.problem
         dV, dT = self._direction(brackets, gV, gT, run)
-        RdV = data.apply_prior(dV)
-        d_margins = data.signs * data.features.scores(RdV)
-        d_xi = data.sets.slack(dT, data.labels)
-        dA, dB = at.sigma * (d_margins + d_xi[data.sets.row_set]), data.stiffer * at.sigma * d_xi
-        constant = float(np.sum(at.V * RdV)) + data.problem.gamma2 * float(np.sum(at.T * dT))
-        constant += float(np.sum(data.set_cost * d_xi))
-        slope = 2.0 * data.half_norm(dV, dT)
+        RdV = problem.weights(dV)
+        d_margins, d_xi = self._seen_at(dV, dT)
+        dA, dB = at.sigma * (d_margins + d_xi[self.sets.row_set]), self.stiffer * at.sigma * d_xi
+        constant = float(np.sum(at.V * RdV)) + problem.gamma2 * float(np.sum(at.T * dT))
+        constant += float(np.sum(problem.set_cost * d_xi))
+        slope = 2.0 * problem.half_norm(dV, dT)
 
         def derivative(t: float) -> float:
             """Of the function along the direction, at length t."""
             ahead = np.einsum("ij,ij->j", np.maximum(brackets.margin_bracket - t * dA, 0.0), dA)
-            ahead += np.einsum("ij,ij->j", np.maximum(brackets.slack_bracket - t * dB, 0.0), dB) / data.stiffer
+            ahead += np.einsum("ij,ij->j", np.maximum(brackets.slack_bracket - t * dB, 0.0), dB) / self.stiffer
             return constant + t * slope - float(np.sum(ahead / at.sigma))
 
         length = _zero_of(derivative)
@@ -168,68 +226,66 @@ class StepBlock:
         .. math:: dV = -g_V - X^\top (S \circ z), \quad (\gamma_2 + \tau U_b^\top U_b)\, dt = -g_t - U^\top z, \quad
             z / \sigma = S \circ (X\, dV R) + U dt
         """
-        data, features = self.data, self.data.features
-        systems = list(run(partial(self._system, brackets), range(len(data.labels))))
-        grads = []
-        for k, label in enumerate(data.labels):
-            column = -gT[data.sets.columns(int(label)), k]
-            grads.append(data.bases[k].T @ column if k in data.bases else column)
-        if data.is_coupled:
-            solved = coupled_directly(features, data.problem.prior, systems, gV, grads, run)
+        problem, features, labels = self.problem, self.features, self.problem.labels
+        systems = list(run(partial(self._system, brackets), range(len(labels))))
+        grads = [-self.sets.to_label(label, column) for label, column in zip(labels, gT.T, strict=True)]
+        if problem.is_coupled:
+            solved = coupled_directly(features, problem.prior, systems, gV, grads, run)
         else:
             list(run(partial(LabelSystem.factorise, features=features), systems))
-            right = -data.signs * features.scores(data.apply_prior(gV))
+            right = -problem.S * features.scores(problem.weights(gV))
             rights = [right[system.rows, k] for k, system in enumerate(systems)]
             solved = list(run(LabelSystem.solve, systems, rights, grads))
-        spread, dT = np.zeros(data.signs.shape), np.zeros(gT.shape)
+        spread, dT = np.zeros(problem.S.shape), np.zeros(gT.shape)
         for k, (system, (z, t)) in enumerate(zip(systems, solved, strict=True)):
             spread[system.rows, k] = z
-            dT[data.sets.columns(int(data.labels[k])), k] = data.bases[k] @ t if k in data.bases else t
-        return -gV - features.average(data.signs * spread), dT
+            dT[:, k] = self.sets.of_label(labels[k], t)
+        return -gV - features.average(problem.S * spread), dT
 
     def _system(self, brackets: Brackets, k: int) -> LabelSystem:
         """The Newton system of the k-th label."""
-        data, sigma = self.data, float(self.at.sigma[k])
-        label, basis = int(data.labels[k]), data.bases.get(k)
+        problem, sigma, label = self.problem, float(self.at.sigma[k]), int(self.problem.labels[k])
         rows = np.flatnonzero(brackets.A[:, k] > 0.0)
-        U = data.sets.features(label, data.sets.row_set[rows])
-        H = privileged_gram(data.sets, label, np.where(brackets.B[:, k] > 0.0, data.stiffer[k] * sigma, 0.0))
-        if basis is not None:
-            U, H = U @ basis, basis.T @ H @ basis
-        H.flat[:: len(H) + 1] += data.problem.gamma2
-        return LabelSystem(rows, data.signs[rows, k].astype(np.float64), U, H, float(data.r[k]), sigma)
+        U = self.sets.features(label, self.sets.row_set[rows])
+        active = np.where(brackets.B[:, k] > 0.0, self.stiffer[k] * sigma, 0.0)
+        H = privileged_gram(self.sets, label, active, problem.gamma2)
+        return LabelSystem(rows, problem.S[rows, k].astype(np.float64), U, H, float(problem.prior.diagonal[k]), sigma)
 
     # ---- certificate
 
     def certify(self, dual_V: np.ndarray, dual_T: np.ndarray) -> None:
         """Exact dual objective of A and B, whose weights are given, and the best feasible point near V and T."""
         at, best = self.at, self.best
-        dual = self.data.dual(at.A, at.B, dual_V, dual_T)
+        dual = float(at.A.sum()) - self.problem.half_norm(dual_V, dual_T)  # Eqs. (7), (11)
         if dual > best.dual:
             best.dual, best.A, best.B = dual, at.A, at.B
-        for scale in self._scales():
-            self._offer_scaled(scale, scale)
+        self._offer_scaled(1.0, 1.0)
+        xi = at.xi
+        negative = np.where(self.problem.set_there, -xi, 0.0).max(axis=0).clip(min=0.0)
+        short = max(float(np.max(self._needed(1.0) - xi - negative)), 0.0)
+        if 0.0 < short < 0.9:  # margins and slacks that are a bit too small are cured cheaply by larger weights
+            self._offer_scaled(1.0 / (1.0 - short), 1.0 / (1.0 - short))
         self.check()
 
     def offer(self, V: np.ndarray, T: np.ndarray, primal: float | None = None) -> None:
         """Keep a feasible point if it is the best so far."""
-        primal = self.data.primal(V, T) if primal is None else primal
+        primal = self.problem.primal(V, T) if primal is None else primal
         if primal < self.best.primal:
             self.best.primal, self.best.V, self.best.T = primal, V, T
         self.check()
 
     def _offer_scaled(self, of_V: float, of_T: float) -> None:
         """Offer V and T times these factors, with what slacks lack added to T: to all alike, and where few rows pay."""
-        at, data = self.at, self.data
-        missing = self.needed(of_V) - of_T * at.xi
-        T = of_T * at.T + np.maximum(np.max(missing, axis=0), 0.0) * data.lift
-        if not data.bases or self._is_feasible(of_V, T):
+        at, labels, on = self.at, self.problem.labels, self.sets.on
+        assert self.sets.lift is not None
+        missing, lift = self._needed(of_V) - of_T * at.xi, self.sets.lift[:, labels]
+        T = of_T * at.T + np.maximum(np.max(missing, axis=0), 0.0) * lift
+        if not self.sets.bases or self._is_feasible(of_V, T):
             self.offer(of_V * at.V, T)
-        if data.sets.intercept:
-            change = np.empty((len(data.labels), len(at.T)))
-            lacking, lift, price = (np.ascontiguousarray(array.T) for array in (missing, data.lift, data.price))
-            on = data.sets.on
-            raise_slacks(lacking, data.labels, on.indptr, on.indices, lift, price, change)
+        if self.sets.intercept:
+            change = np.empty((len(labels), len(at.T)))
+            lacking, lift, price = (np.ascontiguousarray(array.T) for array in (missing, lift, self.price))
+            raise_slacks(lacking, labels, on.indptr, on.indices, lift, price, change)
             self.offer(of_V * at.V, of_T * at.T + change.T)
 
     def check(self) -> None:
@@ -240,57 +296,24 @@ class StepBlock:
         """What the gap may be."""
         return self.share * tolerance(self.tol, self.best.primal) + self.allowance
 
-    def needed(self, scale: float) -> np.ndarray:
+    def _needed(self, scale: float) -> np.ndarray:
         """Slack that every set needs when the margins are scaled."""
-        data = self.data
-        hinge = data.sets.largest_by_set(np.where(data.there, 1.0 - scale * self.at.margins, -np.inf))
-        return np.maximum(hinge, np.where(data.set_there, data.least, -np.inf))
-
-    def _scales(self) -> list[float]:
-        """Factors of V and T that can make them feasible cheaply: 1, and those that cure some of what margins lack."""
-        at, data = self.at, self.data
-        negative = np.where(data.set_there, data.least - at.xi, 0.0).max(axis=0).clip(min=0.0)
-        short = max(float(np.max(self.needed(1.0) - at.xi - negative)), 0.0)
-        return [1.0, *(1.0 / (1.0 - share * short) for share in POLICY.shares if 0.0 < share * short < 0.9)]
+        hinge = self.sets.largest_by_set(np.where(self.problem.there, 1.0 - scale * self.at.margins, -np.inf))
+        return np.maximum(hinge, np.where(self.problem.set_there, 0.0, -np.inf))
 
     def _is_feasible(self, scale: float, T: np.ndarray) -> bool:
         """Whether every constraint holds up to rounding: a lift need not reach all slacks in the literal form."""
-        lacking = np.max(self.needed(scale) - self.data.sets.slack(T, self.data.labels))
+        lacking = np.max(self._needed(scale) - self.sets.slack(T, self.problem.labels))
         return bool(lacking <= 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(self.at.margins)))))
 
 
-def _first_penalty(data: BlockData, penalty: np.ndarray | None) -> np.ndarray:
-    """Where sigma begins: at the given value if that is larger."""
-    mean = data.cost.sum(axis=0) / np.maximum(data.there.sum(axis=0), 1)
-    unit = (POLICY.first_coupled if data.is_coupled else POLICY.first_penalty) / data.lengths[0]
-    first = np.minimum(np.where(mean > 0.0, mean, 1.0) * unit, _largest_penalty(data))
-    return first if penalty is None else np.clip(penalty[data.labels], first, _largest_penalty(data))
-
-
-def _largest_penalty(data: BlockData) -> np.ndarray:
-    return POLICY.largest_penalty / data.lengths[0]
-
-
 def _zero_of(derivative: Callable[[float], float]) -> float:
-    """Length t > 0 at which an increasing function that is negative at 0 has a third of its first size, or less."""
+    """Length t > 0 at which an increasing function that is negative at 0 is nearly zero; 0 if it is not negative."""
     first, t = derivative(0.0), 1.0
     if not first < 0.0:
         return 0.0
-    value = derivative(t)
-    low, low_value, high, high_value = 0.0, first, t, value
-    while value < POLICY.line_search * first and t < 1e6:
-        low, low_value = t, value
+    while (value := derivative(t)) < POLICY.line_search * first and t < 1e6:
         t *= 2.0
-        value = derivative(t)
-        high, high_value = t, value
-    for _ in range(30):
-        if abs(value) <= -POLICY.line_search * first or high_value <= low_value:  # or nothing but rounding is left
-            break
-        share = min(max(-low_value / (high_value - low_value), 0.1), 0.9)
-        t = low + share * (high - low)
-        value = derivative(t)
-        if value < 0.0:
-            low, low_value = t, value
-        else:
-            high, high_value = t, value
-    return t
+    if value <= -POLICY.line_search * first:
+        return t
+    return float(brentq(derivative, 0.0, t, rtol=0.1 * POLICY.line_search))

@@ -31,7 +31,10 @@ class Features:
         self.X, self.view = X, view
         self.n_samples, self.n_features = X.shape
         self._products: np.ndarray | None = None
-        self._transposed = X.T if isinstance(X, np.ndarray) else sp.csr_array(X.T)
+
+    @cached_property
+    def _transposed(self) -> np.ndarray | sp.csr_array:
+        return self.X.T if isinstance(self.X, np.ndarray) else sp.csr_array(self.X.T)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """X Z."""
@@ -44,7 +47,7 @@ class Features:
     def moments(self, rows: np.ndarray) -> np.ndarray:
         """X_r^T X_r of the given rows."""
         chosen = self.X[rows]
-        return _dense(chosen.T @ chosen)
+        return as_dense(chosen.T @ chosen)
 
     @cached_property
     def sqnorm(self) -> np.ndarray:
@@ -71,7 +74,7 @@ class Features:
             signed_gram(self._products, rows, signs, ridge, gram)
             return gram
         chosen = self.X[rows] * signs[:, None]
-        gram = _dense(chosen @ chosen.T)
+        gram = as_dense(chosen @ chosen.T)
         gram.flat[:: rows.size + 1] += ridge
         return gram
 
@@ -83,21 +86,21 @@ class Features:
     @cached_property
     def _span(self) -> tuple[np.ndarray, np.ndarray]:
         """Rows in coordinates of their own span, X = compact Q^T, and the matrix that makes Q^T V of X V."""
-        values, vectors = np.linalg.eigh(_dense(self.X @ self.X.T))
+        values, vectors = np.linalg.eigh(as_dense(self.X @ self.X.T))
         roots = np.sqrt(np.maximum(values, 0.0))
         there = roots > _SPAN * roots[-1]
         return vectors * np.where(there, roots, 0.0), vectors.T / np.where(there, roots, np.inf)[:, None]
 
     def compact(self, rows: np.ndarray) -> np.ndarray:
         """The given rows in ``n_compact`` coordinates, with all products between them as they are."""
-        return self._span[0][rows] if self.n_samples < self.n_features else _dense(self.X[rows])
+        return self._span[0][rows] if self.n_samples < self.n_features else as_dense(self.X[rows])
 
     def compact_weights(self, V: np.ndarray) -> np.ndarray:
         """V, columns in the span of the rows, in the coordinates of ``compact``."""
         return V if self.n_samples >= self.n_features else np.asarray(self._span[1] @ self.scores(V))
 
 
-def _dense(M: np.ndarray | sp.sparray) -> np.ndarray:
+def as_dense(M: np.ndarray | sp.sparray) -> np.ndarray:
     return M if isinstance(M, np.ndarray) else np.asarray(M.toarray())
 
 
@@ -109,14 +112,18 @@ def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np
     return gram, sums
 
 
-def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray) -> np.ndarray:
-    """Sum of weight_g yt_g yt_g^T over the label sets, in the places of T that a label uses."""
+def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge: float) -> np.ndarray:
+    """Sum of weight_g yt_g yt_g^T over the label sets, plus ridge I, in the coordinates of a label."""
     gram, sums = signs_gram(sets, weight)
     if sets.intercept:  # the label's own element is 1 in place of its sign
         sums[label] = gram[label, label]
         gram[label], gram[:, label] = sums, sums
     columns = sets.columns(label)
-    return gram if len(columns) == len(gram) else gram[np.ix_(columns, columns)]
+    gram = gram if len(columns) == len(gram) else gram[np.ix_(columns, columns)]
+    if label in sets.bases:
+        gram = sets.bases[label].T @ gram @ sets.bases[label]
+    gram.flat[:: len(gram) + 1] += ridge
+    return gram
 
 
 class LabelSystem:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -25,8 +25,7 @@ from ..core.threads import worker_threads
 from ..m3l.prior import PriorPart
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
-from ._block import BlockData
-from ._directions import SlackDirections, slack_directions
+from ._directions import with_directions
 from ._finish import finish_label
 from ._split import Splitting
 from ._step import StepBlock
@@ -56,7 +55,6 @@ class SVMPlusResult(Result):
 
     privileged: np.ndarray  # (n_labels, n_labels): row i has the privileged weights of label i, at i the constant's
     V: np.ndarray  # (n_features, n_labels), with Z = V R
-    penalty: np.ndarray  # (n_labels,): where the method of multipliers ended, a start for a similar problem
 
 
 def solve_svm_plus(
@@ -67,44 +65,41 @@ def solve_svm_plus(
     seeds: Iterable[int],
     n_threads: int = 1,
     start: SlackDual | None = None,
-    penalty: np.ndarray | None = None,
-    directions: SlackDirections | None = None,
     known: tuple[float, np.ndarray, np.ndarray] | None = None,
 ) -> SVMPlusResult:
     """Solve an SVM+ problem to a certified gap; the result is the same for any number of threads.
 
     ``view`` is ``problem.X`` as compiled loops take it. There is one seed per block of ``label_blocks``; the first one
-    orders the rows of the passes. ``start`` are dual variables (without them M3L makes some), ``penalty`` is that of an
-    earlier result near the solution, ``directions`` is ``slack_directions(problem)`` where it is known. Iterations are
-    rounds of passes and updates of the multipliers; ``control.within`` is called between passes over coupled labels,
-    and between labels.
+    orders the rows of the passes. ``start`` are dual variables (without them M3L makes some). Iterations are rounds of
+    passes and updates of the multipliers; ``control.within`` is called between passes over coupled labels, and between
+    labels.
 
-    ``known`` is the objective, V and T of a feasible point of all labels. It is returned, with V unchanged, if the
-    start proves it good enough; for labels that R couples also if nothing better is found.
+    ``known`` is the objective, V and T of a feasible point, which is returned where nothing better is found: for all
+    labels, with V unchanged, if R couples them, else for every label.
     """
-    directions = slack_directions(problem) if directions is None else directions
-    seeds = list(seeds)
+    problem = replace(problem, privileged=with_directions(problem))
+    seeds, features, n_labels = list(seeds), Features(problem.X, view), len(problem.labels)
     if start is None:
         start = m3l_start(problem, view, seeds=seeds, n_threads=n_threads)
-    labels, is_coupled = problem.labels, problem.prior.form != "diagonal"
-    everything = BlockData(problem, labels, Features(problem.X, view), directions)
 
-    def block_of(some: np.ndarray) -> StepBlock:
-        data = BlockData(problem, some, everything.features, directions)
+    def block_of(label: int) -> StepBlock:
+        some = np.array([label])
         own = SlackDual(start.A[:, some], start.B[:, some])
-        return StepBlock(data, control.tol, own, penalty)
+        block = StepBlock(problem.part(some), features, control.tol, own)
+        if known is not None:
+            block.offer(known[1][:, some], known[2][:, some])
+        return block
 
     begun = time.perf_counter() if control.started is None else control.started
-    with worker_threads(min(n_threads, len(labels))) as pool:
-        if is_coupled or known is not None:
-            blocks = [block_of(labels)]
+    with worker_threads(min(n_threads, n_labels)) as pool:
+        if problem.is_coupled:
+            blocks = [StepBlock(problem, features, control.tol, start)]
             if known is not None:
                 blocks[0].offer(known[1], known[2], known[0])
-        if not is_coupled and not (known is not None and blocks[0].done):
-            blocks = list(pool.map(block_of, [labels[i : i + 1] for i in labels]))
-        step = _Step(
-            blocks, lambda: Splitting(everything, blocks, start, seeds[0] if seeds else 0, known is None), control
-        )
+        else:
+            blocks = list(pool.map(block_of, range(n_labels)))
+        seed = seeds[0] if seeds else 0
+        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed, known is None), control)
         run = step.looking(pool.map)
 
         def certify() -> tuple[float, float]:
@@ -127,14 +122,9 @@ def solve_svm_plus(
     if not history:  # threads may have been at work until here
         history = (Checkpoint(control.n_before, time.perf_counter() - begun, *step.objectives()),)
         tol_abs = tolerance(control.tol, history[-1].primal)
-    n_labels = len(labels)
-    Z, V = (np.empty((problem.X.shape[1], n_labels)) for _ in range(2))
-    T, sigma = np.empty((n_labels, n_labels)), np.empty(n_labels)
-    for block in blocks:
-        columns = block.data.labels
-        V[:, columns], Z[:, columns] = block.best.V, block.data.apply_prior(block.best.V)
-        T[:, columns], sigma[columns] = block.best.T, block.at.sigma
-    return SVMPlusResult(Z.T.copy(), step.dual_variables(), history, tol_abs, status, T.T.copy(), V, sigma)
+    V, T = (np.hstack([getattr(block.best, name) for block in blocks]) for name in ("V", "T"))
+    coef = problem.weights(V).T.copy()
+    return SVMPlusResult(coef, step.dual_variables(), history, tol_abs, status, T.T.copy(), V)
 
 
 class _EndedWithin(Exception):  # noqa: N818
@@ -146,7 +136,7 @@ class _Step:
 
     def __init__(self, blocks: list[StepBlock], make_splitting: Callable[[], Splitting], control: Control) -> None:
         self.blocks, self.make_splitting, self.control = blocks, make_splitting, control
-        self.n_updates = dict.fromkeys((int(block.data.labels[0]) for block in blocks), 0)
+        self.n_updates = dict.fromkeys(blocks, 0)
         self.is_shown = False
 
     @cached_property
@@ -160,11 +150,7 @@ class _Step:
 
     def dual_variables(self) -> SlackDual:
         """The best dual variables so far."""
-        problem = self.blocks[0].data.problem
-        A, B = np.empty(problem.S.shape), np.empty((len(problem.privileged.sets), problem.S.shape[1]))
-        for block in self.blocks:
-            A[:, block.data.labels], B[:, block.data.labels] = block.best.A, block.best.B
-        return SlackDual(A, B)
+        return SlackDual(*(np.hstack([getattr(block.best, name) for block in self.blocks]) for name in ("A", "B")))
 
     def look(self) -> None:
         """Report progress to ``Control.within``, and end the iteration if it asks to stop; blocks keep their best."""
@@ -187,18 +173,17 @@ class _Step:
             self.splitting.advance(run, self.look)
             return
         left = [block for block in self.blocks if not block.done]
-        if left and left[0].data.is_coupled:
+        if left and left[0].problem.is_coupled:
             left[0].advance(run)
             return
         if left:
-            left[0].data.features.prepare_gram(run)
+            left[0].features.prepare_gram(run)
         list(run(self._update, left))
 
     def _update(self, block: StepBlock) -> None:
-        label = int(block.data.labels[0])
         block.advance()
-        self.n_updates[label] += 1
-        if self.n_updates[label] == POLICY.finish_after and not block.done:
+        self.n_updates[block] += 1
+        if self.n_updates[block] == POLICY.finish_after and not block.done:
             finish_label(block)
 
     def find_feasible(self, run: Run) -> None:
@@ -220,8 +205,8 @@ def m3l_start(
     """Dual variables after some passes with the budgets held at the cost: T = 0, and the step is M3L's."""
     control = Control(POLICY.start_tol, POLICY.start_passes)
     result = solve_m3l(held_budgets(problem), view, control, seeds=seeds, n_threads=n_threads)
-    A = np.clip(2.0 * result.dual_coef, 0.0, problem.cost())
-    return SlackDual(A, problem.privileged.sum_by_set(problem.cost() - A))
+    A = np.clip(2.0 * result.dual_coef, 0.0, problem.cost)
+    return SlackDual(A, problem.privileged.sum_by_set(problem.cost - A))
 
 
 def held_budgets(problem: SVMPlusProblem) -> M3LProblem:

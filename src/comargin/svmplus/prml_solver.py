@@ -1,9 +1,9 @@
 r"""PrML: alternation of the two convex SVM+ steps, each started with the dual variables of the other.
 
 Both steps have the same constraints, so the dual variables of one are the start of the other. A step is solved as
-precisely as the last alternation made progress, at first loosely; its result is mixed with the point before, which is
-feasible too, so that the objective never rises. Between the steps D and W are balanced: the singular value
-decomposition of Z = D^T W gives the pair with the same Z that costs least.
+precisely as the last alternation made progress, at first loosely. It knows the point before, which is feasible too, and
+returns it where nothing better is found, so that the objective never rises. Between the steps D and W are balanced: the
+singular value decomposition of Z = D^T W gives the pair with the same Z that costs least.
 
 The first D has the singular vectors of PrBR's predictors. Where an alternation from there does worse than PrBR's
 predictors of a few labels alone, one begins with those as well, and the better of both goes on.
@@ -28,8 +28,8 @@ from ..core.rows import CSR
 from ..core.threads import one_blas_thread
 from ..m3l.prior import PriorPart, identity_prior
 from ._alternation import POLICY as STEP_POLICY
-from ._alternation import Alternation, PrMLFit, ProgressMonitor
-from ._directions import infeasible_labels, named, slack_directions
+from ._alternation import Alternation, PrMLFit
+from ._directions import infeasible_labels, named, with_directions
 from .prbr_solver import SVMPlusResult, n_seeds, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, first_dictionary, kept_predictors
@@ -105,9 +105,9 @@ def solve_prml(
     control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
     # Rounding decides between local optima: it must not depend on the threads of BLAS.
     with one_blas_thread(), progress(control) as show:
-        monitor = ProgressMonitor(control, show)
-        directions = slack_directions(problem.step(problem.X, identity_prior(problem.S.shape[1])[0]))
-        fit = PrMLFit(problem, view, directions, control.tol, n_threads, monitor)
+        step = problem.step(problem.X, identity_prior(problem.S.shape[1])[0])
+        problem = replace(problem, privileged=with_directions(step))
+        fit = PrMLFit(problem, view, control, show, n_threads)
         best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
         first = 0 if stopped is None else stopped.number
         predictors: _Predictors | None = None
@@ -121,7 +121,7 @@ def solve_prml(
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
                     predictors = _Predictors(fit, rng_before)
                 dual = predictors.plain.dual_coef
-                if monitor.stopped:
+                if fit.stopped:
                     return predictors.unfinished(rank, rng) if best is None else replace(best, status=Status.STOPPED)
             alternation = Alternation(fit, dual)
             history: tuple[Checkpoint, ...] = ()
@@ -136,7 +136,7 @@ def solve_prml(
             else:
                 assert predictors is not None
                 alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
-                if monitor.stopped and best is None:  # a step under way may be far above what there was before it
+                if fit.stopped and best is None:  # a step under way may be far above what there was before it
                     earlier = predictors.unfinished(rank, rng)
                     if earlier.primal < alternation.objective:
                         return earlier
@@ -178,35 +178,27 @@ class _Predictors:
     """Predictors of the labels, each for itself, loosely: where the alternation begins."""
 
     def __init__(self, fit: PrMLFit, rng: np.random.Generator) -> None:
-        self.fit, problem = fit, fit.problem
-        n_labels = problem.S.shape[1]
-        nothing = np.zeros((1, problem.X.shape[1])), np.zeros((1, n_labels)), fit.directions.lift
-        # What is shown meanwhile: slacks alone, if they can be, or a better point that is known.
-        self.objective = problem.objective(*nothing) if not fit.directions.bases else np.inf
-        self.seeds = rng.integers(2**63, size=n_seeds(self._step(np.ones(n_labels)))).tolist()
+        self.fit, self.ones = fit, np.ones(fit.problem.S.shape[1])
+        if not fit.problem.privileged.bases:
+            fit.known = fit.problem.objective(*fit.nothing)  # what is shown meanwhile
+        self.seeds = rng.integers(2**63, size=n_seeds(self._step(self.ones))).tolist()
 
     def _step(self, r: np.ndarray) -> SVMPlusProblem:
         return self.fit.problem.step(self.fit.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
 
     def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
         def within(primal: float, dual: float) -> bool:
-            return bool(np.isfinite(self.objective)) and self.fit.monitor.within(0, self.objective, 0.0)
+            return self.fit.within(0, np.inf, 0.0)
 
         control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
         return solve_svm_plus(
-            self._step(r),
-            self.fit.view,
-            control,
-            seeds=self.seeds,
-            n_threads=self.fit.n_threads,
-            start=start,
-            directions=self.fit.directions,
+            self._step(r), self.fit.view, control, seeds=self.seeds, n_threads=self.fit.n_threads, start=start
         )
 
     @cached_property
     def plain(self) -> SVMPlusResult:
         """PrBR."""
-        return self._solve(np.ones(self.fit.problem.S.shape[1]), None)
+        return self._solve(self.ones, None)
 
     @cached_property
     def whole(self) -> SVMPlusResult:
@@ -218,7 +210,7 @@ class _Predictors:
         result = self.plain
         for _ in range(POLICY.reweighted):
             lengths = np.linalg.norm(result.coef, axis=1)
-            if not lengths.any() or self.fit.monitor.stopped:
+            if not lengths.any() or self.fit.stopped:
                 break
             r = np.maximum(lengths, POLICY.shortest * lengths.max()) / np.sqrt(self.fit.problem.gamma1)
             result = self._solve(r, result.dual_coef)
@@ -231,17 +223,15 @@ class _Predictors:
         """
         problem, (n_labels, n_features) = self.fit.problem, self.plain.coef.shape
         D = first_dictionary(self.plain.coef, rank, problem.gamma1, rng, mixed=False)
-        nothing = Point(D, np.zeros((rank, n_labels)), self.fit.directions.lift)
-        few = kept_predictors(
-            problem, self.plain.coef, self.plain.privileged, self.fit.directions, rank, rng, drawn=False
-        )
+        nothing = Point(D, np.zeros((rank, n_labels)), self.fit.nothing.T)
+        few = kept_predictors(problem, self.plain.coef, self.plain.privileged, rank, rng, drawn=False)
         next_start = nothing if few is None else few
         point = nothing._replace(D=np.zeros((rank, n_features))) if few is None else few
         # Of all A = 0: nothing is below the part of W.
         objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
-        history = (self.fit.monitor.checkpoint(0, objective, bound),)
+        history = (self.fit.checkpoint(0, objective, bound),)
         kept = PrMLState(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), self.plain.dual_coef)
-        result = _result(problem, point, self.plain.dual_coef, history, self.fit.monitor.control.tol, Status.STOPPED)
+        result = _result(problem, point, self.plain.dual_coef, history, self.fit.tol, Status.STOPPED)
         return replace(result, kept=kept)
 
 
@@ -250,16 +240,15 @@ def _first_alternation(
 ) -> Alternation:
     """Begin with the singular vectors of PrBR's predictors, or random mixtures, or some predictors as they are."""
     fit, plain = alternation.fit, predictors.plain
-    problem, directions = fit.problem, fit.directions
+    problem = fit.problem
     D = first_dictionary(plain.coef, rank, problem.gamma1, rng, mixed=mixed)
-    kept = kept_predictors(problem, plain.coef, plain.privileged, directions, rank, rng, drawn=mixed)
+    kept = kept_predictors(problem, plain.coef, plain.privileged, rank, rng, drawn=mixed)
     # Labels without slack for some rows need predictors that this D need not have.
-    bad = infeasible_labels(problem.w_step(D)) if directions.bases else {}
+    bad = infeasible_labels(problem.w_step(D)) if problem.privileged.bases else {}
     if not bad:
-        alternation.known = predictors.objective
         alternation.begin(D)
-        alternation.known, predictors.objective = np.inf, alternation.objective
-        if fit.monitor.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
+        fit.known = alternation.objective
+        if fit.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
             return alternation
     if kept is None:
         raise ValueError(
@@ -268,7 +257,7 @@ def _first_alternation(
             "privileged_intercept=True, which is always feasible, or a larger rank"
         )
     whole = predictors.whole
-    better = kept_predictors(problem, whole.coef, whole.privileged, directions, rank, rng, drawn=mixed)
+    better = kept_predictors(problem, whole.coef, whole.privileged, rank, rng, drawn=mixed)
     if better is not None and problem.objective(*better) < problem.objective(*kept):
         kept, rival = better, Alternation(fit, whole.dual_coef)
     else:
@@ -289,20 +278,21 @@ def _run(
     Without any, the first alternation is done and has none yet. Every alternation is a state to go on from: ``number``
     is that of the start, ``finished`` the best of those before.
     """
-    monitor = alternation.fit.monitor
+    fit = alternation.fit
+    fit.known = np.inf
     history, status = list(before), _ended(alternation, control) if before else None
     while status is None:
         if history:
             alternation.alternate()
-        point = monitor.checkpoint(alternation.n_done, alternation.objective, alternation.step_dual)
+        point = fit.checkpoint(alternation.n_done, alternation.objective, alternation.step_dual)
         history.append(point)
-        if not monitor.stopped:  # a point within an alternation is no state to continue from
-            monitor.state = alternation.state(number, tuple(history), finished)
-            monitor.keep()
-            monitor.report(point)
-        status = Status.STOPPED if monitor.stopped else _ended(alternation, control)
+        if not fit.stopped:  # a point within an alternation is no state to continue from
+            fit.state = alternation.state(number, tuple(history), finished)
+            fit.keep()
+            fit.report(point)
+        status = Status.STOPPED if fit.stopped else _ended(alternation, control)
     best = Point(alternation.D, alternation.W, alternation.T)
-    return _result(alternation.fit.problem, best, alternation.dual, tuple(history), control.tol, status)
+    return _result(fit.problem, best, alternation.dual, tuple(history), control.tol, status)
 
 
 def _result(

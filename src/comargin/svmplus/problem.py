@@ -38,7 +38,7 @@ Reference: You, Xu, Wang, Xu, Tao: Privileged multi-label learning. IJCAI 2017, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -46,7 +46,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.row_blocks import row_blocks
-from ..m3l.prior import PriorPart
+from ..m3l.prior import PriorPart, identity_prior
 
 _ROWS_AT_ONCE = 65536
 
@@ -77,18 +77,22 @@ def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None =
 
 @dataclass(frozen=True)
 class PrivilegedSets:
-    """Privileged features of the distinct label sets (3), and what they do with weights."""
+    """Privileged features of the distinct label sets (3), what they do with weights, and how weights can move."""
 
     sets: np.ndarray  # int8 (n_sets, n_labels): distinct rows of the signs
     row_set: np.ndarray  # int (n_samples,): the set of each row
     mask: np.ndarray | None  # (i, l): label l is a privileged feature of label i (diagonal not read); None: all are
     intercept: bool  # whether element i of the features of label i is the constant 1, or 0
+    # (n_labels, n_labels): column i raises by at least 1 every slack of label i that can be raised; None: not known yet
+    lift: np.ndarray | None = None
+    # Orthonormal columns in the places of T of labels that move only where no slack that has to be zero changes.
+    bases: dict[int, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(cls, S: np.ndarray, mask: np.ndarray | None = None, *, intercept: bool = True) -> PrivilegedSets:
         """The sets that occur in the signs S, of shape (n_samples, n_labels)."""
         sets, row_set = np.unique(np.ascontiguousarray(S, dtype=np.int8), axis=0, return_inverse=True)
-        return cls(sets, row_set.reshape(-1), mask, intercept)
+        return cls(sets, row_set.reshape(-1), mask, intercept, np.eye(sets.shape[1]) if intercept else None)
 
     @cached_property
     def used(self) -> np.ndarray:
@@ -127,18 +131,32 @@ class PrivilegedSets:
         totals = gamma.sum(axis=0)
         weights = 2.0 * (self._on_transposed @ gamma) - totals
         weights[labels, np.arange(len(labels))] = totals
-        return np.asarray(weights * self.used[:, labels])
+        weights *= self.used[:, labels]
+        for k in np.flatnonzero(np.isin(labels, list(self.bases))):
+            weights[:, k] = self.of_label(labels[k], self.to_label(labels[k], weights[:, k]))
+        return np.asarray(weights)
 
     def columns(self, label: int) -> np.ndarray:
         """The places of T that a label uses."""
         return np.flatnonzero(self.used[:, label])
 
+    def to_label(self, label: int, column: np.ndarray) -> np.ndarray:
+        """A column of T, projected to where the label can move, in coordinates of that space."""
+        used = column[self.columns(label)]
+        return self.bases[label].T @ used if label in self.bases else used
+
+    def of_label(self, label: int, coordinates: np.ndarray) -> np.ndarray:
+        """The column of T with these coordinates."""
+        column = np.zeros(self.sets.shape[1])
+        column[self.columns(label)] = self.bases[label] @ coordinates if label in self.bases else coordinates
+        return column
+
     def features(self, label: int, sets: np.ndarray) -> np.ndarray:
-        """Features of the given sets in the places that the label uses, (len(sets), n_columns)."""
+        """Features of the given sets in the coordinates of the label, (len(sets), n_coordinates)."""
         columns = self.columns(label)
         U = self.sets[np.ix_(sets, columns)].astype(np.float64)
         U[:, columns == label] = 1.0
-        return U
+        return U @ self.bases[label] if label in self.bases else U
 
     def sum_by_set(self, values: np.ndarray) -> np.ndarray:
         """Sums over the rows of each set, (n_sets, m) from (n_samples, m)."""
@@ -153,29 +171,57 @@ class PrivilegedSets:
 
 @dataclass(frozen=True)
 class SVMPlusProblem:
-    """One convex step."""
+    """One convex step, or the part of some of its labels that R does not couple with others."""
 
     X: np.ndarray | sp.csr_array  # (n_samples, n_features), float64
     S: np.ndarray  # int8 (n_samples, n_labels): signs of the labels
     row_cost: np.ndarray  # (n_samples,): C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels): weight of a negative (row 0) and of a positive (row 1) of each label
-    prior: PriorPart  # R, of all labels
+    prior: PriorPart  # R, of these labels
     gamma2: float  # regularisation of T
-    privileged: PrivilegedSets  # of S
+    privileged: PrivilegedSets  # of the signs of the whole step
+    part_of: np.ndarray | None = None  # (n_labels,): which labels of the step these are; None: all
 
     @property
     def labels(self) -> np.ndarray:
-        """All labels."""
-        return np.arange(self.S.shape[1])
+        """These labels, among those of the step."""
+        return np.arange(self.S.shape[1]) if self.part_of is None else self.part_of
 
-    def cost(self, rows: slice = slice(None)) -> np.ndarray:
-        """C_ji of the given rows."""
-        return self.row_cost[rows, None] * np.where(self.S[rows] > 0, self.label_cost[1], self.label_cost[0])
+    @property
+    def is_coupled(self) -> bool:
+        """Whether R couples the labels."""
+        return self.prior.form != "diagonal"
+
+    def part(self, columns: np.ndarray) -> SVMPlusProblem:
+        """The problem of some of the labels; R is diagonal."""
+        prior = PriorPart(self.prior.labels[columns], "diagonal", np.ascontiguousarray(self.prior.diagonal[columns]))
+        S, label_cost = np.ascontiguousarray(self.S[:, columns]), self.label_cost[:, columns]
+        return replace(self, S=S, label_cost=label_cost, prior=prior, part_of=self.labels[columns])
+
+    @cached_property
+    def cost(self) -> np.ndarray:
+        """C_ji."""
+        return self.row_cost[:, None] * np.where(self.S > 0, self.label_cost[1], self.label_cost[0])
 
     @cached_property
     def set_cost(self) -> np.ndarray:
         """Cost of the rows of each set, (n_sets, n_labels)."""
-        return self.privileged.sum_by_set(self.cost())
+        return self.privileged.sum_by_set(self.cost)
+
+    @cached_property
+    def there(self) -> np.ndarray:
+        """Which pairs have a margin constraint."""
+        return self.cost > 0.0
+
+    @cached_property
+    def set_there(self) -> np.ndarray:
+        """Which sets have a slack constraint."""
+        return self.set_cost > 0.0
+
+    @cached_property
+    def linear(self) -> np.ndarray:
+        """Slacks cost <linear, T>."""
+        return self.privileged.adjoint(self.set_cost, self.labels)
 
     def dual_average(self, A: np.ndarray) -> np.ndarray:
         """V = X^T (S o A)."""
@@ -190,36 +236,26 @@ class SVMPlusProblem:
         gamma = self.privileged.sum_by_set(dual.A) + dual.B - self.set_cost
         return self.privileged.adjoint(gamma, self.labels) / self.gamma2  # Eqs. (9), (13)
 
+    def half_norm(self, V: np.ndarray, T: np.ndarray) -> float:
+        """The regularisers of V and T."""
+        return 0.5 * (float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T)))
+
     def primal(self, V: np.ndarray, T: np.ndarray) -> float:
         """P(V, T), feasible or not."""
-        xi = self.privileged.slack(T, self.labels)
-        quadratic = float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T))
-        return 0.5 * quadratic + float(np.sum(self.set_cost * xi))  # Eqs. (6), (10)
+        return self.half_norm(V, T) + float(np.sum(self.linear * T))  # Eqs. (6), (10)
 
     def dual(self, dual: SlackDual) -> float:
         """D(A, B)."""
         V, T = self.dual_average(dual.A), self.privileged_weights(dual)
-        quadratic = float(np.sum(V * self.weights(V))) + self.gamma2 * float(np.sum(T * T))
-        return float(dual.A.sum()) - 0.5 * quadratic  # Eqs. (7), (11)
+        return float(dual.A.sum()) - self.half_norm(V, T)  # Eqs. (7), (11)
 
     def violation(self, V: np.ndarray, T: np.ndarray) -> np.ndarray:
         """Largest amount by which a constraint of each label is broken; not positive where (V, T) is feasible."""
         xi = self.privileged.slack(T, self.labels)
         margins = self.S * np.asarray(self.X @ self.weights(V))
-        broken = np.where(self.cost() > 0.0, 1.0 - margins, -np.inf)
-        lacking = np.maximum(self.privileged.largest_by_set(broken), np.where(self.set_cost > 0.0, 0.0, -np.inf))
+        broken = np.where(self.there, 1.0 - margins, -np.inf)
+        lacking = np.maximum(self.privileged.largest_by_set(broken), np.where(self.set_there, 0.0, -np.inf))
         return np.asarray(np.max(lacking - xi, axis=0))
-
-    def kkt_residual(self, dual: SlackDual) -> SlackDual:
-        """Projected gradients of -D, for A and for B; all zero exactly at the optimum."""
-        xi = self.privileged.slack(self.privileged_weights(dual), self.labels)
-        margins = self.S * np.asarray(self.X @ self.weights(self.dual_average(dual.A)))
-        G = np.where(self.cost() > 0.0, margins + xi[self.privileged.row_set] - 1.0, 0.0)
-        H = np.where(self.set_cost > 0.0, xi, 0.0)
-        return SlackDual(
-            np.where(dual.A > 0.0, G, np.minimum(G, 0.0)),
-            np.where(dual.B > 0.0, H, np.minimum(H, 0.0)),
-        )
 
 
 @dataclass(frozen=True)
@@ -266,8 +302,7 @@ class PrMLProblem:
     @cached_property
     def set_cost(self) -> np.ndarray:
         """Cost of the rows of each set, (n_sets, n_labels)."""
-        cost = self.row_cost[:, None] * np.where(self.S > 0, self.label_cost[1], self.label_cost[0])
-        return self.privileged.sum_by_set(cost)
+        return self.step(self.X, identity_prior(self.S.shape[1])[0]).set_cost
 
     def lower_bound(self, dual: SlackDual) -> float:
         """A bound of (5) for all D, W and T, of any rank.

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.result import Checkpoint
-from ._directions import SlackDirections
 from .problem import PrMLProblem, SlackDual
 
 # Noise of the first D, relative to its largest entry. Singular values of Z below this fraction of the largest, and
@@ -39,8 +38,6 @@ class PrMLStopped(NamedTuple):
 
     number: int  # which of several starts it is
     step_tol: float  # tolerance of the next steps
-    w_penalty: np.ndarray | None  # (n_labels,): penalties that the steps ended with
-    d_penalty: np.ndarray | None
     n_idle: int  # alternations without any change
     done: bool  # whether it had converged
     history: tuple[Checkpoint, ...]  # its alternations so far
@@ -93,7 +90,6 @@ def kept_predictors(
     problem: PrMLProblem,
     coef: np.ndarray,
     privileged: np.ndarray,
-    directions: SlackDirections,
     rank: int,
     rng: np.random.Generator,
     *,
@@ -107,11 +103,13 @@ def kept_predictors(
     best ones taken. The point is feasible; None if no label gains, or if more labels than the rank cannot do without a
     predictor.
     """
+    lift, bases = problem.privileged.lift, problem.privileged.bases
+    assert lift is not None
     lengths = np.linalg.norm(coef, axis=1)
-    gain = _costs(problem, directions.lift) - _costs(problem, privileged.T) - np.sqrt(problem.gamma1) * lengths
-    gain[list(directions.bases)] = np.inf  # without slack for some rows: they need their predictors
+    gain = _costs(problem, lift) - _costs(problem, privileged.T) - np.sqrt(problem.gamma1) * lengths
+    gain[list(bases)] = np.inf  # without slack for some rows: they need their predictors
     candidates = np.flatnonzero(gain > 0.0)
-    if not candidates.size or len(directions.bases) > rank:
+    if not candidates.size or len(bases) > rank:
         return None
     worth = np.log(gain[candidates])
     if drawn:  # the largest of these are a weighted choice without replacement
@@ -119,7 +117,7 @@ def kept_predictors(
     kept = candidates[np.argsort(-worth, kind="stable")[:rank]]
     Z = np.zeros(coef.T.shape)
     Z[:, kept] = coef[kept].T
-    T = directions.lift.copy()
+    T = lift.copy()
     T[:, kept] = privileged[kept].T
     D, W = balanced(Z, rank, problem.gamma1)
     empty = ~W.any(axis=1)
