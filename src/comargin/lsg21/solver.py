@@ -13,7 +13,6 @@ from ..core.result import Result
 from ._edge_newton import RidgedNewton, reweighted
 from ._label_split import split_labels
 from ._loops_edges import edge_descent, edge_excess
-from ._loops_norm_sum import FACTOR_UP_TO
 from ._loops_prox import Edges, Scratch, shrink_row
 from .problem import EdgePenalty, LSG21Problem
 
@@ -66,7 +65,6 @@ def as_edges(penalty: EdgePenalty) -> Edges:
 def scratch_for(edges: Edges) -> Scratch:
     """Uninitialised memory for the row steps of a label graph."""
     n_labels, n_edges = edges.own.size, edges.weight.size
-    size = min(n_labels, FACTOR_UP_TO)
     return Scratch(
         left=np.empty(n_labels),
         zero=np.empty(n_labels, dtype=bool),
@@ -79,7 +77,6 @@ def scratch_for(edges: Edges) -> Scratch:
         u=np.empty(n_labels),
         v=np.empty(n_labels),
         work=np.empty((7, n_labels)),
-        system=np.empty((size, size)),
     )
 
 
