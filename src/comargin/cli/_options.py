@@ -33,6 +33,7 @@ TestSplit = Annotated[
 Thresholds = Annotated[
     str, Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
 ]
+ToDelimiter = Annotated[str | None, Option(help="Between the cells of a CSV file that is written; \\t is a tab.")]
 
 # Help of the arguments of `comargin.data.read`. None, the default of all, leaves the choice to `read`.
 _OF_FILES = {
@@ -74,6 +75,7 @@ def flags_of(arguments: Sequence[str], **others: str) -> dict[str, str]:
     return {name: f"--{name.replace('_', '-')}" for name in arguments} | others
 
 
+WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
 READING_FLAGS = flags_of((*_OF_FILES, "id", "split", "data_home", "chunk_rows"))
 
 
