@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ._console import console_for, say, table_of
-from ._options import WRITING_FLAGS, DataHome, Source, Split, ToDelimiter, as_delimiter, in_flags, reads_a_file
+from ._options import WRITING_FLAGS, DataHome, Source, Split, ToDelimiter, in_flags, reads_a_file
 from ._rows import obtain
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def convert_file(
         raise ValueError(f"{' and '.join(existing)} {exist} already; --force overwrites {them}")
     dataset = obtain(source, split, data_home, reading)
     with in_flags(WRITING_FLAGS):
-        written = write(dataset, target, format=to, sep=to_sep, delimiter=as_delimiter(to_delimiter))
+        written = write(dataset, target, format=to, sep=to_sep, delimiter=to_delimiter)
     say(f"{' and '.join(map(str, written))}: {_shape(dataset)}")
 
 

@@ -11,17 +11,7 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from ._console import check_target, remark, row_progress
-from ._options import (
-    WRITING_FLAGS,
-    DataHome,
-    Quiet,
-    TaggerFile,
-    TestSplit,
-    ToDelimiter,
-    as_delimiter,
-    in_flags,
-    streams_new_rows,
-)
+from ._options import WRITING_FLAGS, DataHome, Quiet, TaggerFile, TestSplit, ToDelimiter, in_flags, streams_new_rows
 from ._rows import STANDARD, counted_file, load_tagger, rows_for
 
 
@@ -79,7 +69,7 @@ def predict(
             top_k=top_k,
             scores=scores,
             sep=to_sep or model.reading.get("sep", ";"),
-            delimiter=as_delimiter(to_delimiter),
+            delimiter=to_delimiter,
             id_name=reading.get("id", "row"),
         )
     # Rows printed on a terminal are their own progress.
