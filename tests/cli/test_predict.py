@@ -209,8 +209,8 @@ def test_a_bar_on_a_screen(monkeypatch, width, size, told):
     console = Console(file=file, force_terminal=True, width=width, color_system=None)
     monkeypatch.setattr(_console, "console_for", lambda **_: console)
     monkeypatch.setattr(_console, "_PATIENCE", 0.0)
-    with _console.RowProgress(False, size) as progress:
-        progress.show(5, 100)
+    with _console.row_progress(False, size) as show:
+        show(5, 100)
     assert "5 rows, " in file.getvalue()
     assert told in file.getvalue()
 

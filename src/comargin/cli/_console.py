@@ -7,7 +7,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,46 +149,38 @@ def step_progress(quiet: bool = False, patience: float = 0.0) -> Iterator[Callab
         yield lambda text, done, total, line=True: bar.update(task, completed=done, total=total, description=text)
 
 
-class RowProgress:
-    """Shows how many rows are done, once they take longer than a second.
+@contextmanager
+def row_progress(quiet: bool, size: int | None = None) -> Iterator[Callable[..., None]]:
+    """How many rows are done, and how many bytes of the input of this size are read, by calls of ``show``.
 
-    Without a terminal, lines come after one second, then two, four, up to a minute.
+    Nothing within a second. Without a terminal, lines come after one second, then two, four, up to a minute.
     """
+    console = console_for(stderr=True)
+    began, next_line = time.perf_counter(), _PATIENCE
+    with ExitStack() as stack:
+        bar: Progress | None = None
 
-    def __init__(self, quiet: bool, size: int | None = None) -> None:
-        self._quiet, self._size = quiet, size
-        self._console = console_for(stderr=True)
-        self._began = time.perf_counter()
-        self._next = _PATIENCE
-        self._bar: Progress | None = None
+        def show(n_rows: int, n_bytes: int = 0) -> None:
+            nonlocal bar, next_line
+            seconds = time.perf_counter() - began
+            if quiet or seconds < next_line:
+                return
+            done = f"{n_rows} rows, {n_rows / seconds:.0f} rows/s"
+            if not console.is_terminal:
+                next_line = seconds + min(seconds, _LONGEST_SILENCE)
+                console.print(done, style="dim", highlight=False)
+                return
+            if bar is None:
+                bar = stack.enter_context(_row_bar(console, size))
+                bar.add_task(done, total=size)
+            bar.update(bar.task_ids[0], description=done, completed=n_bytes)
 
-    def __enter__(self) -> RowProgress:
-        return self
+        yield show
 
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
-    def show(self, n_rows: int, n_bytes: int | None = None) -> None:
-        """Show how many rows are done, and how many bytes of the input are read."""
-        seconds = time.perf_counter() - self._began
-        if self._quiet or seconds < self._next:
-            return
-        done = f"{n_rows} rows, {n_rows / seconds:.0f} rows/s"
-        if not self._console.is_terminal:
-            self._next = seconds + min(seconds, _LONGEST_SILENCE)
-            self._console.print(done, style="dim", highlight=False)
-            return
-        if self._bar is None:
-            self._bar = self._started(done)
-        self._bar.update(self._bar.task_ids[0], description=done, completed=n_bytes or 0)
+def _row_bar(console: Console, size: int | None) -> Progress:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn
 
-    def _started(self, done: str) -> Progress:
-        from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn
-
-        how_far = DownloadColumn() if self._console.width >= _WIDE_ENOUGH_FOR_BYTES else TaskProgressColumn()
-        columns = [TextColumn("{task.description}"), BarColumn(), *([] if self._size is None else [how_far])]
-        bar = Progress(*columns, console=self._console, transient=True)
-        bar.add_task(done, total=self._size)
-        bar.start()
-        return bar
+    how_far = DownloadColumn() if console.width >= _WIDE_ENOUGH_FOR_BYTES else TaskProgressColumn()
+    columns = [TextColumn("{task.description}"), BarColumn(), *([] if size is None else [how_far])]
+    return Progress(*columns, console=console, transient=True)

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ._console import console_for, say, table_of
-from ._options import DataHome, Source, Split, as_delimiter, in_flags, reads_a_file
+from ._options import WRITING_FLAGS, DataHome, Source, Split, ToDelimiter, in_flags, reads_a_file
 from ._rows import obtain
 
 if TYPE_CHECKING:
     from ..data import Dataset
-
-_WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
 
 
 def list_sets(data_home: DataHome = None) -> None:
@@ -63,9 +61,7 @@ def convert_file(
     *,
     to: Annotated[str | None, Option(help="Format to write.")] = None,
     to_sep: Annotated[str, Option(help="Separator inside a label list that is written.")] = ";",
-    to_delimiter: Annotated[
-        str | None, Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
-    ] = None,
+    to_delimiter: ToDelimiter = None,
     force: Annotated[bool, Option("--force", help="Overwrite existing files.")] = False,
     split: Split = "all",
     data_home: DataHome = None,
@@ -83,15 +79,15 @@ def convert_file(
 
     if target.is_dir():
         raise ValueError(f"{target} is a folder; name the file to write, such as {target / Path(source).stem}.csv")
-    with in_flags(_WRITING_FLAGS):
+    with in_flags(WRITING_FLAGS):
         files = target_files(target, to)
     existing = [str(path) for path in files if path.exists()]
     if existing and not force:
         exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
         raise ValueError(f"{' and '.join(existing)} {exist} already; --force overwrites {them}")
     dataset = obtain(source, split, data_home, reading)
-    with in_flags(_WRITING_FLAGS):
-        written = write(dataset, target, format=to, sep=to_sep, delimiter=as_delimiter(to_delimiter))
+    with in_flags(WRITING_FLAGS):
+        written = write(dataset, target, format=to, sep=to_sep, delimiter=to_delimiter)
     say(f"{' and '.join(map(str, written))}: {_shape(dataset)}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ._console import (
-    RowProgress,
     better,
     check_target,
     console_for,
@@ -21,6 +20,7 @@ from ._console import (
     measures_table,
     print_json,
     remark,
+    row_progress,
     say,
 )
 from ._options import AsJson, DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
@@ -82,8 +82,8 @@ def evaluate(
     depths = sorted({int(depth) for depth in top_k.split(",")})
     model = load_tagger(tagger)
     chunks = labelled_rows(model, data, reading, split, data_home)
-    with RowProgress(quiet) as progress:
-        tags, Y_pred, scores = _predicted(model, chunks, progress)
+    with row_progress(quiet) as show:
+        tags, Y_pred, scores = _predicted(model, chunks, show)
     Y, unknown = true_labels(tags, model.label_names, data, quiet)
     measures = measured(Y, scores, Y_pred, k=depths)
     labels = _sorted(label_by_label(Y, Y_pred, model.label_names, scores), sort)
@@ -118,7 +118,7 @@ def evaluate(
 
 
 def _predicted(
-    tagger: Tagger, chunks: Iterable[Chunk], progress: RowProgress
+    tagger: Tagger, chunks: Iterable[Chunk], show: Callable[..., None]
 ) -> tuple[list[list[str]], sp.csr_array, np.ndarray | None]:
     """True labels by name, predicted labels and scores of all rows."""
     import numpy as np
@@ -133,7 +133,7 @@ def _predicted(
         predicted.append(Y)
         if scores is not None:
             scored.append(scores)
-        progress.show(len(tags))
+        show(len(tags))
     return tags, sp.csr_array(sp.vstack(predicted)), np.concatenate(scored) if scored else None
 
 

@@ -15,6 +15,12 @@ from typer import Argument, Option
 
 Command = Callable[..., None]
 
+
+def as_delimiter(value: str | None) -> str | None:
+    r"""Take ``\t`` as typed in a shell for a tab."""
+    return "\t" if value == "\\t" else value
+
+
 AsJson = Annotated[bool, Option("--json", help="Print the results as JSON on the standard output, nothing else.")]
 Criterion = Annotated[
     str | None, Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts).")
@@ -32,6 +38,10 @@ TestSplit = Annotated[
 ]
 Thresholds = Annotated[
     str, Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
+]
+ToDelimiter = Annotated[
+    str | None,
+    Option(callback=as_delimiter, help="Between the cells of a CSV file that is written; \\t is a tab."),
 ]
 
 # Help of the arguments of `comargin.data.read`. None, the default of all, leaves the choice to `read`.
@@ -74,6 +84,7 @@ def flags_of(arguments: Sequence[str], **others: str) -> dict[str, str]:
     return {name: f"--{name.replace('_', '-')}" for name in arguments} | others
 
 
+WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
 READING_FLAGS = flags_of((*_OF_FILES, "id", "split", "data_home", "chunk_rows"))
 
 
@@ -114,11 +125,6 @@ def _with_options(options: Mapping[str, str]) -> Callable[[Command], Command]:
 reads_a_file = _with_options(_OF_FILES)
 streams_new_rows = _with_options(_OF_NEW_ROWS)
 streams_labelled_rows = _with_options(_OF_LABELLED_ROWS)  # ``labels`` stays a string: its type depends on the tagger
-
-
-def as_delimiter(value: str | None) -> str | None:
-    r"""Take ``\t`` as typed in a shell for a tab."""
-    return "\t" if value == "\\t" else value
 
 
 def as_labels(value: str, is_column: bool) -> str | int | list[str]:

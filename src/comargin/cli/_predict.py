@@ -10,11 +10,9 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from ._console import RowProgress, check_target, remark
-from ._options import DataHome, Quiet, TaggerFile, TestSplit, as_delimiter, in_flags, streams_new_rows
+from ._console import check_target, remark, row_progress
+from ._options import WRITING_FLAGS, DataHome, Quiet, TaggerFile, TestSplit, ToDelimiter, in_flags, streams_new_rows
 from ._rows import STANDARD, counted_file, load_tagger, rows_for
-
-_WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
 
 
 @streams_new_rows
@@ -35,9 +33,7 @@ def predict(
     to_sep: Annotated[
         str | None, Option(help="Separator inside a label list that is written (default: as in training; ;).")
     ] = None,
-    to_delimiter: Annotated[
-        str | None, Option(help="Between the cells of a CSV file that is written; \\t is a tab.")
-    ] = None,
+    to_delimiter: ToDelimiter = None,
     chunk_rows: Annotated[
         int | None,
         Option(min=1, help="Rows that are predicted together; 1 answers every line at once (default: 4096)."),
@@ -65,7 +61,7 @@ def predict(
         check_target("--output", Path(output), "labels.csv")
     model = load_tagger(tagger)
     with_scores = scores or top_k is not None
-    with in_flags(_WRITING_FLAGS):
+    with in_flags(WRITING_FLAGS):
         writer = PredictionWriter(
             output,
             model.label_names,
@@ -73,7 +69,7 @@ def predict(
             top_k=top_k,
             scores=scores,
             sep=to_sep or model.reading.get("sep", ";"),
-            delimiter=as_delimiter(to_delimiter),
+            delimiter=to_delimiter,
             id_name=reading.get("id", "row"),
         )
     # Rows printed on a terminal are their own progress.
@@ -84,11 +80,11 @@ def predict(
     with counted or nullcontext():
         chunks = rows_for(model, new, reading, split=split, data_home=data_home, chunk_rows=chunk_rows, counted=counted)
         first = next(chunks)  # an unreadable file fails before a heading is written
-        with RowProgress(silent, size) as progress, writer:
+        with row_progress(silent, size) as show, writer:
             for chunk in chain([first], chunks):
                 Y, values = model.labels_and_scores(chunk.X) if with_scores else (model.predict(chunk.X), None)
                 writer.write(chunk, Y, values)
                 n_labels += Y.nnz
-                progress.show(writer.n_rows, None if counted is None else counted.tell())
+                show(writer.n_rows, 0 if counted is None else counted.tell())
     if not to_stdout:
         remark(f"{output}: {plural(writer.n_rows, 'row')}, {n_labels / writer.n_rows:.2f} labels per row", quiet)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ._console import RowProgress, check_target, file_size, say
+from ._console import check_target, file_size, row_progress, say
 from ._options import DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
 from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
 
@@ -81,11 +81,11 @@ def _rows_of(
 
     features: list[Any] = []
     tags: list[list[str]] = []
-    with RowProgress(quiet) as progress:
+    with row_progress(quiet) as show:
         for chunk in labelled_rows(tagger, data, reading, split, data_home):
             features.append(chunk.X)
             tags += chunk.tags or []
-            progress.show(len(tags))
+            show(len(tags))
     Y, _ = true_labels(tags, tagger.label_names, data, quiet)
     name = "the standard input" if data == STANDARD else Path(data).name
     return Dataset(stacked(features), Y, tagger.feature_names, tagger.label_names, name)

@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from ..core.wording import counted
+
 if TYPE_CHECKING:
     import networkx
 
@@ -224,12 +226,8 @@ class LabelGraph:
     def __repr__(self) -> str:
         n_edges = len(self.edge_weights)
         shown = ", ".join(f"{e.source} - {e.target} {e.weight:.3g}" for e in self.top_edges(3))
-        text = f"{_count(self.n_labels, 'label')}, {_count(n_edges, 'edge')}"
+        text = f"{counted(self.n_labels, 'label')}, {counted(n_edges, 'edge')}"
         return f"LabelGraph({text}; strongest: {shown})" if shown else f"LabelGraph({text})"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _as_symmetric_csr(weights: Any) -> sp.csr_array:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, lsmr
 
+from ..core.row_blocks import squared_lengths
 from .problem import LSG21Problem
 
 _ROUNDING = 1e-10  # relative residual
@@ -56,11 +57,7 @@ def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, f
 
 def _inverse_lengths(problem: LSG21Problem) -> np.ndarray:
     """One over the length of every centred feature, 0 for those that do not vary."""
-    if isinstance(problem.X, np.ndarray):
-        squares = np.einsum("if,if->f", problem.X, problem.X)
-    else:
-        squares = np.asarray(problem.X.multiply(problem.X).sum(axis=0)).ravel()
-        squares = squares - (problem.root_weight @ problem.root_weight) * problem.shift**2
+    squares = squared_lengths(problem.X.T) - (problem.root_weight @ problem.root_weight) * problem.shift**2
     lengths = np.sqrt(np.maximum(squares, 0.0))
     return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
 

@@ -13,8 +13,6 @@ import numpy as np
 
 from ..core.compiled import compiled
 
-# Largest Newton system that is factorised (memory of the scratch); larger ones take conjugate gradients.
-FACTOR_UP_TO = 64
 _NEWTON_MAX = 60
 _ROUNDING = 1e-13
 
@@ -29,27 +27,6 @@ def _smoothed(u, v, mu, scratch, n_core, n_edges):
         a, b = u[scratch.ends[0, e]], u[scratch.ends[1, e]]
         value += scratch.radius[e] * np.sqrt(a * a + b * b + mu * mu)
     return value
-
-
-@compiled
-def _factor_solve(system, x, n):
-    """Solve a positive definite system in place, by Cholesky's factorisation of its upper triangle."""
-    for c in range(n):
-        pivot = np.sqrt(max(system[c, c], 1e-300))
-        system[c, c] = pivot
-        inverse = 1.0 / pivot
-        x[c] *= inverse
-        for k in range(c + 1, n):
-            system[c, k] *= inverse
-            x[k] -= system[c, k] * x[c]
-        for r in range(c + 1, n):
-            factor = system[c, r]
-            for k in range(r, n):
-                system[r, k] -= factor * system[c, k]
-    for r in range(n - 1, -1, -1):
-        for k in range(r + 1, n):
-            x[r] -= system[r, k] * x[k]
-        x[r] /= system[r, r]
 
 
 @compiled
@@ -79,7 +56,7 @@ def _conjugate_solve(u, scratch, x, n_core, n_edges):
     for c in range(n_core):
         conjugate[c] = residual[c] / diagonal[c]
         rho += residual[c] * conjugate[c]
-    target = 1e-8 * rho
+    target = 1e-4 * rho  # 1e-8, or factors of the system, take as long
     for _ in range(2 * n_core):
         if rho <= target:
             break
@@ -153,21 +130,7 @@ def norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough):
         descent = 0.0
         for c in range(n_core):
             step[c] = -slope[c]
-        if n_core <= FACTOR_UP_TO:
-            system = scratch.system
-            for c in range(n_core):
-                system[c, c] = 1.0
-                for k in range(c + 1, n_core):
-                    system[c, k] = 0.0
-            for e in range(n_edges):
-                i, j = ends[0, e], ends[1, e]
-                first, second, mixed = _edge_system(u, scratch, e)
-                system[i, i] += first
-                system[j, j] += second
-                system[i, j] += mixed  # i < j
-            _factor_solve(system, step, n_core)
-        else:
-            _conjugate_solve(u, scratch, step, n_core, n_edges)
+        _conjugate_solve(u, scratch, step, n_core, n_edges)
         for c in range(n_core):
             descent += step[c] * slope[c]
         for e in range(n_edges):

@@ -52,7 +52,6 @@ class Scratch(NamedTuple):
     u: np.ndarray  # (L,), by places
     v: np.ndarray  # (L,), by places
     work: np.ndarray  # (7, L)
-    system: np.ndarray  # (M, M), M the smaller of L and FACTOR_UP_TO
 
 
 @compiled
@@ -162,36 +161,51 @@ def _settle(u, scratch, n_core, n_edges, accuracy):
 
 
 @compiled
-def _start_at_targets(scratch, n_core, n_edges):
-    """Write u = v, and parts 0."""
-    for c in range(n_core):
-        scratch.u[c] = scratch.v[c]
-    for e in range(n_edges):
-        scratch.parts[0, e], scratch.parts[1, e] = 0.0, 0.0
+def _start(h, w, scale, scratch, n_core, n_edges):
+    """Write u = scale |w| where w has the sign of h, else 0, and the parts in its direction.
 
-
-@compiled
-def _start_at(h, w, scale, scratch, n_core, n_edges):
-    """Write u = scale |w| where w has the sign of h, else 0, and the parts in its direction."""
-    u = scratch.u
+    Returns whether w is 0 in the core: then u is the target, and the parts are 0.
+    """
+    u, ends, parts = scratch.u, scratch.ends, scratch.parts
+    cold = True
     for c in range(n_core):
         i = scratch.queue[c]
+        cold = cold and w[i] == 0.0
         u[c] = scale * abs(w[i]) if (w[i] > 0.0) == (h[i] > 0.0) else 0.0
     for e in range(n_edges):
-        a, b = u[scratch.ends[0, e]], u[scratch.ends[1, e]]
+        a, b = u[ends[0, e]], u[ends[1, e]]
         length = np.sqrt(a * a + b * b)
         part = scratch.radius[e] / length if length > 0.0 else 0.0
-        scratch.parts[0, e], scratch.parts[1, e] = part * a, part * b
+        parts[0, e], parts[1, e] = part * a, part * b
+    for c in range(n_core):
+        u[c] = scratch.v[c] if cold else u[c]
+    return cold
 
 
 @compiled
-def _take_parts(u, scratch, n_core, n_edges):
-    """Write u = v - sum_e p_e."""
+def _solve_core(h, w, scale, scratch, n_core, n_edges, accuracy, enough):
+    """Find u and the parts from a start at scale |w|; returns whether sweeps showed that u = 0 at all edges."""
+    u = scratch.u
+    if _start(h, w, scale, scratch, n_core, n_edges):
+        if _sweep(u, scratch, n_edges, _SWEEPS):
+            return True
+        for c in range(n_core):
+            u[c] = max(u[c], 0.0)
+    norm_sum_newton(u, scratch, n_core, n_edges, accuracy, enough)
+    return False
+
+
+@compiled
+def _take_parts(scratch, n_core, n_edges):
+    """Write v - sum_e p_e into ``left``."""
+    u = scratch.u
     for c in range(n_core):
         u[c] = scratch.v[c]
     for e in range(n_edges):
         u[scratch.ends[0, e]] -= scratch.parts[0, e]
         u[scratch.ends[1, e]] -= scratch.parts[1, e]
+    for c in range(n_core):
+        scratch.left[scratch.queue[c]] = u[c]
 
 
 @compiled
@@ -200,28 +214,30 @@ def shrink_row(h, w, scale, alpha, edges, scratch, accuracy):
 
     The start is u = scale |w|; ``accuracy`` is that of u, relative to its largest target.
     """
-    left, u = scratch.left, scratch.u
     if _reduce(h, alpha, edges, scratch) == h.size:
         return
     n_core, n_edges = _list_core(alpha, edges, scratch)
     if n_edges == 0:
         return
-    cold = True
+    if not _solve_core(h, w, scale, scratch, n_core, n_edges, accuracy, 0.0):
+        _settle(scratch.u, scratch, n_core, n_edges, accuracy)
     for c in range(n_core):
-        cold = cold and w[scratch.queue[c]] == 0.0
-    if cold:
-        _start_at_targets(scratch, n_core, n_edges)
-        done = _sweep(u, scratch, n_edges, _SWEEPS)
-        for c in range(n_core):
-            u[c] = max(u[c], 0.0)
-    else:
-        done = False
-        _start_at(h, w, scale, scratch, n_core, n_edges)
-    if not done:
-        norm_sum_newton(u, scratch, n_core, n_edges, accuracy, 0.0)
-        _settle(u, scratch, n_core, n_edges, accuracy)
-    for c in range(n_core):
-        left[scratch.queue[c]] = u[c]
+        scratch.left[scratch.queue[c]] = scratch.u[c]
+
+
+@compiled
+def least_left_over(h, w, scale, alpha, edges, scratch, accuracy, enough):
+    """Write h - sum_e p_e for the best parts, prox_{alpha Omega}(h) without the signs of h, into ``scratch.left``.
+
+    The start is u = scale |w|; parts that leave less than ``enough`` for every label are good enough.
+    """
+    if _reduce(h, alpha, edges, scratch) == h.size:
+        return
+    n_core, n_edges = _list_core(alpha, edges, scratch)
+    if n_edges == 0:
+        return
+    _solve_core(h, w, scale, scratch, n_core, n_edges, accuracy, enough)
+    _take_parts(scratch, n_core, n_edges)
 
 
 @compiled
@@ -231,7 +247,7 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
     Parts of edges with w_e not 0 are alpha weight_e w_e / ||w_e||, as at the optimum; those between labels with w = 0
     leave as little as possible.
     """
-    left, u = scratch.left, scratch.u
+    left = scratch.left
     n_labels = h.size
     if _reduce(h, alpha, edges, scratch) == n_labels:
         return
@@ -248,30 +264,5 @@ def left_over(h, w, alpha, edges, scratch, accuracy):
     for i in range(n_labels):
         scratch.zero[i] = scratch.zero[i] or w[i] != 0.0
     n_core, n_edges = _list_core(alpha, edges, scratch)
-    if n_edges > 0:
-        _start_at_targets(scratch, n_core, n_edges)
-        if not _sweep(u, scratch, n_edges, _SWEEPS):
-            for c in range(n_core):
-                u[c] = max(u[c], 0.0)
-            norm_sum_newton(u, scratch, n_core, n_edges, accuracy, 0.0)
-            _take_parts(u, scratch, n_core, n_edges)
-        for c in range(n_core):
-            left[scratch.queue[c]] = u[c]
-
-
-@compiled
-def least_left_over(h, w, scale, alpha, edges, scratch, accuracy, enough):
-    """Write h - sum_e p_e for the best parts, prox_{alpha Omega}(h) without the signs of h, into ``scratch.left``.
-
-    The start is u = scale |w|; parts that leave less than ``enough`` for every label are good enough.
-    """
-    if _reduce(h, alpha, edges, scratch) == h.size:
-        return
-    n_core, n_edges = _list_core(alpha, edges, scratch)
-    if n_edges == 0:
-        return
-    _start_at(h, w, scale, scratch, n_core, n_edges)
-    norm_sum_newton(scratch.u, scratch, n_core, n_edges, accuracy, enough)
-    _take_parts(scratch.u, scratch, n_core, n_edges)
-    for c in range(n_core):
-        scratch.left[scratch.queue[c]] = scratch.u[c]
+    _solve_core(h, w, 0.0, scratch, n_core, n_edges, accuracy, 0.0)
+    _take_parts(scratch, n_core, n_edges)

@@ -13,7 +13,6 @@ from ..core.result import Result
 from ._edge_newton import RidgedNewton, reweighted
 from ._label_split import split_labels
 from ._loops_edges import edge_descent, edge_excess
-from ._loops_norm_sum import FACTOR_UP_TO
 from ._loops_prox import Edges, Scratch, shrink_row
 from .problem import EdgePenalty, LSG21Problem
 
@@ -27,18 +26,17 @@ class DescentPolicy:
     gram_work: float = 2e10  # multiply-adds up to which X^T X is computed for all features at once
     first_features: int = 256  # features chosen at first when X^T X is too much; later twice those in use
     most_features: int = 4096  # features with products at one time: memory
-    more_passes: int = 5  # passes over the features in use after one over all; without them scene takes twice as long
+    more_passes: int = 5  # passes over the features in use after one over all; 0: scene takes a fifth longer, 20: half
     worth_a_pass: float = 0.3  # part of the first pass's gain that the next ones must reach
     steps_at_once: int = 3  # steps for the chosen features before others are chosen
     n_reweighted: int = 2  # reweighted steps after a start from nothing; with 0 enron takes 1.8 times as long
     most_conjugate: int = 160  # conjugate steps of one reweighting; 40 cost scene two more steps
-    reweighting_gain: float = 1e-6  # part of ||Y||^2 that conjugate steps must gain to go on: Newton ends sooner
+    reweighting_gain: float = 1e-6  # part of ||Y||^2 that some steps must gain to go on; 0: corel5k takes twice as long
     ridge_start_from: float = 0.4  # part of slopes beyond alpha that starts from ridge; never: 1.5 to 2 times slower
     first_accuracy: float = 1e-5  # of the first row steps; 1e-6 takes 1.5 times as long on corel5k, 1e-4 more steps
     ridge_accuracy: float = 1e-6  # of those after a ridge start, which is near; 1e-5 costs a step on generated data
     accuracy_of_gain: float = 0.01  # accuracy of the next row steps, as a part of the last gain relative to ||Y||^2
     products_down_to: float = 1e-4  # part of ||Y||^2 below which inner products cancel and the residual is computed
-    patience: int = 5  # steps without any change that end the fit: until then they refine the accuracy
 
 
 POLICY = DescentPolicy()
@@ -66,7 +64,6 @@ def as_edges(penalty: EdgePenalty) -> Edges:
 def scratch_for(edges: Edges) -> Scratch:
     """Uninitialised memory for the row steps of a label graph."""
     n_labels, n_edges = edges.own.size, edges.weight.size
-    size = min(n_labels, FACTOR_UP_TO)
     return Scratch(
         left=np.empty(n_labels),
         zero=np.empty(n_labels, dtype=bool),
@@ -79,7 +76,6 @@ def scratch_for(edges: Edges) -> Scratch:
         u=np.empty(n_labels),
         v=np.empty(n_labels),
         work=np.empty((7, n_labels)),
-        system=np.empty((size, size)),
     )
 
 
@@ -318,6 +314,7 @@ def solve_lsg21(
     def step() -> float:
         return descent.step() if split.penalised.size else 0.0
 
-    status, history, tol_abs = run_loop(step, certify, control, patience=POLICY.patience, state=kept)
+    # Steps without any change refine the accuracy: the fit ends after five.
+    status, history, tol_abs = run_loop(step, certify, control, patience=5, state=kept)
     last = kept()
     return Result(np.ascontiguousarray(last.W.T), last, history, tol_abs, status)

@@ -7,7 +7,7 @@ All of them follow from three counts, per row or per label: ``hits`` (both true 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy import sparse
@@ -141,148 +141,88 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: Weights = None) 
     return _measured("subset_accuracy", Y_true, Y_pred, sample_weight)
 
 
-@documented(zero_division="Value of a row in which no label is predicted; nan leaves such rows out of the mean.")
-def example_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Mean over rows of hits / predicted labels.
+class _DividingMeasure(Protocol):
+    """A measure whose ratios may be 0/0."""
 
-    scikit-learn's `precision_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
-    row is left.
-
-    Examples
-    --------
-    >>> from comargin.metrics import example_precision
-    >>> round(example_precision([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.75
-    """
-    return _measured("example_precision", Y_true, Y_pred, sample_weight, zero_division)
+    def __call__(
+        self, Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None
+    ) -> float: ...
 
 
-@documented(zero_division="Value of a row in which no label is true; nan leaves such rows out of the mean.")
-def example_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Mean over rows of hits / true labels.
+# Formula: its name, what it divides, and the labels (or rows) without which it is 0/0.
+_RATIOS = {
+    "precision": ("precision", "hits / predicted labels", "predicted"),
+    "recall": ("recall", "hits / true labels", "true"),
+    "f1": ("F1", "2 hits / (true + predicted labels)", "true or predicted"),
+}
+# Average: what it computes, scikit-learn's name of it, its value for 0/0, and when it is not defined.
+_AVERAGES = {
+    "example": (
+        "Mean over rows of {formula}.",
+        "samples",
+        "Value of a row without {lacking} labels; nan leaves such rows out of the mean.",
+        "; nan if no row is left",
+    ),
+    "micro": (
+        "{title} over all entries of the indicator pooled: {formula}.",
+        "micro",
+        "The result if there are no {lacking} labels at all.",
+        "",
+    ),
+    "macro": (
+        "Mean over labels of the label's own {ratio}.",
+        "macro",
+        "Value of a label without {lacking} rows; nan leaves such labels out of the mean.",
+        "; nan if no label is left",
+    ),
+}
+_DOCUMENTATION = """{summary}
 
-    scikit-learn's `recall_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no
-    row is left.
+scikit-learn's `{ratio_name}_score` with ``average="{average}"``. The value is in [0, 1], higher is better{left}.{note}
 
-    Examples
-    --------
-    >>> from comargin.metrics import example_recall
-    >>> round(example_recall([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.75
-    """
-    return _measured("example_recall", Y_true, Y_pred, sample_weight, zero_division)
+Examples
+--------
+>>> from comargin.metrics import {name}
+>>> round({name}([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
+{example}
+"""
 
 
-@documented(
-    zero_division="Value of a row in which no label is either true or predicted; nan leaves such rows out of the mean."
+def _averaged(name: str, example: float, note: str = "") -> _DividingMeasure:
+    """The measure of this name, an average and a formula, documented; ``example`` is its value in the example."""
+    average, _, ratio_name = name.partition("_")
+    ratio, formula, lacking = _RATIOS[ratio_name]
+    summary, sklearn_average, undefined, left = _AVERAGES[average]
+
+    def measure(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
+        return _measured(name, Y_true, Y_pred, sample_weight, zero_division)
+
+    measure.__name__ = measure.__qualname__ = name
+    measure.__doc__ = _DOCUMENTATION.format(
+        summary=summary.format(formula=formula, ratio=ratio, title=ratio.capitalize()),
+        name=name,
+        ratio_name=ratio_name,
+        average=sklearn_average,
+        note=note,
+        left=left,
+        example=example,
+    )
+    return documented(zero_division=undefined.format(lacking=lacking))(measure)
+
+
+example_precision = _averaged("example_precision", 0.75)
+example_recall = _averaged("example_recall", 0.75)
+example_f1 = _averaged("example_f1", 0.75)
+micro_precision = _averaged("micro_precision", 0.667)
+micro_recall = _averaged("micro_recall", 0.667)
+micro_f1 = _averaged("micro_f1", 0.667)
+macro_precision = _averaged("macro_precision", 0.5)
+macro_recall = _averaged("macro_recall", 0.667)
+macro_f1 = _averaged(
+    "macro_f1",
+    0.556,
+    "\n`macro_f1_of_averages` is the other definition in use; it is never smaller (the harmonic mean is concave).",
 )
-def example_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Mean over rows of 2 hits / (true + predicted labels).
-
-    scikit-learn's `f1_score` with ``average="samples"``. The value is in [0, 1], higher is better; nan if no row is
-    left.
-
-    Examples
-    --------
-    >>> from comargin.metrics import example_f1
-    >>> round(example_f1([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.75
-    """
-    return _measured("example_f1", Y_true, Y_pred, sample_weight, zero_division)
-
-
-@documented(zero_division="The result if no label is predicted anywhere.")
-def micro_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Precision over all entries of the indicator pooled: hits / predicted labels.
-
-    scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
-
-    Examples
-    --------
-    >>> from comargin.metrics import micro_precision
-    >>> round(micro_precision([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.667
-    """
-    return _measured("micro_precision", Y_true, Y_pred, sample_weight, zero_division)
-
-
-@documented(zero_division="The result if no label is true anywhere.")
-def micro_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Recall over all entries of the indicator pooled: hits / true labels.
-
-    scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
-
-    Examples
-    --------
-    >>> from comargin.metrics import micro_recall
-    >>> round(micro_recall([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.667
-    """
-    return _measured("micro_recall", Y_true, Y_pred, sample_weight, zero_division)
-
-
-@documented(zero_division="The result if no label is either true or predicted anywhere.")
-def micro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """F1 over all entries of the indicator pooled: 2 hits / (true + predicted labels).
-
-    scikit-learn's ``average="micro"``. The value is in [0, 1], higher is better.
-
-    Examples
-    --------
-    >>> from comargin.metrics import micro_f1
-    >>> round(micro_f1([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.667
-    """
-    return _measured("micro_f1", Y_true, Y_pred, sample_weight, zero_division)
-
-
-@documented(zero_division="Value of a label that is never predicted; nan leaves such labels out of the mean.")
-def macro_precision(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Mean over labels of the label's own precision.
-
-    scikit-learn's `precision_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
-    label is left.
-
-    Examples
-    --------
-    >>> from comargin.metrics import macro_precision
-    >>> round(macro_precision([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.5
-    """
-    return _measured("macro_precision", Y_true, Y_pred, sample_weight, zero_division)
-
-
-@documented(zero_division="Value of a label without positives; nan leaves such labels out of the mean.")
-def macro_recall(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Mean over labels of the label's own recall.
-
-    scikit-learn's `recall_score` with ``average="macro"``. The value is in [0, 1], higher is better; nan if no
-    label is left.
-
-    Examples
-    --------
-    >>> from comargin.metrics import macro_recall
-    >>> round(macro_recall([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.667
-    """
-    return _measured("macro_recall", Y_true, Y_pred, sample_weight, zero_division)
-
-
-@documented(zero_division="Value of a label that is never true nor predicted; nan leaves such labels out of the mean.")
-def macro_f1(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
-    """Mean over labels of the label's own F1.
-
-    scikit-learn's `f1_score` with ``average="macro"``. `macro_f1_of_averages` is the other definition in use; it is
-    never smaller than this one (the harmonic mean is concave). The value is in [0, 1], higher is better; nan if no
-    label is left.
-
-    Examples
-    --------
-    >>> from comargin.metrics import macro_f1
-    >>> round(macro_f1([[1, 0, 1], [0, 1, 0]], [[1, 1, 0], [0, 1, 0]]), 3)
-    0.556
-    """
-    return _measured("macro_f1", Y_true, Y_pred, sample_weight, zero_division)
 
 
 @documented(
