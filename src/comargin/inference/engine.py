@@ -22,16 +22,10 @@ LARGEST_WIDTH = 22
 class InferencePolicy:
     """Tuned numbers of inference; times on random graphs of 22 to 100 labels."""
 
-    block_entries: int = (
-        1 << 20
-    )  # entries of a plan's tables times rows of a block: a core's cache; 1/4: up to 1.15 times
+    block_entries: int = 1 << 20  # entries of a plan's tables times rows of a block: the cache; 1/4: up to 1.15 times
     marginal_width: int = 16  # up to it max-marginals are eliminated; at width 19 searches take a sixth of that time
-    shared_states: int = (
-        1 << 12
-    )  # entries of the tables of components that are eliminated together; 4 times: up to 1.13
-    min_progress: float = (
-        0.01  # part of the gap that a sweep of MPLP must close, else search: 1/4 takes up to 1.3 times
-    )
+    shared_states: int = 1 << 12  # entries of tables of components eliminated together; times 4: up to 1.13 times
+    min_progress: float = 0.01  # part of the gap that a sweep of MPLP must close, else search; 1/4: up to 1.3 times
 
 
 POLICY = InferencePolicy()

@@ -26,7 +26,7 @@ class DescentPolicy:
     gram_work: float = 2e10  # multiply-adds up to which X^T X is computed for all features at once
     first_features: int = 256  # features chosen at first when X^T X is too much; later twice those in use
     most_features: int = 4096  # features with products at one time: memory
-    more_passes: int = 5  # passes over the features in use after one over all; 0: scene takes a fifth longer, 20: half
+    more_passes: int = 5  # passes over the features in use; 0: scene takes a fifth longer, without a limit half
     worth_a_pass: float = 0.3  # part of the first pass's gain that the next ones must reach
     steps_at_once: int = 3  # steps for the chosen features before others are chosen
     n_reweighted: int = 2  # reweighted steps after a start from nothing; with 0 enron takes 1.8 times as long

@@ -44,8 +44,8 @@ class ProximalPolicy:
     few: int = 6  # Newton steps up to which the next proximal step grows by ``growth``
     growth: float = 4.0
     longest: float = 1e6  # longest step of the dual variables
-    longest_bias: float = 16.0  # longest step of the biases: 1e6 takes 1.6 times as long on scene at C = 1000 ...
-    most: float = 10.0  # ... unless their constraints are most of the gap by this factor, as at large costs
+    longest_bias: float = 16.0  # longest step of the biases; 1e6: 1.6 times the Newton steps on scene at C = 1000 ...
+    most: float = 10.0  # ... unless the constraints are so many times the rest of the gap: enron at C = 0.01 needs it
     first: float = 100.0  # largest change of scores by the first step; any change: twice the Newton steps on yeast
     nothing: float = 1e-10  # part of their bound below which variables are zero, up to rounding
 
@@ -269,14 +269,7 @@ def solve_rank_svm(
             alpha[inside], bias[inner] = state.best.x / state.loss.cost_of_pair, state.best.bias
             return RankDual(alpha.copy(), bias.copy())
 
-        status, history, tol_abs = run_loop(
-            state.step,
-            state.certify,
-            control,
-            check_every=1,
-            patience=20,
-            state=kept,  # without any gain
-        )
+        status, history, tol_abs = run_loop(state.step, state.certify, control, check_every=1, patience=20, state=kept)
         kept()
         coef[:, inner] = state.best.coef
         scores = products.times(coef)[:, inner] + bias[inner]
