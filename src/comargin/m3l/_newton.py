@@ -6,9 +6,9 @@ The weights are M R for coefficients M: of features in the linear problem (d x L
 .. math:: P(M) = \tfrac12 \langle M, M \rangle + 2 \sum_{il} U_{il}\, \phi(u_{il}), \qquad
     \nabla P = M - B(2\, S \circ A), \quad A = U \circ \phi'(u),
 
-where B is X^T, or nothing with a kernel. A is feasible for the dual, and (25) at A is P - |grad P|^2 / 2: every gradient
-is a certificate. A step solves the Newton system N + B(2 U phi''(u) o scores of N) = -grad P by conjugate gradients,
-which read X (or K) once for all labels; independent labels have step lengths of their own.
+where B is X^T, or nothing with a kernel. A is feasible for the dual, and (25) at A is P - |grad P|^2 / 2, so every
+gradient is a certificate. A step solves the Newton system N + B(2 U phi''(u) o scores of N) = -grad P by conjugate
+gradients, which read X (or K) once for all labels; independent labels have step lengths of their own.
 """
 
 from __future__ import annotations
