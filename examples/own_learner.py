@@ -20,10 +20,7 @@ from comargin.models import ModelRecipe, register_model
 
 
 class RidgeLabels(LinearMultilabelClassifier):
-    _parameter_constraints = {  # noqa: RUF012
-        **LinearMultilabelClassifier._parameter_constraints,
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-    }
+    _parameter_constraints = {"alpha": [Interval(Real, 0, None, closed="neither")]}  # noqa: RUF012
 
     def __init__(
         self, alpha=1.0, *, fit_intercept=True, tol=1e-3, max_iter=1, n_jobs=None, random_state=None, verbose=0,

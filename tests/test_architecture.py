@@ -226,6 +226,15 @@ def signature_names(node, *, is_method):
     return [arg.arg for arg in every][bound:]
 
 
+def finished_docstring(path, node):
+    """The docstring of a class with what `complete_docstring` filled in; as written where it fills in nothing."""
+    written = ast.get_docstring(node)
+    if written is None or not re.search(r"^\s*\{\w+\}", written, re.MULTILINE):
+        return written
+    module = importlib.import_module(".".join(path.relative_to(SRC.parent).with_suffix("").parts))
+    return inspect.cleandoc(vars(module)[node.name].__doc__)
+
+
 def documented_functions():
     """(id, names in the signature, docstring) of every function and class with a Parameters section."""
     for path, tree in TREES.items():
@@ -234,7 +243,7 @@ def documented_functions():
             if isinstance(node, ast.FunctionDef):
                 docstring, signature = ast.get_docstring(node), node
             elif isinstance(node, ast.ClassDef):
-                docstring = ast.get_docstring(node)
+                docstring = finished_docstring(path, node)
                 signature = next(
                     (m for m in node.body if isinstance(m, ast.FunctionDef) and m.name == "__init__"), None
                 )
@@ -279,6 +288,7 @@ def public_objects():
 def test_public_names_are_documented(thing):
     docstring = inspect.getdoc(thing)
     assert docstring
+    assert not re.search(r"^\s*\{\w+\}", docstring, re.MULTILINE), "a placeholder that nothing has filled in"
     if inspect.isfunction(thing) and inspect.signature(thing).parameters:
         assert documented_parameters(docstring) is not None, "no Parameters section"
     is_record = inspect.isclass(thing) and (
@@ -286,6 +296,17 @@ def test_public_names_are_documented(thing):
     )
     if not is_record and not inspect.isabstract(thing):
         assert "Examples" in docstring, "no Examples section"
+
+
+@pytest.mark.parametrize("thing", list(public_objects()))
+def test_documented_defaults_are_those_of_the_signature(thing):
+    if documented_parameters(inspect.getdoc(thing)) is None or not (
+        inspect.isfunction(thing) or "__init__" in vars(thing)
+    ):
+        return
+    signature = inspect.signature(thing)
+    for name, default in re.findall(r"^(\w+) : .*default=(.+)$", inspect.getdoc(thing), re.MULTILINE):
+        assert eval(default) == signature.parameters[name].default, name
 
 
 def loaded_modules(code):

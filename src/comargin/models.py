@@ -210,10 +210,11 @@ def checked_criterion(criterion: Any) -> None:
 
 
 def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
-    """The criterion for the parameters of a model, chosen if none is given.
+    """The criterion for the parameters of a model, checked, or chosen if none is given.
 
     Scores that will be cut later are judged by how they rank; label sets by themselves.
     """
+    checked_criterion(criterion)
     if criterion is not None:
         return criterion
     return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"

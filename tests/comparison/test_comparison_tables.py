@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from comargin.comparison import Comparison, critical_difference
-from comargin.comparison._diagram import diagram_figure, diagram_text
 from comargin.comparison._results import FIXED
+from comargin.comparison.diagram import diagram_figure, diagram_text
 
 
 def cell(dataset, model, split, error="", versions="1", **measures):

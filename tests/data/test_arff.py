@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,7 +12,6 @@ from hypothesis import strategies as st
 
 from comargin.data import DataFormatError
 from comargin.data import _source as source_module
-from comargin.data._arff import read_arff
 from comargin.data._arff_header import quote, unquote
 from comargin.data._numbers import COMMA, NEWLINE, byte_table, format_number, parse_number, scan
 from comargin.data.formats import detect_format, read
@@ -31,8 +32,8 @@ def make(folder, rows, attributes, labels=("l1", "l2"), relation="r", name="a"):
 
 def careful(path, **options):
     """Read without the fast path."""
-    chosen = {"labels": None, "meka": False, "nominal": "auto", "missing": "error", "drop": (), "encoding": "utf-8"}
-    return read_arff(path, **(chosen | options), fast=False)
+    with patch("comargin.data._arff_rows.scan", return_value=None):
+        return read(path, format="mulan", **options)
 
 
 def dense(A):
@@ -314,11 +315,9 @@ def test_fast_sparse_is_careful_sparse(tmp_path_factory, rows, comma):
 
 def assert_same_outcome(path):
     outcomes = []
-    for fast in (True, False):
+    for reader in (read, careful):
         try:
-            data = read_arff(
-                path, labels=["l"], meka=False, nominal="auto", missing="error", drop=(), encoding="utf-8", fast=fast
-            )
+            data = reader(path, labels=["l"])
             outcomes.append((type(data.X), dense(data.X).tolist(), dense(data.Y).tolist()))
         except DataFormatError as error:
             outcomes.append(str(error))

@@ -4,14 +4,21 @@ import numpy as np
 import pytest
 
 from comargin.data import Dataset, convert, detect_format, read, stream, write
-from comargin.data.chunks import Chunk
+from comargin.data.chunks import Part, Rows
 from comargin.data.format_table import FORMATS, TABLE, Format
 
 
-def read_pairs(path, *, encoding):
-    rows = [line.split("|") for line in path.read_text(encoding).splitlines()[1:]]
-    X, Y = np.array([[float(x)] for x, _ in rows]), np.array([[int(y)] for _, y in rows], dtype=np.int32)
-    return Dataset(X, Y, ("x0",), ("y0",), "")
+class PairRows(Rows):
+    feature_names, label_names = ("x0",), ("y0",)
+
+    def __init__(self, source, wanted):
+        self.source = source
+
+    def parts(self):
+        self.source.readline()
+        for line in self.source.lines():
+            x, y = line.split("|")
+            yield Part(np.array([[float(x)]]), np.array([[float(y)]]))
 
 
 def write_pairs(dataset, path, files):
@@ -19,18 +26,11 @@ def write_pairs(dataset, path, files):
     files.open(path).write("pairs\n" + "".join(f"{x}|{y}\n" for x, y in rows))
 
 
-def stream_pairs(source, wanted, is_text):
-    source.readline()
-    for line in source.lines():
-        yield Chunk(np.array([[float(line.split("|")[0])]]), 0)
-
-
 @pytest.fixture
 def pairs(monkeypatch):
     entry = Format(
-        read_pairs,
+        PairRows,
         write_pairs,
-        stream_pairs,
         read_options=frozenset({"encoding"}),
         suffixes=(".pairs",),
         is_first_line=lambda line: line == "pairs",

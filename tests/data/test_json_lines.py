@@ -226,7 +226,7 @@ def test_rows_that_lack_most_features_do_not_eat_the_memory(tmp_path, monkeypatc
 def test_a_one_named_sequence_of_labels_streams_too(tmp_path):
     (chunk,) = stream(make(tmp_path, POSTS), text="body", labels=["tags"])
     assert chunk.tags == [["wine", "red"], [], ["red"]]
-    with pytest.raises(ValueError, match="it must name the one column of label lists"):
+    with pytest.raises(ValueError, match="it must name the one field of label lists"):
         list(stream(tmp_path / "a.jsonl", text="body", labels=["tags", "n"]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,8 +14,8 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from comargin.data import DataFormatError, Dataset
+from comargin.data import sparse_text as sparse_text_module
 from comargin.data.formats import detect_format, read, write
-from comargin.data.sparse_text import read_sparse_text
 
 
 def make(folder, text, name="a.svm"):
@@ -173,15 +174,16 @@ ROWS = st.tuples(
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(ROWS, min_size=1, max_size=6), st.sampled_from([(False, 1), (False, 0), (True, 0)]))
+@given(st.lists(ROWS, min_size=1, max_size=6), st.sampled_from([1, 0, "xmc"]))
 def test_fast_is_careful(tmp_path_factory, rows, kind):
-    xmc, base = kind
-    header = f"{len(rows)} 8 7\n" if xmc else ""
+    options = {"format": "xmc"} if kind == "xmc" else {"format": "libsvm", "index_base": kind}
+    header = f"{len(rows)} 8 7\n" if kind == "xmc" else ""
     path = make(tmp_path_factory.mktemp("rows"), header + "\n".join(rows) + "\n")
     outcomes = []
-    for fast in (True, False):
+    for scan in (sparse_text_module.scan, lambda *_: None):
         try:
-            data = read_sparse_text(path, xmc=xmc, index_base=base, fast=fast)
+            with patch.object(sparse_text_module, "scan", scan):
+                data = read(path, **options)
             outcomes.append((data.X.toarray().tolist(), data.Y.toarray().tolist()))
         except DataFormatError as error:
             outcomes.append(str(error))

@@ -21,7 +21,7 @@ from comargin.data import DataFormatError, Dataset, convert, load, make_text_lik
 from comargin.data import _source as source_module
 from comargin.data import _table as table_module
 from comargin.data import chunks as chunks_module
-from comargin.data.chunks import tags_of
+from comargin.data.labels import tags_of
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -372,7 +372,7 @@ def test_faults_of_parquet_name_rows_of_the_file(tmp_path, monkeypatch):
         list(stream(path, text="t", labels="l"))
     with pytest.raises(DataFormatError, match=r"column 't' is of type string, not a number$"):
         list(stream(path, feature_names=["t"]))
-    with pytest.raises(DataFormatError, match="no single column called 'u'; say labels="):
+    with pytest.raises(DataFormatError, match=r"no column called 'u' in the header .*; say labels="):
         list(stream(path, text="t", labels="u"))
 
 

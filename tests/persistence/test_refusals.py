@@ -14,6 +14,7 @@ from sklearn.svm import NuSVC
 
 import comargin
 from comargin.decisions import GlobalCut, ThresholdClassifierCV
+from comargin.graphs import LabelGraph
 from comargin.persistence import load, save
 
 
@@ -80,6 +81,10 @@ def test_fitted_state_that_was_tampered_with(tmp_path):
         save(model, tmp_path / "model.cmg")
     model.coef_ = np.zeros((2, 2))
     with pytest.raises(ValueError, match=r"^coef_: expected the shape \(3, 4\)"):
+        save(model, tmp_path / "model.cmg")
+    model = clone(LEARNERS["lsg21"]).fit(X, Y)
+    model.label_graph_ = LabelGraph(np.eye(2), ["a", "b"])
+    with pytest.raises(ValueError, match=r"^label_graph_: expected the shape \(3,\), found \(2,\)"):
         save(model, tmp_path / "model.cmg")
 
 

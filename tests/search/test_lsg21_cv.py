@@ -17,11 +17,11 @@ from sklearn.preprocessing import StandardScaler
 from tests.lsg21 import reference_lsg21 as reference
 
 from comargin import LSG21Classifier, LSG21ClassifierCV, tune
+from comargin.core import path as _path
 from comargin.graphs import cosine_affinity
 from comargin.lsg21.solver import solve_lsg21
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
-from comargin.search import path as _path
 
 ALPHAS = [0.3, 10.0, 1.0, 3.0]
 EXACT = {"tol": 1e-9}

@@ -26,9 +26,9 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from comargin import M3LClassifier, RankCVMClassifier, RankSVMClassifier, tune
+from comargin.core.path import has_path
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
-from comargin.search.path import has_path
 
 EXACT = {"tol": 1e-8, "max_iter": 200_000, "random_state": 0}
 GAMMAS = [1.0, 0.1, 0.01]

@@ -75,9 +75,8 @@ class AllStates(Memory):
     def recall_state(self, key, learner, shape):
         return self.first
 
-    def keep_state(self, key, state, *, clock=None, now=False):
+    def keep_state(self, key, state, *, now=False):
         self.states.append(state())
-        return True
 
 
 def test_what_was_kept_comes_back(tmp_path):

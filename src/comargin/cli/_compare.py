@@ -215,7 +215,7 @@ def _fitting(found: Comparison, width: int) -> list[list[str]]:
 
 
 def _write_diagram(found: Comparison, measure: str, path: Path) -> None:
-    from ..comparison.diagram_svg import diagram_svg
+    from ..comparison.diagram import diagram_svg
     from ..core.files import AtomicFiles
     from ..report import save_figure
 

@@ -157,7 +157,7 @@ def _rows_of_known_set(
     tagger: Tagger, source: str, reading: dict[str, Any], split: str | None, data_home: Path | None, chunk_rows: int
 ) -> Iterator[Chunk]:
     from ..data import Chunk
-    from ..data.chunks import tags_of
+    from ..data.labels import tags_of
 
     if split is None:
         split = "test" if published_split(source, data_home) else "all"
@@ -228,7 +228,7 @@ def true_labels(
 ) -> tuple[sp.csr_array, dict[str, int]]:
     """True labels in the order of the tagger's, and the number of rows with every label that it does not know."""
     from ..core.wording import counted, nearest
-    from ..data.text_table import indicator
+    from ..data.labels import indicator
 
     counts = Counter(tag for row in tags for tag in row)
     known = set(label_names)

@@ -229,7 +229,7 @@ def _rows(
 ) -> tuple[Dataset, Dataset | None]:
     """Rows to learn from, and rows to measure on."""
     from ..data import detect_format
-    from ..data.chunks import tags_of
+    from ..data.labels import tags_of
 
     if test is not None and holdout is not None:
         raise ValueError("--test and --holdout exclude each other")
@@ -288,7 +288,7 @@ def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
 
 
 def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float | None]:
-    from ..data.chunks import tags_of
+    from ..data.labels import tags_of
     from ..metrics import evaluate
 
     Y, _ = true_labels(tags_of(tested.Y, tested.label_names), tagger.label_names, tested.name, quiet)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
+from ..core.row_blocks import take_rows
 from ..decisions import fit_with_cuts
 from ..metrics import evaluate, scores_of
 from ..models import criterion_of
@@ -107,7 +108,7 @@ def run_cell(cell: Cell) -> Record:
 
 
 def _measured(cell: Cell) -> Record:
-    X_train, X_test = _rows(cell.X, cell.train), _rows(cell.X, cell.test)
+    X_train, X_test = take_rows(cell.X, cell.train), take_rows(cell.X, cell.test)
     Y_train, Y_test = cell.Y[cell.train], cell.Y[cell.test]
     start = time.perf_counter()
     model, settings = cell.model, cell.settings
@@ -137,10 +138,6 @@ def _measured(cell: Cell) -> Record:
         "parameters": json.dumps({name: json_value(value) for name, value in best.items()}),
         **{name: float(values[name]) if name in values else None for name in cell.measures},
     }
-
-
-def _rows(X: Any, rows: NDArray[np.intp]) -> Any:
-    return [X[i] for i in rows] if isinstance(X, list) else X[rows]
 
 
 def _one_line(text: str) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 from ..core.wording import did_you_mean
 from ..metrics import higher_is_better
 from ._blocks import Blocks, make_blocks, summary_of
-from ._diagram import diagram_figure, diagram_text
 from ._results import FIXED, Record, read_results
 from ._statistics import (
     CriticalDifference,
@@ -24,6 +23,7 @@ from ._statistics import (
     wilcoxon_tests,
 )
 from ._tables import MeasureTable, Style, column_tables
+from .diagram import diagram_figure, diagram_text
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -6,7 +6,10 @@ rows                 products of one row, dense or CSR: the only file that branc
 random_numbers       a random state that compiled loops carry along
 loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: iterate until the certified gap is met
 executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: their states for a resumed run
+path, progress       fits along the values of a parameter, each started from the last; how far a list of fits is
 estimator            `MultilabelClassifier`: the contract of every learner
+docstrings           what learners share is described once, in the docstrings of their bases
+wrapper              base of classifiers that fit another estimator
 validation           X and y checked and converted to one form; indicator: the check of a {0, 1} matrix and of weights
 threads              worker threads over loops that release the GIL
 gram, gram_cache     the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')

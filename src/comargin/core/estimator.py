@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
+from collections import ChainMap
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
@@ -26,6 +27,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
+from .docstrings import complete_docstring
 from .loop import Control
 from .result import Checkpoint, FitState, Result, Status
 from .validation import TrainingData, label_weights, validate_features, validate_training
@@ -36,11 +38,52 @@ __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "St
 class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     """Base of all learners.
 
-    A subclass has the parameters ``tol, max_iter, n_jobs, random_state, verbose, callback, warm_start`` in its
-    ``__init__``, adds its own to ``_parameter_constraints``, and writes ``_solve`` and ``_scores``.
+    A subclass has the parameters below in its ``__init__`` (the first two if it uses them), gives the constraints of
+    its own in ``_parameter_constraints``, and writes ``_solve`` and ``_scores``. A line ``{tol} {verbose}`` in its
+    docstring stands for what the docstrings of its bases, this one or one in between, say about these names.
+
+    Parameters
+    ----------
+    fit_intercept : bool, default=True
+        Append a constant-1 feature (its weights are regularised like the others), reported as ``intercept_``.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        For an indicator Y: ``{0: w, 1: w}`` weighs negatives and positives of every label, a list has one such dict
+        per label; "balanced" gives both sides of every label the same total weight. For a 1-D y: weights of the
+        classes, as in scikit-learn.
+    tol : float, default=1e-3
+        Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
+    max_iter : int
+        Most iterations; a ``ConvergenceWarning`` says when they do not suffice.
+    n_jobs : int, default=None
+        Threads. The result is the same for any number.
+    random_state : int, RandomState instance or None, default=None
+        Fixes the order in which rows are visited.
+    verbose : int, default=0
+        1 shows a progress bar with the current gap.
+    callback : callable, default=None
+        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
+    warm_start : bool, default=False
+        Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
+
+    Attributes
+    ----------
+    objective_, dual_objective_, duality_gap_ : float
+        The certificate: the optimum lies between the dual and the primal objective.
+    history_ : list of Checkpoint
+        Certified moments of the fit.
+    n_iter_ : int
+        Iterations done.
+    classes_ : ndarray
+        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when X had string column names.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "fit_intercept": ["boolean"],
+        "class_weight": [None, StrOptions({"balanced"}), dict, list],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [None, Integral],
@@ -57,9 +100,18 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
     _path_parameter: ClassVar[str] = "C"
     _path_ascends: ClassVar[bool] = True
 
-    @abstractmethod
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        complete_docstring(cls)
+        constraints = ChainMap(*(vars(base).get("_parameter_constraints", {}) for base in cls.__mro__))
+        names = cls._get_param_names() or constraints  # a base has no __init__
+        cls._parameter_constraints = {name: constraints[name] for name in names if name in constraints}
+
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         """Learn from canonical data.
+
+        A learner writes this; or ``_prepare``, which does with the data what no value of ``_path_parameter`` changes,
+        and returns a function of the value, ``start`` and ``control``.
 
         Parameters
         ----------
@@ -78,6 +130,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         attributes : dict
             Fitted attributes of the learner itself, e.g. ``coef_``.
         """
+        return self._prepare(data)(getattr(self, self._path_parameter), start, control)
 
     @abstractmethod
     def _scores(self, X: Any) -> np.ndarray:
@@ -173,7 +226,7 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         except BaseException:  # the estimator stays as it was
             self.__dict__ = before
             raise
-        if result.status in (Status.MAX_ITER, Status.STALLED):
+        if result.status.falls_short:
             return [*control.warnings, ConvergenceWarning(self._convergence_message(result))]
         return control.warnings
 
@@ -221,7 +274,11 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
             Indicator in {0, 1} (CSR when y was sparse), or one class per row.
         """
         check_is_fitted(self)
-        return self._targets.decode(self._scores(X))
+        return self._targets.decode(self._deciding_scores(X))
+
+    def _deciding_scores(self, X: Any) -> np.ndarray:
+        """What `predict` decides by: labels are on where it is positive, a multiclass y takes the largest."""
+        return self._scores(X)
 
     def _appends_constant(self) -> bool:
         """Whether ``fit`` appends a constant-1 feature to the rows."""
@@ -271,12 +328,15 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
 
 
 class LinearMultilabelClassifier(MultilabelClassifier):
-    """Base of learners whose scores are linear: ``coef_`` (n_labels, n_features) and ``intercept_`` (n_labels,)."""
+    """Base of learners whose scores are linear.
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MultilabelClassifier._parameter_constraints,
-        "fit_intercept": ["boolean"],
-    }
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights.
+    intercept_ : ndarray of shape (n_labels,)
+        Weights of the constant feature; zero without intercept.
+    """
 
     def _linear_attributes(self, coef: np.ndarray) -> dict[str, np.ndarray]:
         """``coef_`` and ``intercept_`` from the weights (n_labels, n_features [+ 1]) of a solver."""

@@ -1,17 +1,20 @@
 """Where independent tasks run: in this thread, in threads, or in processes.
 
-A task is a function and its arguments; it returns its result and has no other effect. `run` takes a list of tasks and
-an executor. A cluster is one more class with the methods of `Executor`.
+A task is a function of a module and its arguments, all of them plain data that can be pickled. It returns its result,
+or yields several. `run` takes a list of tasks and an executor; the caller records results as they come. A cluster is
+one more class with the method of `Executor`.
 """
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
+from contextvars import ContextVar
+from queue import Empty, SimpleQueue
+from threading import Event
+from types import GeneratorType
 from typing import Any, NamedTuple, Protocol
 
 from joblib import effective_n_jobs
@@ -20,6 +23,13 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from .threads import worker_threads
 
+_asked: ContextVar[Callable[[], bool]] = ContextVar("_asked", default=lambda: False)
+
+
+def should_stop(*_: Any) -> bool:
+    """Whether the running task is to end early: another one failed, or Ctrl-C was pressed. Also a callback of fits."""
+    return _asked.get()()
+
 
 class Task(NamedTuple):
     """A function and its arguments."""
@@ -27,8 +37,10 @@ class Task(NamedTuple):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
 
-    def __call__(self) -> Any:
-        return self.function(*self.arguments)
+    def results(self) -> Iterator[Any]:
+        """The result, or the results of a generator as they come."""
+        found = self.function(*self.arguments)
+        yield from found if isinstance(found, GeneratorType) else (found,)
 
 
 class Lost(NamedTuple):
@@ -37,88 +49,100 @@ class Lost(NamedTuple):
     reason: str
 
 
-_SKIPPED = object()  # replaces the result of a task that did not begin
+class _Ended(NamedTuple):
+    """Follows the last result of a task in a thread."""
+
+    error: BaseException | None
 
 
 class Executor(Protocol):
-    """Runs tasks. One object serves one list of tasks."""
+    """Runs lists of tasks."""
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield the index of each task and its result, as they finish; the first error is raised and ends all."""
-
-    def should_stop(self) -> bool:
-        """Whether another task failed or Ctrl-C was pressed; tasks may ask, and end early."""
+        """Yield the index of a task with each of its results, as they come; the first error is raised and ends all."""
 
 
 def run(
     tasks: Sequence[Task],
     executor: Executor,
-    done: Callable[[Any], object] | None = None,
+    done: Callable[[Any], object] = lambda result: None,
     lost: Callable[[Task, str], Any] | None = None,
 ) -> list[Any]:
     """Run all tasks and return their results in the order of the tasks; they do not depend on the executor.
 
-    ``done`` is called with every result as soon as it is there. ``lost`` makes the result of a task whose process was
-    ended from outside, from the task and the reason; without it such a task is an error.
+    ``done`` is called in this thread with every result as soon as it is there. ``lost`` makes the result of a task
+    whose process was ended from outside, from the task and the reason; without it such a task is an error.
     """
-    results: list[Any] = [None] * len(tasks)
-    with closing(executor.results(tasks)) as finished:  # type: ignore[type-var]
-        for k, result in finished:
+    results: list[list[Any]] = [[] for _ in tasks]
+    with closing(executor.results(tasks)) as found:  # type: ignore[type-var]
+        for k, result in found:
             if isinstance(result, Lost):
                 if lost is None:
                     raise RuntimeError(f"a worker process was ended from outside ({result.reason}); use fewer of them")
                 result = lost(tasks[k], result.reason)
-            results[k] = result
-            if done is not None:
-                done(result)
-    return results
+            results[k].append(result)
+            done(result)
+    return [result for of_task in results for result in of_task]
+
+
+def _one_by_one(tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    for k, task in enumerate(tasks):
+        yield from ((k, result) for result in task.results())
 
 
 class Threads:
-    """Worker threads, or this thread for 1: loops that release the GIL run in parallel, and nothing is copied."""
+    """Worker threads, or this thread for 1: loops that release the GIL run in parallel, and nothing is copied.
 
-    def __init__(self, n_threads: int) -> None:
-        self.n_threads = n_threads
-        self._stop = threading.Event()
+    ``n_jobs`` is that of joblib: -1 is all cores, None is joblib's configuration.
+    """
 
-    def should_stop(self) -> bool:
-        """Whether another task failed or Ctrl-C was pressed."""
-        return self._stop.is_set()
+    def __init__(self, n_jobs: int | None) -> None:
+        self.n_jobs = n_jobs
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield indices and results as they finish."""
-        if not tasks:
+        """Yield indices and results as they come."""
+        n_threads = min(effective_n_jobs(self.n_jobs), len(tasks))
+        if n_threads == 0:
             return
-        config = get_config()  # scikit-learn's settings belong to a thread
-
-        def work(task: Task) -> Any:
-            if self._stop.is_set():  # another task has failed
-                return _SKIPPED
-            try:
-                with config_context(**config):
-                    return task()
-            except BaseException:
-                self._stop.set()
-                raise
-
-        n_threads = min(self.n_threads, len(tasks))
         with worker_threads(n_threads) as pool:
             if n_threads == 1:  # in this thread Ctrl-C also ends fits that never ask `should_stop`
-                for k, task in enumerate(tasks):
-                    yield k, work(task)
+                yield from _one_by_one(tasks)
                 return
+            found: SimpleQueue[tuple[int, Any]] = SimpleQueue()
+            failed = Event()
+            outside = _asked.get()  # these tasks may be part of another one
+            config = get_config()  # scikit-learn's settings belong to a thread
+
+            def work(k: int, task: Task) -> None:
+                error = None
+                _asked.set(lambda: failed.is_set() or outside())
+                try:
+                    with config_context(**config):
+                        if not failed.is_set():
+                            for result in task.results():
+                                found.put((k, result))
+                except BaseException as raised:
+                    failed.set()
+                    error = raised
+                found.put((k, _Ended(error)))
+
             try:
-                number = {pool.submit(work, task): k for k, task in enumerate(tasks)}
-                left = set(number)
+                for k, task in enumerate(tasks):
+                    pool.submit(work, k, task)
+                left = len(tasks)
                 while left:
-                    # A wait without timeout misses a Ctrl-C just before it.
-                    finished, left = wait(left, timeout=0.1, return_when=FIRST_COMPLETED)
-                    for future in sorted(finished, key=number.__getitem__):
-                        result = future.result()
-                        if result is not _SKIPPED:
-                            yield number[future], result
+                    try:
+                        k, result = found.get(timeout=0.1)  # without a timeout it misses a Ctrl-C just before it
+                    except Empty:
+                        continue
+                    if not isinstance(result, _Ended):
+                        yield k, result
+                    elif result.error is not None:
+                        raise result.error
+                    else:
+                        left -= 1
             finally:
-                self._stop.set()
+                failed.set()
 
 
 class Processes:
@@ -130,33 +154,29 @@ class Processes:
     def __init__(self, n_jobs: int | None, backend: str | None = None) -> None:
         self.n_jobs, self.backend = n_jobs, backend
 
-    def should_stop(self) -> bool:
-        """Always False: processes are stopped from outside."""
-        return False
-
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield indices and results as they finish."""
+        """Yield indices and results; those of one task together, when it has ended."""
         if effective_n_jobs(self.n_jobs) == 1:
-            yield from ((k, task()) for k, task in enumerate(tasks))
+            yield from _one_by_one(tasks)
             return
         waiting = dict(enumerate(tasks))
         while waiting:
             try:
                 with self._running(waiting, self.n_jobs) as finished:
-                    for k, result in finished:
+                    for k, results in finished:
                         del waiting[k]
-                        yield k, result
+                        yield from ((k, result) for result in results)
             except BrokenProcessPool:
                 # A process was killed, and the pool with it. Its task is among the first that wait: run each of these
                 # alone, where it has room enough or is lost.
                 for k in list(waiting)[: 2 * effective_n_jobs(self.n_jobs)]:
-                    yield k, self._alone(waiting.pop(k))
+                    yield from ((k, result) for result in self._alone(waiting.pop(k)))
 
     @contextmanager
-    def _running(self, tasks: dict[int, Task], n_jobs: int | None) -> Iterator[Iterator[tuple[int, Any]]]:
+    def _running(self, tasks: dict[int, Task], n_jobs: int | None) -> Iterator[Iterator[tuple[int, list[Any]]]]:
         """Yield the results as they finish; leaving the block early drops running and waiting tasks."""
         parallel = Parallel(n_jobs=n_jobs, backend=self.backend, batch_size=1, return_as="generator_unordered")
-        finished = parallel(delayed(_numbered)(k, task) for k, task in list(tasks.items()))
+        finished = parallel(delayed(_all_results)(k, task) for k, task in list(tasks.items()))
         try:
             yield finished
         finally:
@@ -164,14 +184,14 @@ class Processes:
                 warnings.filterwarnings("ignore", r"\d+ tasks which", UserWarning)
                 finished.close()
 
-    def _alone(self, task: Task) -> Any:
+    def _alone(self, task: Task) -> list[Any]:
         try:
             with self._running({0: task}, 2) as finished:  # one job would run in this process
-                ((_, result),) = finished
-                return result
+                ((_, results),) = finished
+                return results
         except BrokenProcessPool as error:
-            return Lost(f"{type(error).__name__}: {error}")
+            return [Lost(f"{type(error).__name__}: {error}")]
 
 
-def _numbered(k: int, task: Task) -> tuple[int, Any]:
-    return k, task()
+def _all_results(k: int, task: Task) -> tuple[int, list[Any]]:
+    return k, list(task.results())

@@ -25,10 +25,29 @@ _BLOCK_SIZE = 2**23
 
 
 class KernelMultilabelClassifier(MultilabelClassifier):
-    """Base of learners with a kernel: its parameters, the support rows, and scores from them."""
+    r"""Base of learners with a kernel: its parameters, the support rows, and scores from them.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf", :math:`\exp(-\gamma \|x - x'\|^2)`, and "poly". "scale" is 1 / (n_features * X.var()), "auto" is
+        1 / n_features.
+    degree : int, default=3
+        Of "poly", :math:`(\gamma\, x^\top x' + c_0)^{degree}`.
+    coef0 : float, default=1.0
+        :math:`c_0` of "poly"; not negative, or it would not be a kernel.
+
+    Attributes
+    ----------
+    support_ : int ndarray of shape (n_support,)
+        Training rows that scores depend on.
+    support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
+        These rows; None when the kernel is precomputed.
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights (linear kernel only).
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MultilabelClassifier._parameter_constraints,
         "kernel": [StrOptions({"linear", "rbf", "poly", "precomputed"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 1, None, closed="left")],

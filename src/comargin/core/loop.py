@@ -76,8 +76,8 @@ class Control:
             return self
 
         def packed(state: Callable[[], FitState]) -> FitState:
-            solution, history = state()
-            return FitState(pack(solution), history)
+            offered = state()
+            return offered._replace(solution=pack(offered.solution))
 
         return replace(self, keep=lambda state: keep(lambda: packed(state)))
 

@@ -1,14 +1,15 @@
 """Where long work keeps its results and the states of its fits, so that it can be interrupted and go on.
 
-Searches, cuts and trainings are tasks with keys such as ``search/C/0/3``: names joined by ``/``. They ask a `Memory`
-for the result of a key before they compute it, and hand it the result after; fits hand it their states on the way. The
-class here keeps nothing; `comargin.training` has one that keeps everything in a folder.
+Searches, cuts and trainings have keys such as ``search/C/0/3``: names joined by ``/``. Who runs their tasks asks a
+`Memory` which results are known, and hands it the others as they come; only fits, inside of tasks, read and keep their
+own states. The class here keeps nothing; `comargin.training` has one that keeps everything in a folder.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sklearn.pipeline import Pipeline
@@ -26,7 +27,7 @@ class Kept(NamedTuple):
 class Memory:
     """Keeps nothing: every result is computed, and every fit begins at its beginning.
 
-    Methods are called from the threads of a search.
+    It goes with the tasks of a search into other threads and processes, so it can be pickled.
     """
 
     def recall(self, key: str) -> Any:
@@ -46,14 +47,8 @@ class Memory:
         """The state of a fit that was interrupted, checked to belong to this learner on ``shape`` rows and labels."""
         return None
 
-    def keep_state(
-        self, key: str, state: Callable[[], FitState], *, clock: str | None = None, now: bool = False
-    ) -> bool:
-        """Keep the state of a running fit, if it is time to or has to be now; returns whether it was kept.
-
-        Keys with the same ``clock`` take turns; with None the key has a clock of its own.
-        """
-        return False
+    def keep_state(self, key: str, state: Callable[[], FitState], *, now: bool = False) -> None:
+        """Keep the state of a running fit, if it is time to or has to be now."""
 
 
 def can_go_on(learner: Any) -> bool:
@@ -66,16 +61,25 @@ def can_go_on(learner: Any) -> bool:
 
 
 def fit_and_keep(
-    estimator: Any, X: Any, y: Any, memory: Memory, key: str, *, should_stop: Callable[[], bool] | None = None
+    estimator: Any,
+    X: Any,
+    y: Any,
+    memory: Memory,
+    key: str,
+    *,
+    params: Mapping[str, Any] = MappingProxyType({}),
+    should_stop: Callable[[], bool] | None = None,
 ) -> Any:
     """Fit an estimator in place and return it: go on from the kept state, and keep states on the way.
 
-    The estimator is a learner, or a Pipeline with one at its end; learners of other libraries have no states.
-    ``should_stop`` is asked at every certificate; a true answer ends the fit with the solution it has.
+    The estimator is a learner, or a Pipeline with one at its end; learners of other libraries, and fits with other
+    ``params`` than X and y, have no states. ``should_stop`` is asked at every certificate; a true answer ends the fit
+    with the solution it has.
     """
     learner = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
-    if not can_go_on(learner):
-        return estimator.fit(X, y)
+    is_plain = type(memory) is Memory and should_stop is None
+    if params or is_plain or not can_go_on(learner):
+        return estimator.fit(X, y, **params)
     if learner is not estimator and len(estimator.steps) > 1:
         X = estimator[:-1].fit_transform(X, y)
     state = memory.recall_state(key, learner, y.shape)

@@ -17,6 +17,11 @@ class Status(Enum):
     STALLED = "no step changes the objective any more"
     STOPPED = "the callback asked to stop"
 
+    @property
+    def falls_short(self) -> bool:
+        """Whether the solver ended before the tolerance, and not because it was asked to."""
+        return self in (Status.MAX_ITER, Status.STALLED)
+
 
 class Checkpoint(NamedTuple):
     """One certified moment of a fit.
@@ -51,10 +56,13 @@ class FitState(NamedTuple):
         Start of the learner's solver; its shape is that of the indicator.
     history : tuple of Checkpoint
         Certified moments so far, that of ``solution`` last; empty if ``solution`` holds them itself.
+    measured : tuple of (float, bool)
+        For a fit of a path: criterion and convergence of the values before, in the order of the path.
     """
 
     solution: Any
     history: tuple[Checkpoint, ...] = ()
+    measured: tuple[tuple[float, bool], ...] = ()
 
 
 @dataclass(frozen=True)

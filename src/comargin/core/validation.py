@@ -43,12 +43,12 @@ class Targets:
     sparse: bool
     names: tuple[str, ...] = ()
 
-    def decode(self, scores: np.ndarray, on: np.ndarray | None = None) -> np.ndarray | sp.csr_array:
+    def decode(self, scores: np.ndarray) -> np.ndarray | sp.csr_array:
         """Predictions in the caller's form, from scores of shape (n_samples, n_labels).
 
-        ``on`` is True for labels that are on, ``scores > 0`` by default. A multiclass y takes the largest score.
+        Labels are on where scores are positive; a multiclass y takes the largest score.
         """
-        on = scores > 0 if on is None else on
+        on = scores > 0
         if self.kind == "indicator":
             return sp.csr_array(on, dtype=np.int64) if self.sparse else on.astype(np.int64)
         if self.kind == "multiclass":
@@ -203,9 +203,9 @@ def is_estimator(thing: Any) -> bool:
     return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
-def require_estimator(estimator: Any, what: str) -> None:
-    """Raise unless `is_estimator`; ``what`` describes the expected one."""
-    if not is_estimator(estimator):
+def require_estimator(estimator: Any, what: str, any_of: tuple[str, ...] = ("fit",)) -> None:
+    """Raise unless `is_estimator` and it has one of these methods; ``what`` describes the expected one."""
+    if not is_estimator(estimator) or not any(hasattr(estimator, method) for method in any_of):
         instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
         raise ValueError(f"estimator must be {what}; pass {instance}, got {estimator!r}.")
 

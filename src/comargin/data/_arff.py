@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,136 +12,114 @@ import scipy.sparse as sp
 from ..core.files import AtomicFiles, is_gzip
 from ..core.wording import counted
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
-from ._arff_plan import DROPPED, Plan, label_positions, make_plan
+from ._arff_plan import DROPPED, Plan, make_plan
 from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, fill_missing
+from ._dataset import DataFormatError, Dataset, as_dense, entries_of
 from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
 from ._numbers import format_number
 from ._source import TextSource
-from .chunks import Chunk, Wanted, match_names, stacked, tags_of
+from .chunks import Part, Rows, Wanted, match_names
+from .labels import label_columns
 
-Labels = str | Path | int | Sequence[str] | None
 
+class ArffRows(Rows):
+    """The rows of a Mulan or MEKA file."""
 
-def read_arff(
-    path: Path,
-    *,
-    labels: Labels,
-    meka: bool,
-    nominal: str,
-    missing: str,
-    drop: Sequence[str],
-    encoding: str,
-    fast: bool = True,
-) -> Dataset:
-    """Read a Mulan or MEKA data set; the arguments are those of `comargin.data.read`."""
-    with TextSource(path, encoding) as source:
+    def __init__(self, source: TextSource, wanted: Wanted, *, nominal: str, meka: bool) -> None:
+        self.source, self.whole = source, wanted.to_learn
         header = read_header(source)
-        where = {attribute.name: j for j, attribute in enumerate(header.attributes)}
-        unknown = set(drop) - set(where)
-        if unknown:
-            raise ValueError(f"drop= names {sorted(unknown)}, not attributes of {path}")
-        dropped = {where[name] for name in drop}
-        which = _choose_labels(path, header, labels, meka)
-        if dropped.issuperset(which):
-            raise ValueError(f"drop= leaves no label of {path}")
-        plan = make_plan(path, header, which, nominal=nominal, missing=missing, drop=dropped)
-        parts = list(_row_parts(source, plan, fast, whole=True))
-    Xs, Ys = zip(*parts, strict=True)
-    return Dataset(fill_missing(stacked(Xs), missing), stacked(Ys), plan.feature_names, plan.label_names, "")
+        is_meka = meka if wanted.to_learn else meka_labels(header.relation) is not None
+        dropped = wanted.dropped(source.path, [attribute.name for attribute in header.attributes], "attribute")
+        labels: list[int] = []
+        if wanted.labels is not None:
+            labels = _choose_labels(source, header, wanted.labels, is_meka)
+            if dropped.issuperset(labels):
+                raise ValueError(f"drop= leaves no label of {source.path}")
+        elif not wanted.feature_names and (is_meka or (not source.is_stream and labels_xml_of(source.path))):
+            dropped.update(_choose_labels(source, header, True, is_meka))
+        if wanted.feature_names:
+            dropped.update(_unused(source, header, wanted.feature_names).difference(labels))
+        self.plan = make_plan(source.path, header, labels, nominal=nominal, missing=wanted.missing, drop=dropped)
+        self.feature_names, self.label_names = self.plan.feature_names, self.plan.label_names
+        self.order: np.ndarray | None = None  # of the columns of X, if it is not that of the file
+        if not wanted.feature_names:
+            wanted.check_count(source.path, len(self.feature_names))
+        elif self.feature_names != wanted.feature_names:
+            others = [column.attribute.name for column in self.plan.columns if column.role == DROPPED]
+            found = match_names(source.path, [*self.feature_names, *others], wanted.feature_names)
+            self.order = np.array(found, dtype=np.intp)
 
+    def parts(self) -> Iterator[Part]:
+        """Yield the rows of a block at a time."""
+        for X, labels in self._arrays():
+            matched: Any = X if self.order is None else X[:, self.order]
+            if sp.issparse(matched):
+                matched.sort_indices()
+            yield Part(matched, labels)
 
-def stream_arff(source: TextSource, wanted: Wanted, is_text: bool | None, *, nominal: str) -> Iterator[Chunk]:
-    """Read the rows of an ARFF file, some at a time."""
-    header = read_header(source)
-    plan = _plan_to_predict(source, header, wanted, nominal)
-    order: np.ndarray | None = None
-    if not wanted.feature_names:
-        wanted.check_count(source.path, len(plan.feature_names))
-    elif plan.feature_names != wanted.feature_names:
-        others = [column.attribute.name for column in plan.columns if column.role == DROPPED]
-        found = match_names(source.path, [*plan.feature_names, *others], wanted.feature_names)
-        order = np.array(found, dtype=np.intp)
-    for X, Y in _row_parts(source, plan, fast=True, whole=False):
-        tags = None if wanted.labels is None else tags_of(Y, plan.label_names)
-        matched: Any = X if order is None else X[:, order]
-        if sp.issparse(matched):
-            matched.sort_indices()
-        yield Chunk(fill_missing(matched, wanted.missing), 0, None, tags)
-
-
-def _plan_to_predict(source: TextSource, header: Header, wanted: Wanted, nominal: str) -> Plan:
-    """Plan of the attributes wanted, by name or as ``attribute=value``; without names of all but the labels."""
-    path, is_meka = source.path, meka_labels(header.relation) is not None
-    labels: list[int] = []
-    if wanted.labels is True and source.is_stream and not is_meka:
-        raise source.fail("which attributes are labels? A stream has no XML file beside it; say labels=")
-    if wanted.labels is not None:
-        labels = _choose_labels(path, header, None if wanted.labels is True else wanted.labels, is_meka)
-    left_out: set[int] = set()
-    if wanted.feature_names:
-        names, is_label = set(wanted.feature_names), set(labels)
-        for j, attribute in enumerate(header.attributes):
-            name = attribute.name
-            used = name in names or any(f"{name}={value}" in names for value in attribute.values)
-            if not used and j not in is_label:
-                left_out.add(j)
-            elif attribute.kind in ("string", "date"):
-                reason = f"attribute {name!r} is a {attribute.kind}, where a number is expected"
-                raise source.fail(reason, attribute.line)
-    elif wanted.labels is None and (is_meka or (not source.is_stream and labels_xml_of(path))):
-        left_out.update(_choose_labels(path, header, None, is_meka))
-    return make_plan(path, header, labels, nominal=nominal, missing=wanted.missing, drop=left_out)
-
-
-def _choose_labels(path: Path, header: Header, labels: Labels, meka: bool) -> list[int]:
-    """Attributes that are labels, in the order asked for."""
-    named: Sequence[str] | int
-    origin = "labels="
-    if isinstance(labels, (int, np.integer)):
-        named = int(labels)
-    elif labels is None and meka:
-        count = meka_labels(header.relation)
-        if count is None:
-            raise DataFormatError(path, "the relation name does not count the labels (-C n); say labels=")
-        named, origin = count, "-C in the relation name"
-    elif labels is None or isinstance(labels, (str, Path)):
-        xml = find_labels_xml(path) if labels is None else Path(labels)
-        named, origin = read_labels_xml(xml), f"listed in {xml.name}"
-    else:
-        named = tuple(labels)
-    return label_positions(path, header.attributes, named, origin)
-
-
-def _row_parts(
-    source: TextSource, plan: Plan, fast: bool, whole: bool
-) -> Iterator[tuple[np.ndarray, np.ndarray] | tuple[sp.csr_array, sp.csr_array]]:
-    """Yield X and Y of some rows at a time; the limit of their size is for all rows together if ``whole``."""
-    careful = CarefulParser(source, plan)
-    splitter = _SparseSplitter(source, plan)
-    n_rows = 0
-    fast = fast and plan.numeric
-    is_sparse: bool | None = None
-    for first, block in source.blocks():
-        if not block.strip():
-            continue
-        if is_sparse is None:
-            row = next(careful.lines(first, block), None)
-            if row is None:
+    def _arrays(self) -> Iterator[tuple[Any, Any]]:
+        """Features and labels; the limit of their size is for all rows together if these are for learning."""
+        source, plan = self.source, self.plan
+        careful = CarefulParser(source, plan)
+        splitter = _SparseSplitter(source, plan)
+        n_rows = 0
+        is_sparse: bool | None = None
+        for first, block in source.blocks():
+            if not block.strip():
                 continue
-            is_sparse = row[1].startswith("{")
-        if is_sparse:
-            rows = fast_sparse(block, plan) if fast else None
-            splitter.n_added = splitter.n_added if whole else 0
-            yield from splitter.split(careful.sparse(first, block) if rows is None else rows)
-        else:
-            values = fast_dense(block, plan) if fast else None
-            values = careful.dense(first, block) if values is None else values
-            n_rows = len(values) + (n_rows if whole else 0)
-            _check_onehot_size(source, plan, n_rows)
-            yield _split_dense(values, plan)
-    if is_sparse is None:
-        raise source.fail("has no rows after @data", source.line)
+            if is_sparse is None:
+                row = next(careful.lines(first, block), None)
+                if row is None:
+                    continue
+                is_sparse = row[1].startswith("{")
+            if is_sparse:
+                splitter.n_added = splitter.n_added if self.whole else 0
+                yield from splitter.split(fast_sparse(block, plan) or careful.sparse(first, block))
+            else:
+                values = fast_dense(block, plan)
+                values = careful.dense(first, block) if values is None else values
+                n_rows = len(values) + (n_rows if self.whole else 0)
+                _check_onehot_size(source, plan, n_rows)
+                yield split_dense(values, plan)
+        if is_sparse is None:
+            raise source.fail("has no rows after @data", source.line)
+
+
+def _unused(source: TextSource, header: Header, feature_names: Sequence[str]) -> set[int]:
+    """Attributes that are no features by these names, their own or ``attribute=value``."""
+    names = set(feature_names)
+    unused: set[int] = set()
+    for j, attribute in enumerate(header.attributes):
+        if attribute.name not in names and names.isdisjoint(f"{attribute.name}={value}" for value in attribute.values):
+            unused.add(j)
+        elif attribute.kind in ("string", "date"):
+            reason = f"attribute {attribute.name!r} is a {attribute.kind}, where a number is expected"
+            raise source.fail(reason, attribute.line)
+    return unused
+
+
+def _choose_labels(source: TextSource, header: Header, labels: Any, meka: bool) -> list[int]:
+    """Attributes that are labels, in the order asked for; True: as the file says."""
+    path, origin = source.path, ""
+    if labels is True and meka:
+        labels, origin = meka_labels(header.relation), "-C in the relation name"
+        if labels is None:
+            raise DataFormatError(path, "the relation name does not count the labels (-C n); say labels=")
+    elif labels is True or isinstance(labels, (str, Path)):
+        if labels is True and source.is_stream:
+            raise source.fail("which attributes are labels? A stream has no XML file beside it; say labels=")
+        xml = find_labels_xml(path) if labels is True else Path(labels)
+        labels, origin = read_labels_xml(xml), f"listed in {xml.name}"
+    names = [attribute.name for attribute in header.attributes]
+    if not isinstance(labels, int):
+        # Some lists keep the backslashes of the ARFF file (delicious: TAG_m\'usica).
+        there = set(names)
+        labels = [name if name in there else _without_backslashes(name) for name in labels]
+    return label_columns(path, names, labels, noun="attribute", origin=origin)
+
+
+def _without_backslashes(name: str) -> str:
+    return name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:
@@ -157,17 +135,15 @@ def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:
         )
 
 
-def _split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
-    """Columns of X (one-hot ones expanded) and Y from one column per attribute."""
-    labels = values[:, as_slice(plan.label_order)]
-    Y = np.where(np.isnan(labels), 0.0, labels).astype(LABEL_DTYPE)
+def split_dense(values: np.ndarray, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+    """Features (one-hot ones expanded) and labels from one column per attribute."""
     columns = [plan.columns[j] for j in plan.feature_order]
     X = values[:, as_slice(plan.feature_order)]
     if any(column.onehot for column in columns):
         X = np.hstack(
             [_onehot(X[:, [j]], column.width) if column.onehot else X[:, [j]] for j, column in enumerate(columns)]
         )
-    return np.ascontiguousarray(X), Y
+    return np.ascontiguousarray(X), values[:, as_slice(plan.label_order)]
 
 
 def _onehot(codes: np.ndarray, width: int) -> np.ndarray:
@@ -233,14 +209,13 @@ class _SparseSplitter:
             value = np.concatenate([value, self.omitted[absent]])
         label = self.label_column[attribute]
         chosen = np.flatnonzero(label >= 0)
-        marks = np.nan_to_num(value[chosen], nan=0.0).astype(LABEL_DTYPE)
-        Y = _csr(marks, row[chosen], label[chosen], (n_rows, self.plan.label_order.size))
+        labels = _csr(value[chosen], row[chosen], label[chosen], (n_rows, self.plan.label_order.size))
         column = self.feature_column[attribute]
         chosen = np.flatnonzero(column >= 0)
         row, attribute, column, value = row[chosen], attribute[chosen], column[chosen], value[chosen]
         if self.special.size:
             row, column, value = self._expand_onehot(row, attribute, column, value)
-        return _csr(value, row, column, (n_rows, self.n_features)), Y
+        return _csr(value, row, column, (n_rows, self.n_features)), labels
 
     def _left_out(self, n_rows: int, row: np.ndarray, attribute: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Row and attribute of the special entries that the file leaves out."""
@@ -297,24 +272,10 @@ def write_arff(dataset: Dataset, path: Path, files: AtomicFiles, *, meka: bool) 
     else:
         write_labels_xml(dataset.label_names, files.open(labels_xml_beside(path)))
         write_header(file, name, features + labels)
+    arrays = (dataset.Y, dataset.X) if meka else (dataset.X, dataset.Y)
     if sp.issparse(dataset.X):
-        _write_sparse(file, dataset, meka)
+        for row in entries_of(sp.hstack(arrays, format="csr")):
+            file.write("{" + ",".join(f"{j} {format_number(value, '?')}" for j, value in row) + "}\n")
         return
-    for x, y in zip(*as_dense(dataset), strict=True):
-        numbers, marks = [_text(v) for v in x.tolist()], [str(v) for v in y.tolist()]
-        file.write(",".join(marks + numbers if meka else numbers + marks) + "\n")
-
-
-def _text(value: float) -> str:
-    return format_number(value) if value == value else "?"
-
-
-def _write_sparse(file: IO[str], dataset: Dataset, meka: bool) -> None:
-    X, Y = sp.csr_array(dataset.X), sp.csr_array(dataset.Y)
-    shift_x, shift_y = (Y.shape[1], 0) if meka else (0, X.shape[1])
-    for i in range(X.shape[0]):
-        row, marks = slice(X.indptr[i], X.indptr[i + 1]), slice(Y.indptr[i], Y.indptr[i + 1])
-        columns, values = X.indices[row].tolist(), X.data[row].tolist()
-        entries = [(j + shift_x, _text(v)) for j, v in zip(columns, values, strict=True) if v != 0]
-        entries += [(j + shift_y, "1") for j in Y.indices[marks].tolist()]
-        file.write("{" + ",".join(f"{j} {v}" for j, v in sorted(entries)) + "}\n")
+    for parts in zip(*map(as_dense, arrays), strict=True):
+        file.write(",".join(format_number(value, "?") for part in parts for value in part.tolist()) + "\n")

@@ -11,11 +11,10 @@ import numpy as np
 from ._arff_header import Attribute, Header
 from ._dataset import DataFormatError
 from ._numbers import parse_number
+from .labels import NEGATIVE_WORDS, POSITIVE_WORDS
 
 NOMINAL = ("auto", "onehot")
 MISSING = ("error", "nan", "zero", "mean")
-POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
-NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
 FEATURE, LABEL, DROPPED = range(3)
 _MAX_GROUPS = 64  # of attributes with the same allowed numbers; the fast path checks each
 _MAX_NAME_CHARACTERS = 1 << 26  # of all columns attribute=value together
@@ -32,14 +31,6 @@ def _binary_codes(values: Sequence[str]) -> dict[str, float]:
     first, second = (value.lower() for value in values)
     is_yes_no = first in POSITIVE_WORDS and second in NEGATIVE_WORDS
     return dict(zip(values, (1.0, 0.0) if is_yes_no else (0.0, 1.0), strict=True))
-
-
-def feature_codes(values: Sequence[str], nominal: str = "auto") -> dict[str, float] | None:
-    """Number of every value of a nominal feature by the rules of `comargin.data.read`; None: one column per value."""
-    numbers = _numbers(values)
-    if numbers is not None and (nominal == "auto" or len(values) <= 2):
-        return dict(zip(values, numbers, strict=True))
-    return _binary_codes(values) if len(values) == 2 else None
 
 
 @dataclass
@@ -109,10 +100,13 @@ def _code_nominal(column: Column, nominal: str, path: Path) -> None:
             reason = f"label {attribute.name!r} has {len(values)} values, expected {{0,1}} or two"
             raise DataFormatError(path, reason, attribute.line)
     else:
-        column.codes = feature_codes(values, nominal)
-        if column.codes is None:
-            column.onehot = True
+        column.onehot = len(values) != 2 and (numbers is None or (nominal == "onehot" and len(values) > 2))
+        if column.onehot:
             column.codes = {value: float(position) for position, value in enumerate(values)}
+        elif numbers is not None:
+            column.codes = dict(zip(values, numbers, strict=True))
+        else:
+            column.codes = _binary_codes(values)
     if numbers is not None:  # a row may write 1 as 1.0; if two declared values are equal numbers, the first counts
         column.numbers = {float(value): column.codes[value] for value in reversed(values)}
 
@@ -141,27 +135,6 @@ class Plan:
     def label_names(self) -> tuple[str, ...]:
         """Names of the columns of Y."""
         return tuple(self.columns[j].attribute.name for j in self.label_order)
-
-
-def label_positions(path: Path, attributes: Sequence[Attribute], labels: Sequence[str] | int, origin: str) -> list[int]:
-    """Attributes that are labels, in the order asked for; messages name the ``origin`` of the list."""
-    if isinstance(labels, int):
-        n = len(attributes)
-        if not 1 <= abs(labels) <= n:
-            raise DataFormatError(path, f"{origin} says {labels} labels, but there are {n} attributes")
-        return list(range(labels)) if labels > 0 else list(range(n + labels, n))
-    where = {attribute.name: j for j, attribute in enumerate(attributes)}
-    positions: list[int] = []
-    for name in labels:
-        # Some lists keep the backslashes of the ARFF file (delicious: TAG_m\'usica).
-        plain = name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
-        position = where.get(name, where.get(plain))
-        if position is None:
-            raise DataFormatError(path, f"label {name!r} ({origin}) is not an attribute of the file")
-        positions.append(position)
-    if not positions or len(set(positions)) < len(positions):
-        raise DataFormatError(path, f"{origin} names {'a label twice' if positions else 'no labels'}")
-    return positions
 
 
 def make_plan(

@@ -60,7 +60,7 @@ def _tidy(block: bytes) -> bytes:
 
 def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
     """Parse a block of plain numbers; None when it needs the careful parser."""
-    found = scan(block, _DENSE_BYTES) or scan(_tidy(block), _DENSE_BYTES)
+    found = (scan(block, _DENSE_BYTES) or scan(_tidy(block), _DENSE_BYTES)) if plan.numeric else None
     width = plan.n_attributes
     if found is None or not is_rectangle(found, width):
         return None
@@ -73,7 +73,7 @@ def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
 
 def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
     """Parse a block of sparse rows of plain numbers; None when it needs the careful parser."""
-    found = scan(block, _SPARSE_BYTES)
+    found = scan(block, _SPARSE_BYTES) if plan.numeric else None
     if found is not None and not is_legal(found, _SPARSE_ORDER):
         found = scan(_tidy(block), _SPARSE_BYTES)
         found = found if found is not None and is_legal(found, _SPARSE_ORDER) else None
@@ -149,8 +149,8 @@ class CarefulParser:
 
     def lines(self, first: int, block: bytes) -> Iterator[tuple[int, str]]:
         """Yield the lines of a block that hold a row, without comments."""
-        for line, data in enumerate(block.split(b"\n")[:-1], start=first):
-            text = _without_comment(self._source.decode(data, line))
+        for line, written in self._source.block_lines(first, block):
+            text = _without_comment(written)
             if text:
                 yield line, text
 

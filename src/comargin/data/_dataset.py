@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +82,9 @@ class Dataset:
 def fill_missing(X: Any, missing: str) -> Any:
     """Replace NaN in place if ``missing`` is "zero" or "mean": by 0, or by the mean of the column's other values.
 
-    Zeros of a sparse column count in its mean.
+    Zeros of a sparse column count in its mean; texts have no NaN.
     """
-    if missing not in ("zero", "mean"):
+    if missing not in ("zero", "mean") or isinstance(X, list):
         return X
     values = X.data if sp.issparse(X) else np.asarray(X)
     gaps = np.isnan(values)
@@ -98,7 +100,14 @@ def fill_missing(X: Any, missing: str) -> Any:
     return X
 
 
-def as_dense(dataset: Dataset) -> tuple[np.ndarray, np.ndarray]:
-    """X and Y as dense arrays."""
-    X, Y = (sp.csr_array(A).toarray() if sp.issparse(A) else np.asarray(A) for A in (dataset.X, dataset.Y))
-    return X, Y
+def as_dense(A: Any, dtype: Any = np.float64) -> np.ndarray:
+    """X or Y as a dense array."""
+    return np.asarray(A.toarray() if sp.issparse(A) else A, dtype=dtype)
+
+
+def entries_of(A: Any) -> Iterator[list[tuple[int, float]]]:
+    """Yield columns and values of every row of a sparse X or Y, without zeros that are stored."""
+    rows = sp.csr_array(A)
+    for start, end in pairwise(rows.indptr.tolist()):
+        columns, values = rows.indices[start:end].tolist(), rows.data[start:end].tolist()
+        yield [(j, value) for j, value in zip(columns, values, strict=True) if value != 0]

@@ -100,8 +100,10 @@ def parse_number(text: str) -> float | None:
     return value if abs(value) != float("inf") else None
 
 
-def format_number(value: float) -> str:
+def format_number(value: float, missing: str = "nan") -> str:
     """Return the shortest text that reads back as the same double; whole numbers without a point."""
+    if value != value:
+        return missing
     if value == 0.0:
         return "-0.0" if str(value).startswith("-") else "0"
     if abs(value) < 1e15 and value.is_integer():

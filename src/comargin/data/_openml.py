@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ._arff_plan import NEGATIVE_WORDS, POSITIVE_WORDS, feature_codes
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset
-
-_YES = POSITIVE_WORDS | {"1.0"}
-_NO = NEGATIVE_WORDS | {"0.0"}
+from ._arff import split_dense
+from ._arff_header import Attribute, Header
+from ._arff_plan import make_plan
+from ._dataset import DataFormatError, Dataset
+from .labels import label_of_cell, settled
 
 
 class DatasetUnavailableError(OSError):
@@ -62,15 +62,16 @@ def fetch(name: str, openml_id: int, data_home: Path, drop: Sequence[str] = ()) 
     targets = np.asarray(bunch.target)
     if targets.ndim != 2:
         raise DataFormatError(origin, "has one target, expected one per label")
-    text = np.char.lower(targets.astype(str))
-    positive = np.isin(text, list(_YES))
-    wrong = targets[~(positive | np.isin(text, list(_NO)))]
-    if wrong.size:
-        raise DataFormatError(origin, f"has the label value {wrong[0]!r}, expected TRUE or FALSE")
+    values, place = np.unique(targets.astype(str), return_inverse=True)
+    numbers = np.array([label_of_cell(value) for value in values], dtype=np.float64)
+    if np.isnan(numbers).any():
+        wrong = str(values[np.isnan(numbers)][0])
+        raise DataFormatError(origin, f"has the label value {wrong!r}, expected TRUE or FALSE")
+    Y = settled(numbers[place].reshape(targets.shape))
     X, feature_names = _features(bunch, drop)
     if not np.isfinite(X.data if sp.issparse(X) else X).all():
         raise DataFormatError(origin, "has missing or infinite feature values")
-    return Dataset(X, positive.astype(LABEL_DTYPE), feature_names, tuple(bunch.target_names), name)
+    return Dataset(X, Y, feature_names, tuple(bunch.target_names), name)
 
 
 def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_array, tuple[str, ...]]:
@@ -78,21 +79,16 @@ def _features(bunch: Any, drop: Sequence[str]) -> tuple[np.ndarray | sp.csr_arra
     nominal = bunch.categories or {}
     if sp.issparse(bunch.data) and not nominal and not drop:
         return sp.csr_array(bunch.data, dtype=np.float64), tuple(bunch.feature_names)
-    data = bunch.data.toarray() if sp.issparse(bunch.data) else np.asarray(bunch.data, dtype=np.float64)
-    columns, names = [], []
-    for j, feature in enumerate(bunch.feature_names):
-        if feature in drop:
-            continue
-        if feature not in nominal or np.isnan(data[:, j]).any():
-            columns.append(data[:, j])
-            names.append(feature)
-            continue
-        position, values = data[:, j].astype(np.intp), [str(value) for value in nominal[feature]]
-        codes = feature_codes(values)
-        if codes is not None:
-            columns.append(np.array(list(codes.values()))[position])
-            names.append(feature)
-        else:
-            columns.extend((position == k).astype(np.float64) for k in range(len(values)))
-            names.extend(f"{feature}={value}" for value in values)
-    return np.column_stack(columns), tuple(names)
+    attributes = [
+        Attribute(name, "nominal" if name in nominal else "numeric", tuple(map(str, nominal.get(name, ()))), 0)
+        for name in bunch.feature_names
+    ]
+    dropped = {j for j, attribute in enumerate(attributes) if attribute.name in drop}
+    header = Header(bunch.details["name"], tuple(attributes))
+    plan = make_plan(Path(header.relation), header, (), nominal="auto", missing="nan", drop=dropped)
+    data = np.array(bunch.data.toarray() if sp.issparse(bunch.data) else bunch.data, dtype=np.float64)
+    for j, column in enumerate(plan.columns):
+        if column.codes is not None:
+            known = ~np.isnan(data[:, j])
+            data[known, j] = np.array(list(column.codes.values()))[data[known, j].astype(np.intp)]
+    return split_dense(data, plan)[0], plan.feature_names

@@ -16,11 +16,11 @@ from ..core.files import AtomicFiles
 from ..core.indicator import check_indicator
 from ._numbers import format_number
 from ._table import delimiter_of
-from .chunks import Chunk, tags_of
+from .chunks import Chunk
 from .format_table import format_of_suffix
 from .formats import check_sep, checked_names
+from .labels import LABELS_COLUMN, check_separable, tags_of
 from .parquet import TOP_COLUMN, TOP_SCORES_COLUMN, PredictionTable
-from .text_table import LABELS_COLUMN, check_separable
 
 PREDICTION_FORMATS = ("csv", "jsonl", "parquet")
 _STANDARD = "-"

@@ -117,6 +117,11 @@ class TextSource:
             where = f"byte {error.start + 1} of the line" if isinstance(error, UnicodeDecodeError) else str(error)
             raise self.fail(f"is not {self.encoding} text ({where}): say encoding=, such as latin-1", line) from error
 
+    def block_lines(self, first: int, block: bytes) -> Iterator[tuple[int, str]]:
+        """Yield number and text of the lines of a block that `blocks` has yielded."""
+        for line, data in enumerate(block.split(b"\n")[:-1], start=first):
+            yield line, self.decode(data, line)
+
     def check_array_size(self, needed: int, why: str) -> None:
         """Refuse arrays of ``needed`` bytes when that is out of all proportion to the text read so far."""
         limit = max(ARRAY_FLOOR, ARRAY_EXPANSION * self.bytes_read)

@@ -5,18 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from ._dataset import DataFormatError
+from ._dataset import DataFormatError, fill_missing
 from ._source import TextSource, check_is_file
-from ._table import delimiter_of
-from .chunks import Chunk, Wanted, regroup
-from .format_table import TABLE, checked_format, chosen_options
+from .chunks import Chunk, Rows, Wanted, regroup
+from .format_table import TABLE, check_meaning, checked_format, rows_of
 from .formats import check_options, checked_labels, checked_names, detect, detect_by_line
+from .labels import settled, tags_of
 
 STANDARD = "-"
 
@@ -147,7 +146,8 @@ def _chunks(
                 what = f"is {format.capitalize()}, which is read from its end and so cannot be a stream"
                 raise rows.fail(f"{what}: save it as a file")
         is_empty = True
-        for chunk in regroup(_parts(rows, path, format, wanted, options), chunk_rows):
+        check_meaning(stream, format, TABLE[format].stream_options, options)
+        for chunk in regroup(_parts(rows_of(format, path, rows, wanted, options), wanted), chunk_rows):
             is_empty = False
             yield chunk
         if is_empty:
@@ -170,27 +170,10 @@ def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[
     return Path(name if isinstance(name, str) and name else "<stream>"), source
 
 
-def _parts(
-    rows: TextSource | Path, path: Path, format: str, wanted: Wanted, options: dict[str, Any]
-) -> Iterator[Chunk]:
-    """Rows in parts of any size, as the reader of the format yields them."""
-    entry = TABLE[format]
-    is_text: bool | None = None  # as the file is
-    if options["text"] is not None or not entry.numbers:
-        is_text = True
-    elif wanted.feature_names or wanted.n_features is not None:
-        is_text = False
-    if entry.lists_labels and entry.numbers and isinstance(wanted.labels, tuple) and len(wanted.labels) == 1:
-        wanted = replace(wanted, labels=wanted.labels[0])  # one field, as in `read`
-    chosen = chosen_options(stream, format, entry.stream_options, options)
-    labels = wanted.labels
-    if is_text or entry.lists_labels:
-        wanted.check_label_column()
-    if not entry.has_names and not (labels is None or labels is True or isinstance(labels, tuple)):
-        raise ValueError(f"labels={labels!r}: for format {format!r} it must be True or a sequence of names")
-    if isinstance(labels, Path) and not entry.takes_label_file:
-        raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
-    chosen.pop("id", None)  # `wanted` holds it
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
-    return entry.stream(rows, wanted, is_text, **chosen)
+def _parts(rows: Rows, wanted: Wanted) -> Iterator[Chunk]:
+    """Parts of any size, with the names of their labels."""
+    for part in rows.parts():
+        tags = None if wanted.labels is None else settled(part.labels)
+        if tags is not None and not isinstance(tags, list):
+            tags = tags_of(tags, rows.label_names or ())
+        yield Chunk(fill_missing(part.X, wanted.missing), 0, part.ids, tags)

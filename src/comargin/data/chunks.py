@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from ._dataset import DataFormatError
 
 CHUNK_BYTES = 1 << 26  # a chunk of this size is yielded, however few its rows are
 CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
+_ROWS_AT_ONCE = 4096  # parsed one by one before they become a part, if they need not be given out as they come
 _TEXT_BYTES = 64  # of a Python string beside its characters
 
 
@@ -55,10 +57,32 @@ class Chunk(NamedTuple):
         )
 
 
+class Part(NamedTuple):
+    """Some rows as a reader yields them; missing features are NaN, and labels as `comargin.data.labels` has them."""
+
+    X: Any
+    labels: Any = None
+    ids: list[str] | None = None
+
+
+class Rows(ABC):
+    """The rows of an open file. What its columns are called may be known only after the last part."""
+
+    feature_names: tuple[str, ...] = ()
+    label_names: Sequence[str] | None = None  # None: the labels that occur, sorted
+
+    @abstractmethod
+    def parts(self) -> Iterator[Part]:
+        """Yield the rows, any number at a time."""
+
+
 @dataclass(frozen=True)
 class Wanted:
-    """Arguments of `stream` for every format: columns of X by name or by number, labels (None: none, True: as the
-    file marks them), the column that names the rows, and how to treat missing values.
+    """What `read` and `stream` want of a file of any format.
+
+    Columns of X by name or by number, labels (None: none, True: as the file marks them), the column that names the
+    rows, how to treat missing values, and whether X is texts (None: as the file is). ``drop`` is None to predict; to
+    learn it holds the columns to leave out, and all others that are not labels are features.
     """
 
     feature_names: tuple[str, ...] = ()
@@ -66,17 +90,44 @@ class Wanted:
     labels: Any = None
     id: str | None = None
     missing: str = "error"
+    is_text: bool | None = None
+    n_labels: int | None = None
+    drop: tuple[str, ...] | None = None
 
-    def check_label_column(self) -> None:
-        """Refuse labels that do not name one column of lists."""
+    @property
+    def to_learn(self) -> bool:
+        """Whether the file says what are features."""
+        return self.drop is not None
+
+    def dropped(self, path: Any, names: Sequence[str], noun: str) -> set[int]:
+        """Positions of the columns to leave out; ValueError for names that the file does not have."""
+        drop = set(self.drop or ())
+        unknown = drop.difference(names)
+        if unknown:
+            raise ValueError(f"drop= names {sorted(unknown)}, not {noun}s of {path}")
+        return {j for j, name in enumerate(names) if name in drop}
+
+    def check_label_lists(self, cure: str = "it must name the one column") -> None:
+        """Refuse labels that do not name the one place of lists."""
         if not (self.labels is None or self.labels is True or isinstance(self.labels, str)):
-            raise ValueError(f"labels={self.labels!r}: it must name the one column of label lists")
+            raise ValueError(f"labels={self.labels!r}: {cure} of label lists")
 
     def check_count(self, path: Any, n_columns: int, line: int | None = None) -> None:
         """Refuse a file without names whose number of features is not the wanted one."""
         if self.n_features is not None and n_columns != self.n_features:
             reason = f"has {counted(n_columns, 'feature')}, expected {self.n_features}"
             raise DataFormatError(path, reason, line)
+
+
+def parts_of_rows(rows: Iterator[tuple[Any, list[str], str]], wanted: Wanted) -> Iterator[Part]:
+    """Parts of rows that are read one by one, as (text or features, labels, name); many in a part to learn from."""
+    while batch := list(islice(rows, _ROWS_AT_ONCE if wanted.to_learn else 1)):
+        X, labels, ids = (list(column) for column in zip(*batch, strict=True))
+        yield Part(
+            X if isinstance(X[0], str) else np.array(X, dtype=np.float64),
+            None if wanted.labels is None else labels,
+            None if wanted.id is None else ids,
+        )
 
 
 def match_names(
@@ -95,13 +146,6 @@ def match_names(
         if doubled is not None:
             raise DataFormatError(path, f"column {doubled!r} stands twice", line)
     return [where[name] for name in wanted]
-
-
-def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str]]:
-    """Names of the labels of every row of an indicator, which has no stored zeros if it is sparse."""
-    rows = sp.csr_array(Y)
-    tags = (names[j] for j in rows.indices.tolist())
-    return [list(islice(tags, n)) for n in np.diff(rows.indptr).tolist()]
 
 
 def regroup(parts: Iterable[Chunk], chunk_rows: int) -> Iterator[Chunk]:
@@ -141,4 +185,9 @@ def stacked(parts: Sequence[Any]) -> Any:
     """Rows below each other, of lists, dense or CSR arrays alike."""
     if isinstance(parts[0], list):
         return [row for part in parts for row in part]
-    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
+    if not sp.issparse(parts[0]):
+        return np.concatenate(parts)
+    width = max(part.shape[1] for part in parts)  # that of a file without header grows with its rows
+    for part in parts:
+        part.resize(part.shape[0], width)
+    return sp.csr_array(sp.vstack(parts, format="csr"))

@@ -1,11 +1,11 @@
 """The table of file formats that `read`, `write`, `stream` and `detect_format` use.
 
-To add a format, write its three functions in a file of its own and add one entry to `TABLE`.
+To add a format, write its two functions in a file of its own and add one entry to `TABLE`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from inspect import signature
@@ -13,38 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from ..core.files import plain_suffix
-from ._arff import labels_xml_beside, read_arff, stream_arff, write_arff
+from ._arff import ArffRows, labels_xml_beside, write_arff
 from ._arff_header import arff_kind, is_arff_line
-from ._dataset import Dataset
-from ._json_lines import is_json_line, read_json_lines, stream_json_lines, write_json_lines
-from ._table import read_csv, write_csv
-from .chunks import Chunk
-from .parquet import MAGIC, read_parquet, stream_parquet, write_parquet
-from .sparse_text import (
-    is_libsvm_line,
-    is_xmc_header,
-    read_sparse_text,
-    sparse_kind,
-    stream_sparse_text,
-    write_sparse_text,
-)
-from .text_table import read_text_csv, stream_table, table_kind, write_text_csv
+from ._json_lines import JsonRows, is_json_line, write_json_lines
+from ._source import TextSource
+from ._table import delimiter_of, write_csv
+from .chunks import Rows, Wanted
+from .parquet import MAGIC, parquet_rows, write_parquet
+from .sparse_text import SparseRows, is_libsvm_line, is_xmc_header, sparse_kind, write_sparse_text
+from .text_table import csv_rows, table_kind, write_text_csv
 
 
 @dataclass(frozen=True)
 class Format:
     """One file format.
 
-    ``read(path, **options)`` returns a `Dataset`. ``write(dataset, path, files, **options)`` writes a checked data
-    set through `AtomicFiles`. ``stream(source, wanted, is_text, **options)`` yields chunks of any size; the source is
-    a `TextSource`, or a path where ``needs_path``. The options of each are the arguments of the public function of
-    the same name that mean something to the format.
+    ``rows(source, wanted, **options)`` returns the `Rows` of an open file; the source is a `TextSource`, or a path
+    where ``needs_path``. `read` keeps all parts of them and `stream` passes them on. ``write(dataset, path, files,
+    **options)`` writes a checked data set through `AtomicFiles`. Its options, and those of `read` and `stream`, are
+    the arguments of these functions that mean something to the format. All of ``stream_options`` but ``id`` are
+    arguments of ``rows``; ``wanted`` has the others.
     """
 
-    read: Callable[..., Dataset]
+    rows: Callable[..., Rows]
     write: Callable[..., None]
-    stream: Callable[..., Iterator[Chunk]]
-    read_options: frozenset[str]
+    read_options: frozenset[str] = frozenset()
     write_options: frozenset[str] = frozenset()
     stream_options: frozenset[str] = frozenset()
     suffixes: tuple[str, ...] = ()  # of files in this format; they decide on reading where suffix_decides
@@ -63,9 +56,8 @@ class Format:
 
 
 _ARFF = Format(
-    partial(read_arff, meka=True),
+    partial(ArffRows, meka=True),
     partial(write_arff, meka=True),
-    stream_arff,
     read_options=frozenset({"labels", "nominal", "missing", "drop", "encoding"}),
     stream_options=frozenset({"nominal"}),
     takes_label_file=True,
@@ -74,7 +66,7 @@ _ARFF = Format(
 TABLE: dict[str, Format] = {
     "mulan": replace(
         _ARFF,
-        read=partial(read_arff, meka=False),
+        rows=partial(ArffRows, meka=False),
         write=partial(write_arff, meka=False),
         suffixes=(".arff",),
         is_first_line=is_arff_line,
@@ -83,9 +75,8 @@ TABLE: dict[str, Format] = {
     ),
     "meka": _ARFF,
     "libsvm": Format(
-        partial(read_sparse_text, xmc=False),
+        partial(SparseRows, xmc=False),
         partial(write_sparse_text, xmc=False),
-        partial(stream_sparse_text, xmc=False),
         read_options=frozenset({"n_features", "n_labels", "index_base", "label_base", "encoding"}),
         stream_options=frozenset({"index_base", "label_base"}),
         suffixes=(".svm", ".libsvm"),
@@ -94,9 +85,8 @@ TABLE: dict[str, Format] = {
         has_names=False,
     ),
     "xmc": Format(
-        partial(read_sparse_text, xmc=True),
+        partial(SparseRows, xmc=True),
         partial(write_sparse_text, xmc=True),
-        partial(stream_sparse_text, xmc=True),
         read_options=frozenset({"encoding"}),
         suffixes=(".txt",),
         suffix_decides=False,
@@ -104,9 +94,8 @@ TABLE: dict[str, Format] = {
         has_names=False,
     ),
     "csv": Format(
-        read_csv,
+        csv_rows,
         write_csv,
-        stream_table,
         read_options=frozenset({"labels", "missing", "drop", "delimiter", "encoding"}),
         write_options=frozenset({"delimiter"}),
         stream_options=frozenset({"text", "id", "sep", "delimiter"}),
@@ -115,9 +104,8 @@ TABLE: dict[str, Format] = {
         text_twin="text-csv",
     ),
     "text-csv": Format(
-        read_text_csv,
+        csv_rows,
         write_text_csv,
-        stream_table,
         read_options=frozenset({"labels", "text", "sep", "delimiter", "encoding"}),
         write_options=frozenset({"sep", "delimiter"}),
         stream_options=frozenset({"text", "id", "sep", "delimiter"}),
@@ -126,9 +114,8 @@ TABLE: dict[str, Format] = {
         lists_labels=True,
     ),
     "jsonl": Format(
-        read_json_lines,
+        JsonRows,
         write_json_lines,
-        stream_json_lines,
         read_options=frozenset({"labels", "missing", "drop", "text", "sep", "encoding"}),
         stream_options=frozenset({"text", "id", "sep"}),
         suffixes=(".jsonl", ".ndjson"),
@@ -137,9 +124,8 @@ TABLE: dict[str, Format] = {
         lists_labels=True,
     ),
     "parquet": Format(
-        read_parquet,
+        parquet_rows,
         write_parquet,
-        stream_parquet,
         read_options=frozenset({"labels", "missing", "drop", "text"}),
         stream_options=frozenset({"text", "id"}),
         suffixes=(".parquet", ".pq"),
@@ -158,16 +144,34 @@ def checked_format(format: str) -> Format:
     return TABLE[format]
 
 
-def chosen_options(
-    function: Callable[..., Any], format: str, takes: frozenset[str], options: dict[str, Any]
-) -> dict[str, Any]:
-    """Options that the format takes; ValueError when another one differs from its default in the function."""
+def check_meaning(function: Callable[..., Any], format: str, takes: frozenset[str], options: dict[str, Any]) -> None:
+    """ValueError when an option that the format does not take differs from its default in the function."""
     parameters = signature(function).parameters
     for key, value in options.items():
         if key not in takes and value != parameters[key].default:
             known = ", ".join(sorted(takes)) or "none of the kind"
             raise ValueError(f"{key}= means nothing to format {format!r}; it takes {known}")
-    return {key: options[key] for key in takes}
+
+
+def rows_of(format: str, path: Path, source: TextSource | Path, wanted: Wanted, options: dict[str, Any]) -> Rows:
+    """Rows of an open file as `read` and `stream` want them; ``options`` may hold more than the format takes."""
+    entry, labels = TABLE[format], wanted.labels
+    if options["text"] is not None or not entry.numbers:
+        wanted = replace(wanted, is_text=True)
+    elif wanted.feature_names or wanted.n_features is not None or (wanted.to_learn and not entry.texts):
+        wanted = replace(wanted, is_text=False)
+    if wanted.is_text and wanted.drop:
+        raise ValueError("drop= means nothing to texts: only the two columns are read")
+    if entry.lists_labels and entry.numbers and isinstance(labels, tuple) and len(labels) == 1:
+        wanted = replace(wanted, labels=labels[0])
+    if not entry.has_names and not (labels is None or labels is True or isinstance(labels, tuple)):
+        raise ValueError(f"labels={labels!r}: for format {format!r} it must be True or a sequence of names")
+    if isinstance(labels, Path) and not entry.takes_label_file:
+        raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
+    chosen = {key: options[key] for key in entry.stream_options - {"id"}}
+    if "delimiter" in chosen:
+        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
+    return entry.rows(source, wanted, **chosen)
 
 
 def format_of_suffix(path: Path) -> str | None:

@@ -12,10 +12,12 @@ import numpy as np
 from ..core.files import AtomicFiles, plain_stem, plain_suffix
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
-from ._dataset import DataFormatError, Dataset
-from ._source import check_is_file, first_line
+from ._dataset import DataFormatError, Dataset, fill_missing
+from ._source import TextSource, check_is_file, first_line
 from ._table import delimiter_of
-from .format_table import FORMATS, TABLE, checked_format, chosen_options, format_of_suffix
+from .chunks import Rows, Wanted, stacked
+from .format_table import FORMATS, TABLE, check_meaning, checked_format, format_of_suffix, rows_of
+from .labels import indicator, settled
 
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
 _LONGEST_MAGIC = max(len(entry.magic) for entry in TABLE.values())
@@ -119,19 +121,39 @@ def read(
         # text= asks for texts, whatever the header looks like.
         format = TABLE[format].text_twin if text is not None and TABLE[format].text_twin else format
     entry = checked_format(format)
-    chosen = chosen_options(read, format, entry.read_options, options)
-    if entry.lists_labels and isinstance(labels, tuple) and len(labels) == 1 and entry.numbers:
-        chosen["labels"] = labels = labels[0]
-    if (entry.lists_labels or text is not None) and not isinstance(labels, (str, type(None))):
-        of = "JSON Lines it must name the one field" if format == "jsonl" else "texts it must name the one column"
-        raise ValueError(f"labels={labels!r}: for {of} of label lists")
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, delimiter)
+    check_meaning(read, format, entry.read_options, options)
+    wanted = Wanted(
+        n_features=n_features,
+        n_labels=n_labels,
+        labels=True if labels is None else labels,
+        missing=missing,
+        drop=options["drop"],
+    )
     try:
-        dataset = entry.read(path, **chosen)
+        if entry.needs_path:
+            dataset = _whole(rows_of(format, path, path, wanted, options), path, missing)
+        else:
+            with TextSource(path, encoding) as source:
+                dataset = _whole(rows_of(format, path, source, wanted, options), path, missing)
     except MemoryError as error:
         raise DataFormatError(path, "does not fit into memory") from error
     return replace(dataset, name=plain_stem(path) if name is None else name)
+
+
+def _whole(rows: Rows, path: Path, missing: str) -> Dataset:
+    """All rows of a file; DataFormatError when there is none, or no label at all."""
+    Xs, Ys = [], []
+    for part in rows.parts():
+        Xs.append(part.X)
+        Ys.append(settled(part.labels))
+    if not Xs:
+        raise DataFormatError(path, "has no rows")
+    X, Y, label_names = stacked(Xs), stacked(Ys), tuple(rows.label_names or ())
+    if isinstance(Y, list):
+        Y, label_names = indicator(Y, rows.label_names)
+        if not label_names:
+            raise DataFormatError(path, "no row has a label")
+    return Dataset(fill_missing(X, missing), Y, rows.feature_names, label_names, "")
 
 
 def checked_names(argument: str, names: Any) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -12,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from ..core.files import AtomicFiles
-from ..core.wording import nearest
-from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, fill_missing, not_a_number_advice
+from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, not_a_number_advice
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
-from ._table import Columns, check_table_names, columns_to_learn, columns_to_predict, table_chunk
-from .chunks import CHUNK_BYTES, Chunk, Wanted, match_names, tags_of
-from .text_table import LABELS_COLUMN, TEXT_COLUMN, tagged_dataset
+from ._table import check_table_names, choose_columns
+from .chunks import CHUNK_BYTES, Part, Rows, Wanted, match_names
+from .labels import LABELS_COLUMN, TEXT_COLUMN, tags_of
+from .text_table import one_column
 
 _METADATA = b"comargin"
 MAGIC = b"PAR1"
@@ -40,69 +41,160 @@ def pyarrow_modules() -> tuple[Any, Any]:
     return pyarrow, pyarrow.parquet
 
 
-def read_parquet(path: Path, *, text: str | None, labels: Any, missing: str, drop: Sequence[str]) -> Dataset:
-    """Read a Parquet table of numbers, or of texts if ``text=`` is given or the writer's two columns are there."""
-    schema, footer, n_rows = _opened(path)
-    names = schema.names
-    if text is not None or (labels is None and {TEXT_COLUMN, LABELS_COLUMN} <= set(names)):
-        if drop:
-            raise ValueError("drop= means nothing to texts: only the two columns are read")
-        return _texts(path, schema, footer, text or TEXT_COLUMN, labels or LABELS_COLUMN)
-    columns = columns_to_learn(path, names, labels, drop)
-    used = _numeric_columns(path, schema, columns)
-    # Arrow's column and ours: 8 bytes a cell each at most.
-    _check_size(path, 16 * n_rows * len(used), f"{n_rows} rows of {len(used)} columns")
-    with _parquet_file(path) as file:
-        table = file.read(columns=used)
-    X, Y = _arrays(path, table, columns, missing, 0)
-    return Dataset(fill_missing(X, missing), Y, columns.feature_names, columns.label_names, "")
-
-
-def stream_parquet(path: Path, wanted: Wanted, is_text: bool | None, *, text: str | None) -> Iterator[Chunk]:
-    """Read the rows of a Parquet table, some at a time; if ``is_text`` is None, a column ``text`` of texts decides."""
-    schema, footer, n_rows = _opened(path)
-    if is_text is None:
-        kinds = [field.type for field in schema if field.name == TEXT_COLUMN]
-        is_text = bool(kinds) and not all(_is_number(kind) for kind in kinds)  # a feature may have that name
-    id_names = [] if wanted.id is None else [wanted.id]
-    dictionaries: list[str] = []
-    if is_text:
-        text, labels = text or TEXT_COLUMN, LABELS_COLUMN if wanted.labels is True else wanted.labels
-        _check_text_columns(path, schema, text, labels)
-        match_names(path, schema.names, id_names)
-        used = [text] if labels is None else [text, labels]
-        leaves, dictionaries = _leaves(footer, used)
-        # Four times the average size of a row; a repeated text costs only its references.
-        row_bytes = 4 * (sum(chunk.total_uncompressed_size for chunk in leaves) // n_rows + _OBJECT_BYTES)
-
-        def chunk_of(table: Any, first: int, ids: list[str] | None) -> Chunk:
-            tags = None if labels is None else _tags_column(path, table, labels, first)
-            return Chunk(_text_column(path, table, text, first), 0, ids, tags)
-    else:
-        columns = columns_to_predict(path, schema.names, wanted)
-        used = _numeric_columns(path, schema, columns)
-        row_bytes = 24 * max(len(used), 1)  # Arrow's column, its cast and ours: 8 bytes a cell each at most
-
-        def chunk_of(table: Any, first: int, ids: list[str] | None) -> Chunk:
-            X, Y = _arrays(path, table, columns, wanted.missing, first)
-            return table_chunk(X, Y, columns, wanted, ids)
-
-    first = 0
-    for table in _batches(path, [*used, *id_names], max(1, min(_BATCH_ROWS, CHUNK_BYTES // row_bytes)), dictionaries):
-        values = [table.column(name).to_pylist() for name in id_names]
-        yield chunk_of(table, first, ["" if value is None else str(value) for value in values[0]] if values else None)
-        first += table.num_rows
-
-
-def _opened(path: Path) -> tuple[Any, Any, int]:
-    """Schema, footer and number of rows of a file that has rows."""
+def parquet_rows(path: Path, wanted: Wanted, *, text: str | None) -> Rows:
+    """Rows of a Parquet table of numbers or of texts; the columns say which when the caller does not."""
     check_is_file(path)
     with _parquet_file(path) as file:
         schema, footer = file.schema_arrow, file.metadata
     n_rows = max(footer.num_rows, sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)))
     if n_rows == 0:
         raise DataFormatError(path, "has no rows")
-    return schema, footer, n_rows
+    is_text = wanted.is_text
+    if is_text is None and wanted.to_learn:
+        is_text = wanted.labels is True and {TEXT_COLUMN, LABELS_COLUMN} <= set(schema.names)
+    elif is_text is None:
+        kinds = [field.type for field in schema if field.name == TEXT_COLUMN]
+        is_text = bool(kinds) and not all(_is_number(kind) for kind in kinds)  # a feature may have that name
+    if is_text:
+        return _TextRows(path, schema, footer, n_rows, wanted, text or TEXT_COLUMN)
+    return _NumberRows(path, schema, n_rows, wanted)
+
+
+class _ParquetRows(Rows):
+    """Some columns of a Parquet file."""
+
+    used: list[str]
+    row_bytes: int  # of the arrays or objects that are made of a row
+    dictionaries: Sequence[str] = ()  # columns that are read as such: a repeated text becomes one Python string
+
+    def __init__(self, path: Path, wanted: Wanted) -> None:
+        self.path, self.wanted = path, wanted
+
+    @abstractmethod
+    def part(self, table: Any, first: int) -> Part:
+        """Rows of a table that starts with this row of the file."""
+
+    def parts(self) -> Iterator[Part]:
+        """Yield all rows at once to learn from, else at most some thousand at a time."""
+        id_name, first = self.wanted.id, 0
+        for table in self._tables([*self.used, *([] if id_name is None else [id_name])]):
+            ids = None
+            if id_name is not None:
+                ids = ["" if value is None else str(value) for value in table.column(id_name).to_pylist()]
+            yield self.part(table, first)._replace(ids=ids)
+            first += table.num_rows
+
+    def _tables(self, names: Sequence[str]) -> Iterator[Any]:
+        names, options = list(dict.fromkeys(names)), {"read_dictionary": list(self.dictionaries)}
+        if self.wanted.to_learn:
+            with _parquet_file(self.path, **options) as file:
+                yield file.read(columns=names)
+            return
+        pa, _ = pyarrow_modules()
+        n_rows = max(1, min(_BATCH_ROWS, CHUNK_BYTES // self.row_bytes))
+        # Without a buffer, pyarrow would read a column of a whole row group at once.
+        with _parquet_file(self.path, **options, pre_buffer=False, buffer_size=BLOCK_BYTES) as file:
+            for batch in file.iter_batches(batch_size=n_rows, columns=names, use_threads=False):
+                yield pa.Table.from_batches([batch])
+
+
+class _NumberRows(_ParquetRows):
+    """Columns of features and of labels."""
+
+    def __init__(self, path: Path, schema: Any, n_rows: int, wanted: Wanted) -> None:
+        super().__init__(path, wanted)
+        self._columns = columns = choose_columns(path, schema.names, wanted)
+        self.feature_names, self.label_names = columns.feature_names, columns.label_names
+        # A column of numbers is no list of labels: then a text is one column too many.
+        with_tags = columns.tags is not None and not _is_number(schema.field(columns.tags).type)
+        for j in columns.used:
+            field = schema.field(j)
+            if not _is_number(field.type):
+                may_be_text = with_tags and j != columns.tags and _is_text(field.type)
+                advice = not_a_number_advice(field.name, may_be_text) if columns.to_learn else ""
+                raise DataFormatError(path, f"column {field.name!r} is of type {field.type}, not a number{advice}")
+        self.used = [columns.names[j] for j in columns.used]
+        self.row_bytes = 24 * max(len(self.used), 1)  # Arrow's column, its cast and ours: 8 bytes a cell each at most
+        if wanted.to_learn:
+            _check_size(path, 16 * n_rows * len(self.used), f"{n_rows} rows of {len(self.used)} columns")
+
+    def part(self, table: Any, first: int) -> Part:
+        """Numbers of all columns, NaN where they are missing and may be."""
+        columns, missing = self._columns, self.wanted.missing
+        X = self._array(table, columns.features, missing != "error", first)
+        labels = self._array(table, columns.labels, missing == "zero", first)
+        for j, values in zip(columns.labels, labels.T, strict=True):
+            if not is_binary(np.nan_to_num(values, nan=0.0)):
+                raise DataFormatError(self.path, f"label column {columns.names[j]!r} holds other values than 0 and 1")
+        return Part(X, labels)
+
+    def _array(self, table: Any, columns: Sequence[int], may_miss: bool, first: int) -> np.ndarray:
+        values = np.empty((table.num_rows, len(columns)))
+        for to, j in enumerate(columns):
+            name = self._columns.names[j]
+            values[:, to] = _numbers(self.path, table.column(name), name, may_miss, first)
+        return values
+
+
+class _TextRows(_ParquetRows):
+    """A column of texts and one of lists of labels."""
+
+    label_names: list[str] | None = None
+
+    def __init__(self, path: Path, schema: Any, footer: Any, n_rows: int, wanted: Wanted, text: str) -> None:
+        super().__init__(path, wanted)
+        if wanted.drop:
+            raise ValueError("drop= means nothing to texts: only the two columns are read")
+        wanted.check_label_lists()
+        self._text, self._labels = text, LABELS_COLUMN if wanted.labels is True else wanted.labels
+        self._check_columns(schema)
+        match_names(path, schema.names, [] if wanted.id is None else [wanted.id])
+        self.used = [text] if self._labels is None else [text, self._labels]
+        leaves, self.dictionaries = _leaves(footer, self.used)
+        n_bytes = sum(chunk.total_uncompressed_size for chunk in leaves)
+        # Four times the average size of a row; a repeated text costs only its references.
+        self.row_bytes = 4 * (n_bytes // n_rows + _OBJECT_BYTES)
+        if wanted.to_learn:
+            n_values = sum(chunk.num_values for chunk in leaves)
+            _check_size(path, _OBJECT_BYTES * n_values + 4 * n_bytes, f"{n_values} texts and labels")
+            self.label_names = _label_names(path, schema.metadata or {})
+
+    def _check_columns(self, schema: Any) -> None:
+        """Refuse a file without the one column of texts, and of lists of labels if these are wanted."""
+        pa, _ = pyarrow_modules()
+        kind = schema.field(one_column(self.path, schema.names, self._text, "text")).type
+        if not _is_text(kind):
+            raise DataFormatError(self.path, f"column {self._text!r} is of type {kind}, not text")
+        if self._labels is None:
+            return
+        kind = schema.field(one_column(self.path, schema.names, self._labels, "labels")).type
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+            raise DataFormatError(self.path, f"column {self._labels!r} is of type {kind}, not a list of labels")
+        if not (_is_text(kind.value_type) or pa.types.is_integer(kind.value_type)):
+            raise DataFormatError(self.path, f"column {self._labels!r} holds lists of {kind.value_type}, not of texts")
+
+    def part(self, table: Any, first: int) -> Part:
+        """Texts and lists of labels, none of them null."""
+        with _readable(self.path):
+            texts = [value for chunk in table.column(self._text).chunks for value in _values(chunk)]
+        if None in texts:
+            row = first + texts.index(None)
+            raise DataFormatError(self.path, f"column {self._text!r} is null in row {row} (from 0)")
+        tags = None if self._labels is None else self._tags(table.column(self._labels), first)
+        if self.label_names is not None and not {tag for row in tags or () for tag in row} <= set(self.label_names):
+            self.label_names = None  # another program changed the labels and kept our metadata
+        return Part(texts, tags)
+
+    def _tags(self, column: Any, first: int) -> list[list[str]]:
+        written: list[list[Any]] = []
+        with _readable(self.path):
+            for lists in column.chunks:
+                flat = iter(_values(lists.flatten()))  # null lists have no values
+                written += [list(islice(flat, n or 0)) for n in lists.value_lengths().to_pylist()]
+        for i, row in enumerate(written, first):
+            if None in row:
+                raise DataFormatError(self.path, f"column {self._labels!r} holds a null label in row {i} (from 0)")
+        return [[str(tag) for tag in row] for row in written]
 
 
 @contextmanager
@@ -111,47 +203,6 @@ def _parquet_file(path: Path, **options: Any) -> Iterator[Any]:
     _, pq = pyarrow_modules()
     with _readable(path), pq.ParquetFile(path, **options) as file:
         yield file
-
-
-def _batches(path: Path, names: Sequence[str], n_rows: int, dictionaries: Sequence[str]) -> Iterator[Any]:
-    """Yield tables of at most ``n_rows`` rows; only a buffer per column is in memory."""
-    pa, _ = pyarrow_modules()
-    # Without a buffer, pyarrow would read a column of a whole row group at once.
-    options = {"read_dictionary": list(dictionaries), "pre_buffer": False, "buffer_size": BLOCK_BYTES}
-    with _parquet_file(path, **options) as file:
-        for batch in file.iter_batches(batch_size=n_rows, columns=list(dict.fromkeys(names)), use_threads=False):
-            yield pa.Table.from_batches([batch])
-
-
-def _numeric_columns(path: Path, schema: Any, columns: Columns) -> list[str]:
-    """Names of the columns of features and labels; DataFormatError when one does not hold numbers."""
-    used = columns.features + columns.labels
-    # A column of numbers is no list of labels: then a text is one column too many.
-    with_tags = columns.tags is not None and not _is_number(schema.field(columns.tags).type)
-    for j in used:
-        field = schema.field(j)
-        if not _is_number(field.type):
-            may_be_text = with_tags and j != columns.tags and _is_text(field.type)
-            advice = not_a_number_advice(field.name, may_be_text) if columns.to_learn else ""
-            raise DataFormatError(path, f"column {field.name!r} is of type {field.type}, not a number{advice}")
-    return [columns.names[j] for j in used]
-
-
-def _arrays(path: Path, table: Any, columns: Columns, missing: str, first: int) -> tuple[np.ndarray, np.ndarray]:
-    """X, with NaN where values are missing and may be, and Y of rows from ``first`` on."""
-    X = np.empty((table.num_rows, len(columns.features)))
-    for to, name in enumerate(columns.feature_names):
-        X[:, to] = _numbers(path, table.column(name), name, missing, first)
-    Y = np.empty((table.num_rows, len(columns.labels)), dtype=LABEL_DTYPE)
-    for to, j in enumerate(columns.labels):
-        name = columns.names[j]
-        values = _numbers(path, table.column(name), name, "zero" if missing == "zero" else "error", first)
-        if missing == "zero":
-            values = np.nan_to_num(values, nan=0.0)
-        if not is_binary(values):
-            raise DataFormatError(path, f"label column {name!r} holds other values than 0 and 1")
-        Y[:, to] = values
-    return X, Y
 
 
 @contextmanager
@@ -173,7 +224,7 @@ def _check_size(path: Path, needed: int, what: str) -> None:
         raise DataFormatError(path, reason)
 
 
-def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np.ndarray:
+def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int) -> np.ndarray:
     pa, _ = pyarrow_modules()
     try:
         # Integers beyond 2^53 would be rounded: safe=True refuses them.
@@ -182,67 +233,11 @@ def _numbers(path: Path, column: Any, name: str, missing: str, first: int) -> np
         raise DataFormatError(path, f"column {name!r} does not fit float64 ({str(error)[:200]})") from error
     if np.isinf(values).any():
         raise DataFormatError(path, f"column {name!r} holds infinite values")
-    if missing == "error" and np.isnan(values).any():
+    if not may_miss and np.isnan(values).any():
         row = first + int(np.flatnonzero(np.isnan(values))[0])
         reason = f"column {name!r} is missing a value in row {row} (from 0); missing= says what to do"
         raise DataFormatError(path, reason)
     return values
-
-
-def _texts(path: Path, schema: Any, footer: Any, text: str, labels: str) -> Dataset:
-    _check_text_columns(path, schema, text, labels)
-    leaves, dictionaries = _leaves(footer, (text, labels))
-    counts = sum(chunk.num_values for chunk in leaves)
-    characters = sum(chunk.total_uncompressed_size for chunk in leaves)
-    _check_size(path, _OBJECT_BYTES * counts + 4 * characters, f"{counts} texts and labels")
-    # As dictionaries: a repeated text becomes one Python string.
-    with _parquet_file(path, read_dictionary=dictionaries) as file:
-        table = file.read(columns=[text, labels])
-    rows, tags = _text_column(path, table, text, 0), _tags_column(path, table, labels, 0)
-    names = _label_names(path, schema.metadata or {})
-    if names is not None and not {tag for row in tags for tag in row} <= set(names):
-        names = None  # another program changed the labels and kept our metadata
-    return tagged_dataset(path, rows, tags, names)
-
-
-def _check_text_columns(path: Path, schema: Any, text: str, labels: str | None) -> None:
-    """Refuse a file without the one column of texts, and of label lists unless ``labels`` is None."""
-    pa, _ = pyarrow_modules()
-    columns = [(text, "text")] if labels is None else [(text, "text"), (labels, "labels")]
-    for name, argument in columns:
-        if schema.names.count(name) != 1:
-            near = nearest(name, schema.names) if name not in schema.names else ""
-            raise DataFormatError(path, f"no single column called {name!r}; say {argument}={near}")
-        kind = schema.field(name).type
-        if argument == "text":
-            fault = "" if _is_text(kind) else f"is of type {kind}, not text"
-        elif not (pa.types.is_list(kind) or pa.types.is_large_list(kind)):
-            fault = f"is of type {kind}, not a list of labels"
-        else:
-            is_tag = _is_text(kind.value_type) or pa.types.is_integer(kind.value_type)
-            fault = "" if is_tag else f"holds lists of {kind.value_type}, not of texts"
-        if fault:
-            raise DataFormatError(path, f"column {name!r} {fault}")
-
-
-def _text_column(path: Path, table: Any, name: str, first: int) -> list[str]:
-    with _readable(path):
-        rows = [value for chunk in table.column(name).chunks for value in _values(chunk)]
-    if None in rows:
-        raise DataFormatError(path, f"column {name!r} is null in row {first + rows.index(None)} (from 0)")
-    return rows
-
-
-def _tags_column(path: Path, table: Any, name: str, first: int) -> list[list[str]]:
-    written: list[list[Any]] = []
-    with _readable(path):
-        for lists in table.column(name).chunks:
-            flat = iter(_values(lists.flatten()))  # null lists have no values
-            written += [list(islice(flat, n or 0)) for n in lists.value_lengths().to_pylist()]
-    for i, row in enumerate(written, first):
-        if None in row:
-            raise DataFormatError(path, f"column {name!r} holds a null label in row {i} (from 0)")
-    return [list(dict.fromkeys(str(tag) for tag in row)) for row in written]
 
 
 def _is_number(kind: Any) -> bool:
@@ -294,7 +289,7 @@ def write_parquet(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
         columns = {TEXT_COLUMN: pa.array(dataset.X, pa.string())}
         columns[LABELS_COLUMN] = pa.array(tags_of(dataset.Y, dataset.label_names), pa.list_(pa.string()))
     else:
-        X, Y = as_dense(dataset)
+        X, Y = as_dense(dataset.X), as_dense(dataset.Y, LABEL_DTYPE)
         arrays = [*np.ascontiguousarray(X.T), *np.ascontiguousarray(Y.T)]
         columns = {name: pa.array(values) for name, values in zip(check_table_names(dataset), arrays, strict=True)}
     metadata = {_METADATA: json.dumps({"label_names": list(dataset.label_names)}).encode()}

@@ -17,19 +17,19 @@ line ``# comargin: n_features=.. n_labels=..`` first, which our reader obeys and
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from itertools import islice
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.files import AtomicFiles
-from ._dataset import LABEL_DTYPE, Dataset
+from ._dataset import LABEL_DTYPE, Dataset, entries_of
 from ._numbers import COLON, COMMA, NEWLINE, SPACE, byte_table, follows, format_number, is_legal, parse_number, scan
 from ._source import TextSource, first_line
-from .chunks import Chunk, Wanted
+from .chunks import Part, Rows, Wanted
 
 _BYTES = byte_table({b"\n": NEWLINE, b",": COMMA, b" \t": SPACE, b":": COLON})
 _ORDER = follows(
@@ -83,18 +83,32 @@ class _Block(NamedTuple):
     values: np.ndarray
 
 
-class _Rows:
+class _LabelNumbers(Sequence[str]):
+    """Names ``y0, y1, ...`` of labels that a file does not name or count."""
+
+    def __getitem__(self, j: Any) -> str:
+        return f"y{j}"
+
+    def __len__(self) -> int:
+        return sys.maxsize
+
+
+class SparseRows(Rows):
     """The rows of one file; ``n_features`` and ``n_labels`` are bounds of the columns, or None.
 
     A header line or our writer's comment gives the bounds that the caller leaves open.
     """
 
     def __init__(
-        self, source: TextSource, xmc: bool, bases: tuple[int, int], bounds: tuple[int | None, int | None]
+        self, source: TextSource, wanted: Wanted, *, xmc: bool, index_base: int = 0, label_base: int = 0
     ) -> None:
-        self.source, self.xmc = source, xmc
-        self.index_base, self.label_base = (0, 0) if xmc else bases
-        self.n_features, self.n_labels = bounds
+        self.source, self.wanted, self.xmc = source, wanted, xmc
+        self.index_base, self.label_base = index_base, label_base
+        self.n_features = len(wanted.feature_names) or wanted.n_features
+        self.n_labels = wanted.n_labels
+        self.label_names: Sequence[str] = _LabelNumbers()
+        if isinstance(wanted.labels, tuple):
+            self.label_names, self.n_labels = wanted.labels, len(wanted.labels)
         self.declared_rows: int | None = None
         self.n_rows = 0
         self.n_blank = 0  # blank lines since the last row
@@ -110,22 +124,40 @@ class _Rows:
             self.declared_rows = int(match.group(1))
             self._take_bounds(int(match.group(2)), int(match.group(3)))
 
+    def parts(self) -> Iterator[Part]:
+        """Yield the rows of a block at a time, of as many columns as are known by then."""
+        n_features, n_labels = self.n_features or 0, self.n_labels or 0
+        for block in self._blocks():
+            n_features = self.n_features or max(n_features, int(block.indices.max(initial=-1)) + 1)
+            n_labels = self.n_labels or max(n_labels, int(block.labels.max(initial=-1)) + 1)
+            X = _matrix(n_features, block.counts[1], block.indices, block.values)
+            yield Part(X, _matrix(n_labels, block.counts[0], block.labels, np.ones(block.labels.size, LABEL_DTYPE)))
+        if not self.wanted.to_learn:
+            return
+        if n_labels == 0 and self.n_labels is None:
+            raise self.source.fail("no row has a label")
+        for what, width, given in (
+            ("features", n_features, self.wanted.n_features),
+            ("labels", n_labels, self.wanted.n_labels),
+        ):
+            if given is None:
+                self._check_plausible(width, what, "" if self.xmc else f"; say n_{what}= if that is right")
+        self.feature_names, self.label_names = generated_names("x", n_features), generated_names("y", n_labels)
+
     def _take_bounds(self, n_features: int, n_labels: int) -> None:
         self.n_features = n_features if self.n_features is None else self.n_features
         self.n_labels = n_labels if self.n_labels is None else self.n_labels
 
-    def blocks(self, *, fast: bool = True, need_n_features: bool = False) -> Iterator[_Block]:
-        """Yield the rows some at a time; blocks of plain numbers are parsed at once if ``fast``."""
+    def _blocks(self) -> Iterator[_Block]:
         for first, text in self.source.blocks():
             if first == 1:
                 self._obey_shape(text)
-            if need_n_features and self.n_features is None:
+            if not self.wanted.to_learn and self.n_features is None:
                 raise self.source.fail("n_features= must say how many features there are: a libsvm file does not")
             if not text.strip(b"\n"):
                 self._note_blank(first, text.count(b"\n"))
                 continue
-            block = self._parse_fast(text) if fast else None
-            block = self._parse_carefully(first, text) if block is None else block
+            block = self._parse_fast(text) or self._parse_carefully(first, text)
             self.n_rows += block.counts.shape[1]
             yield block
         if self.declared_rows is not None:
@@ -146,8 +178,8 @@ class _Rows:
         shape = _SHAPE.fullmatch(self.source.decode(text[: text.index(b"\n")], 1))
         if shape is not None:
             n_features, n_labels = int(shape.group(1)), int(shape.group(2))
-            self.check_plausible(n_features if self.n_features is None else 0, "features")
-            self.check_plausible(n_labels if self.n_labels is None else 0, "labels")
+            self._check_plausible(n_features if self.n_features is None else 0, "features")
+            self._check_plausible(n_labels if self.n_labels is None else 0, "labels")
             self._take_bounds(n_features, n_labels)
 
     def _note_blank(self, line: int, count: int) -> None:
@@ -185,8 +217,7 @@ class _Rows:
 
     def _parse_carefully(self, first: int, block: bytes) -> _Block:
         rows: list[_Row] = []
-        for line, data in enumerate(block.split(b"\n")[:-1], start=first):
-            text = self.source.decode(data, line)
+        for line, text in self.source.block_lines(first, block):
             if not self.xmc and "#" in text:
                 text = text[: text.index("#")]
                 if not text.strip():
@@ -234,30 +265,7 @@ class _Rows:
             raise self.source.fail(f"{what} {text} is out of range, there are {bound}", line)
         return column
 
-    def features(self, block: _Block) -> sp.csr_array:
-        """CSR array of the features of a block."""
-        return self._matrix("features", self.n_features, block.counts[1], block.indices, block.values)
-
-    def indicator(self, block: _Block) -> sp.csr_array:
-        """CSR array of the labels of a block."""
-        ones = np.ones(block.labels.size, dtype=LABEL_DTYPE)
-        return self._matrix("labels", self.n_labels, block.counts[0], block.labels, ones)
-
-    def _matrix(
-        self, what: str, n_columns: int | None, counts: np.ndarray, columns: np.ndarray, data: np.ndarray
-    ) -> sp.csr_array:
-        if n_columns is None:
-            n_columns = int(columns.max()) + 1 if columns.size else 0
-            if what == "labels" and n_columns == 0:
-                raise self.source.fail("no row has a label")
-            self.check_plausible(n_columns, what, f"; say n_{what}= if that is right")
-        kind = np.int32 if max(n_columns, columns.size) < 2**31 else np.int64
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
-        matrix = sp.csr_array((data, columns.astype(kind), indptr), shape=(counts.size, n_columns))
-        matrix.eliminate_zeros()
-        return matrix
-
-    def check_plausible(self, n_columns: int, what: str, advice: str = "") -> None:
+    def _check_plausible(self, n_columns: int, what: str, advice: str = "") -> None:
         """Refuse more columns than a file of this size can mean."""
         if n_columns > max(_FREE_COLUMNS, _COLUMNS_PER_BYTE * self.source.bytes_read):
             reason = f"{n_columns} {what} in a file of {self.source.bytes_read} bytes: not plausible{advice}"
@@ -274,42 +282,12 @@ def _block(rows: list[_Row]) -> _Block:
     )
 
 
-def read_sparse_text(
-    path: Path,
-    *,
-    xmc: bool,
-    n_features: int | None = None,
-    n_labels: int | None = None,
-    index_base: int = 1,
-    label_base: int = 0,
-    encoding: str = "utf-8",
-    fast: bool = True,
-) -> Dataset:
-    """Read a LIBSVM multi-label file, or an XMC file (with a header line, and everything counted from 0)."""
-    with TextSource(path, encoding) as source:
-        rows = _Rows(source, xmc, (index_base, label_base), (n_features, n_labels))
-        # Side by side: counts of shape (2, n_rows), and flat columns and values.
-        block = _Block(*(np.concatenate(parts, axis=-1) for parts in zip(*rows.blocks(fast=fast), strict=True)))
-        if xmc:
-            rows.check_plausible(rows.n_features or 0, "features")
-            rows.check_plausible(rows.n_labels or 0, "labels")
-        X, Y = rows.features(block), rows.indicator(block)
-    return Dataset(X, Y, generated_names("x", X.shape[1]), generated_names("y", Y.shape[1]), "")
-
-
-def stream_sparse_text(
-    source: TextSource, wanted: Wanted, is_text: bool | None, *, xmc: bool, index_base: int = 1, label_base: int = 0
-) -> Iterator[Chunk]:
-    """Read the rows of a LIBSVM multi-label or XMC file, some at a time; unnamed labels are ``y0, y1, ...``."""
-    label_names = wanted.labels if isinstance(wanted.labels, tuple) else None
-    bounds = (len(wanted.feature_names) or wanted.n_features, None if label_names is None else len(label_names))
-    rows = _Rows(source, xmc, (index_base, label_base), bounds)
-    for block in rows.blocks(need_n_features=True):
-        tags = None
-        if wanted.labels is not None:
-            names = (f"y{j}" if label_names is None else label_names[j] for j in block.labels.tolist())
-            tags = [list(islice(names, n)) for n in block.counts[0].tolist()]
-        yield Chunk(rows.features(block), 0, None, tags)
+def _matrix(n_columns: int, counts: np.ndarray, columns: np.ndarray, data: np.ndarray) -> sp.csr_array:
+    kind = np.int32 if max(n_columns, columns.size) < 2**31 else np.int64
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(kind)
+    matrix = sp.csr_array((data, columns.astype(kind), indptr), shape=(counts.size, n_columns))
+    matrix.eliminate_zeros()
+    return matrix
 
 
 def generated_names(prefix: str, n: int) -> tuple[str, ...]:
@@ -331,9 +309,6 @@ def write_sparse_text(dataset: Dataset, path: Path, files: AtomicFiles, *, xmc: 
         used_y = int(Y.indices.max()) + 1 if Y.nnz else 0
         if (used_x, used_y) != (X.shape[1], Y.shape[1]):
             file.write(f"# comargin: n_features={X.shape[1]} n_labels={Y.shape[1]}\n")
-    for i in range(X.shape[0]):
-        labels = ",".join(map(str, Y.indices[Y.indptr[i] : Y.indptr[i + 1]].tolist()))
-        row = slice(X.indptr[i], X.indptr[i + 1])
-        entries = zip(X.indices[row].tolist(), X.data[row].tolist(), strict=True)
-        features = " ".join(f"{j + base}:{format_number(v)}" for j, v in entries if v != 0)
-        file.write(f"{labels} {features}\n")
+    for x, y in zip(entries_of(X), entries_of(Y), strict=True):
+        labels = ",".join(str(j) for j, _ in y)
+        file.write(labels + " " + " ".join(f"{j + base}:{format_number(value)}" for j, value in x) + "\n")

@@ -8,11 +8,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
-from sklearn.utils import Bunch, get_tags, indexable
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
+from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -21,6 +19,7 @@ from ..core.executor import Processes
 from ..core.indicator import check_indicator, check_weight
 from ..core.memory import Memory
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
+from ..core.wrapper import WrappingClassifier
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..rank.label_sets import RankSVMCut
 from ._cross_fit import cross_fit, fit_clone, score_matrix
@@ -42,7 +41,7 @@ def _estimator_has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class ThresholdClassifierCV(WrappingClassifier):
     """A classifier whose labels are switched on by a rule learned on out-of-fold scores.
 
     The estimator is fitted on parts of the data and scores the rows left out; the rule learns from these
@@ -179,7 +178,7 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             if not self.refit and len(splits) > 1:
                 raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
             first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, Processes(self.n_jobs), Memory())
-            estimator = fit_clone(self.estimator, X, y, params) if self.refit else first
+            estimator = fit_clone(self.estimator, X, y, Memory(), "", params=params) if self.refit else first
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)
         return self._become(estimator, rule, classes, y)
@@ -248,38 +247,14 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         """Cuts of the rule, one per label."""
         return self.rule_.thresholds_
 
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features the estimator was fitted with."""
-        return self.estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> NDArray[Any]:
-        """Feature names the estimator was fitted with."""
-        return self.estimator_.feature_names_in_
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        if not is_estimator(self.estimator):  # `fit` raises the error
-            return tags
-        inner = get_tags(self.estimator)
-        tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
-        tags.target_tags.multi_output = inner.target_tags.multi_output
-        tags.input_tags = inner.input_tags
+        if is_estimator(self.estimator):  # `fit` raises otherwise
+            inner = get_tags(self.estimator)
+            tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
+            tags.target_tags.multi_output = inner.target_tags.multi_output
         return tags
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Where `fit` sends its metadata.
-
-        Returns
-        -------
-        MetadataRouter
-            ``sample_weight`` is used here and routed to the estimator; other parameters of `fit` are routed
-            only.
-        """
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
 
     def _check_parameters(self) -> None:
         example = "OneVsRestClassifier(LogisticRegression())"
@@ -288,14 +263,6 @@ class ThresholdClassifierCV(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         if not isinstance(self.refit, bool | np.bool_):
             raise ValueError(f"refit must be True or False; got {self.refit!r}.")
         check_seed(self.random_state)
-
-    def _routed(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-        """Keyword arguments of the estimator's ``fit``."""
-        params = fit_params if sample_weight is None else {"sample_weight": sample_weight, **fit_params}
-        if not get_config()["enable_metadata_routing"]:
-            return dict(params)
-        routed: Bunch = process_routing(self, "fit", **params)
-        return dict(routed.estimator.fit)
 
     def _splits(self, X: Any, y: Any, groups: Any) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
         cv = self.cv

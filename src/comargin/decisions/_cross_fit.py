@@ -34,16 +34,33 @@ def cross_fit(
     ``y`` are the targets in the form the estimator takes, ``Y`` their indicator, ``params`` the arguments of its
     ``fit``. The scores of a fold are stored in ``memory`` under ``cuts/<fold>``; ``show`` reports each fold.
 
-    Returns the estimator of the first split (None if its scores were stored), the finite scores (n_scored, n_labels)
-    fold after fold, and their rows.
+    Returns the estimator of a single split (None for several, or if its scores were stored), the finite scores
+    (n_scored, n_labels) fold after fold, and their rows.
     """
-    tasks = [
-        Task(_score_fold, (estimator, X, y, Y, train, test, params, memory, f"cuts/{fold}"))
-        for fold, (train, test) in enumerate(splits)
-    ]
-    found = run(tasks, executor, lambda result: show("fold scored" if result[0] is not None else "fold scored before"))
-    scores = fill_unlearned(np.vstack([scores for _, scores in found]))
-    return found[0][0], scores, np.concatenate([test for _, test in splits])
+    scores: dict[int, NDArray[np.float64]] = {}
+    tasks = []
+    for fold, (train, test) in enumerate(splits):
+        kept = memory.recall(f"cuts/{fold}")
+        if kept is None:
+            wants_model = len(splits) == 1
+            tasks.append(Task(_score_fold, (estimator, X, y, Y, train, test, params, memory, fold, wants_model)))
+            continue
+        shape = (len(test), Y.shape[1])
+        if not (isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape):
+            raise ValueError(
+                f"the checkpoint of cuts/{fold} holds no scores of {shape[0]} rows and {shape[1]} labels; delete it"
+            )
+        scores[fold] = kept
+        show("fold scored before")
+
+    def done(result: tuple[int, Any, NDArray[np.float64]]) -> None:
+        fold, _, scores[fold] = result
+        memory.keep(f"cuts/{fold}", scores[fold])
+        show("fold scored")
+
+    found = run(tasks, executor, done)
+    in_order = np.vstack([scores[fold] for fold in range(len(splits))])
+    return found[0][1] if found else None, fill_unlearned(in_order), np.concatenate([test for _, test in splits])
 
 
 def _score_fold(
@@ -55,17 +72,10 @@ def _score_fold(
     test: NDArray[np.intp],
     params: dict[str, Any],
     memory: Memory,
-    key: str,
-) -> tuple[Any, NDArray[np.float64]]:
+    fold: int,
+    wants_model: bool,
+) -> tuple[int, Any, NDArray[np.float64]]:
     """Fit on the training rows, score the test rows; labels constant in training score -inf or inf."""
-    shape = (len(test), Y.shape[1])
-    kept = memory.recall(key)
-    if kept is not None:
-        if not (isinstance(kept, np.ndarray) and kept.dtype == np.float64 and kept.shape == shape):
-            raise ValueError(
-                f"the checkpoint of {key} holds no scores of {shape[0]} rows and {shape[1]} labels; delete it"
-            )
-        return None, kept
     n_samples = Y.shape[0]
     columns = train if get_tags(estimator).input_tags.pairwise else None
     X_train, X_test = take_rows(X, train, columns), take_rows(X, test, columns)
@@ -74,23 +84,18 @@ def _score_fold(
     }
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-        if type(memory) is Memory:
-            fitted = fit_clone(estimator, X_train, y[train], split_params)
-        else:
-            fitted = fit_and_keep(clone(estimator), X_train, y[train], memory, key)
+        fitted = fit_clone(estimator, X_train, y[train], memory, f"cuts/{fold}", params=split_params)
     scores = score_matrix(fitted, X_test, Y.shape[1])
     positives = np.asarray(Y[train].sum(axis=0))
     scores[:, positives == 0] = -np.inf
     scores[:, positives == len(train)] = np.inf
-    memory.keep(key, scores)
-    return fitted, scores
+    return fold, fitted if wants_model else None, scores
 
 
-def fit_clone(estimator: Any, X: Any, y: Any, params: dict[str, Any]) -> Any:
-    """Fit a clone; if a 2-D y may be the reason of an error, add the way around it to the message."""
-    fitted = clone(estimator)
+def fit_clone(estimator: Any, X: Any, y: Any, memory: Memory, key: str, **options: Any) -> Any:
+    """Fit a clone by `fit_and_keep`; if a 2-D y may be the reason of an error, add the way around it to the message."""
     try:
-        return fitted.fit(X, y, **params)
+        return fit_and_keep(clone(estimator), X, y, memory, key, **options)
     except (TypeError, ValueError) as error:
         tags = get_tags(estimator)
         if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):

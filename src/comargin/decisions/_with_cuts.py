@@ -6,10 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from ..core.executor import Threads
-from ..core.memory import Memory, fit_and_keep
+from ..core.executor import Executor, Threads
+from ..core.memory import Memory
 from ..core.threshold_rule import ThresholdRule
 from ..metrics import evaluate
 from ._classifier import ThresholdClassifierCV, make_rule, read_target
@@ -24,6 +23,7 @@ def fit_with_cuts(
     *,
     folds: int,
     seed: int,
+    executor: Executor | None = None,
     memory: Memory | None = None,
     should_stop: Callable[[], bool] | None = None,
     show: Callable[[str], None] = lambda text: None,
@@ -44,6 +44,8 @@ def fit_with_cuts(
         Number of folds for the scores that the rule learns from.
     seed : int
         Shuffles the rows before they are split.
+    executor : Executor or None, default=None
+        Where the folds are fitted; None fits one after the other, here.
     memory : Memory or None, default=None
         Results of an interrupted call with the same arguments.
     should_stop : callable or None, default=None
@@ -70,16 +72,23 @@ def fit_with_cuts(
                           random_state=0)
     """
     memory = memory or Memory()
-    if rule is None:
-        return _fit_last(estimator, X, Y, memory, should_stop), None
     classifier = ThresholdClassifierCV(estimator, rule=rule, cv=folds, random_state=seed)
-    learned, measures = _learned_cuts(classifier, X, Y, memory, show)
-    fitted = _fit_last(estimator, X, Y, memory, should_stop)
-    return classifier._become(fitted, learned, np.arange(Y.shape[1]), Y), measures
+    learned, measures = None, None
+    if rule is not None:
+        learned, measures = _learned_cuts(classifier, X, Y, executor or Threads(1), memory, show)
+    if should_stop is not None:
+        should_stop()  # from here on, a wish to stop ends the fit and nothing else
+    fitted = fit_clone(estimator, X, Y, memory, "fit", should_stop=should_stop)
+    return fitted if rule is None else classifier._become(fitted, learned, np.arange(Y.shape[1]), Y), measures
 
 
 def _learned_cuts(
-    classifier: ThresholdClassifierCV, X: Any, Y: Any, memory: Memory, show: Callable[[str], None]
+    classifier: ThresholdClassifierCV,
+    X: Any,
+    Y: Any,
+    executor: Executor,
+    memory: Memory,
+    show: Callable[[str], None],
 ) -> tuple[Any, dict[str, float | None]]:
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
     kept = memory.recall("rule")
@@ -91,18 +100,10 @@ def _learned_cuts(
     classifier._check_parameters()
     indicator, y, _ = read_target(Y)
     splits = classifier._splits(X, y, None)
-    _, scores, rows = cross_fit(classifier.estimator, X, y, indicator, splits, {}, Threads(1), memory, show)
+    _, scores, rows = cross_fit(classifier.estimator, X, y, indicator, splits, {}, executor, memory, show)
     rule = make_rule(classifier.rule).fit(scores, indicator[rows])
     found = evaluate(indicator[rows], scores, rule.predict(scores))
     measures = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
     memory.keep("rule", (rule, measures))
     memory.forget("cuts")
     return rule, measures
-
-
-def _fit_last(estimator: Any, X: Any, Y: Any, memory: Memory, should_stop: Callable[[], bool] | None) -> Any:
-    if should_stop is None and type(memory) is Memory:
-        return fit_clone(estimator, X, Y, {})
-    if should_stop is not None:
-        should_stop()  # from here on, a wish to stop ends the fit and nothing else
-    return fit_and_keep(clone(estimator), X, Y, memory, "fit", should_stop=should_stop)

@@ -57,8 +57,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
         Not used by one fit. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Not used: nothing is random.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
+    {verbose}
     callback : callable, default=None
         Called with every ``Checkpoint``; returning True ends the fit with the best result so far.
     warm_start : bool, default=False
@@ -78,18 +77,10 @@ class LSG21Classifier(LinearMultilabelClassifier):
         For every edge (i, j), i < j, the features that both labels use.
     label_graph_ : LabelGraph
         a, as used in the penalty.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the first two.
-    history_ : list of Checkpoint
-        Certified moments of the fit.
+    {objective_} {history_}
     n_iter_ : int
         Steps done.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     Notes
     -----
@@ -117,7 +108,6 @@ class LSG21Classifier(LinearMultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearMultilabelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="left")],
         "affinity": [StrOptions({"cosine"}), "array-like", "sparse matrix", LabelGraph],
         "edge_threshold": [Interval(Real, 0, 1, closed="both")],
@@ -165,9 +155,6 @@ class LSG21Classifier(LinearMultilabelClassifier):
 
     def _appends_constant(self) -> bool:
         return False  # b is free
-
-    def _solve(self, data: TrainingData, start: LSG21Start | None, control: Control) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.alpha, start, control)
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on alpha; returns the function that solves for an alpha."""

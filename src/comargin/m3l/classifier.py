@@ -53,13 +53,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         Replaces :math:`x_i^\top x_j`. "precomputed" takes kernel matrices for X: those of the training
         rows in ``fit``, of new rows with all training rows in ``predict``. A callable gets two matrices of rows and
         returns the kernel values of all pairs; with ``n_jobs`` > 1 it is called from several threads.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of "rbf", :math:`\exp(-\gamma \|x - x'\|^2)`, and "poly". "scale" is 1 / (n_features * X.var()), "auto" is
-        1 / n_features.
-    degree : int, default=3
-        Of "poly", :math:`(\gamma\, x^\top x' + c_0)^{degree}`.
-    coef0 : float, default=1.0
-        :math:`c_0` of "poly"; not negative, or it would not be a kernel.
+    {gamma} {degree} {coef0}
     label_correlation : None, "train", array-like or LabelGraph of shape (n_labels, n_labels), default=None
         R, symmetric and positive semi-definite; it may be singular, as that of
         :func:`comargin.graphs.correlation_from_classes` is. None is the identity, independent labels. "train" is
@@ -69,13 +63,9 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         :math:`\log(1 + e^{-m})`. "correlated" is the hinge :math:`\max(0, t_{il} - m)` with :math:`t_{il} = s_{il} (R
         s_i)_l`, so that a mistake costs more where correlated labels agree; R must be diagonally dominant. "hamming"
         is another name of "hinge".
-    fit_intercept : bool, default=True
-        Append a constant-1 feature (its weight is regularised like the others), reported as ``intercept_``; for
-        kernels in their feature space: 1 is added to every kernel value.
-    class_weight : None, "balanced", dict or list of dict, default=None
-        For an indicator Y: ``{0: w, 1: w}`` weighs negatives and positives of every label, a list has one such dict
-        per label; "balanced" gives both sides of every label the same total weight. For a 1-D y: weights of the
-        classes, as in scikit-learn.
+    {fit_intercept}
+        With a kernel, in its feature space: 1 is added to every kernel value.
+    {class_weight}
     solver : {"auto", "dcd", "smo"}, default="auto"
         "auto" is the fastest: all labels of a row together (linear), or pairs of variables over one kernel matrix for
         all labels. The paper's own schemes stay for comparison: "dcd" (linear, single dual variables, several along a
@@ -83,47 +73,27 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         worst variable).
     cache_size : float, default=1000
         Megabytes of memory for rows of the kernel matrix, shared by all labels and threads.
-    tol : float, default=1e-3
-        Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
+    {tol}
     max_iter : int, default=1000
         Most passes over the rows (kernels: over the labels); a ``ConvergenceWarning`` says when they do not suffice.
     n_jobs : int, default=None
         Threads, over blocks of labels: components of the label correlation, and independent labels, up to 80 at a time
         (linear) or one by one (kernels). The result is the same for any number.
-    random_state : int, RandomState instance or None, default=None
-        Fixes the order in which rows are visited.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
-    callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
-    warm_start : bool, default=False
-        Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
+    {random_state} {verbose} {callback} {warm_start}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights (linear kernel only).
+    {coef_}
     support_ : int ndarray of shape (n_support,)
         Training rows that scores depend on (kernels only, as the next two).
-    support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
-        These rows; None when the kernel is precomputed.
+    {support_vectors_}
     dual_coef_ : ndarray of shape (n_labels, n_support)
         Their coefficients: scores are kernel values with the support rows times ``dual_coef_.T``, plus
         ``intercept_``.
-    intercept_ : ndarray of shape (n_labels,)
-        Weights of the constant feature; zero without intercept.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the dual and the primal objective.
-    history_ : list of Checkpoint
-        Certified moments of the fit.
+    {intercept_} {objective_} {history_}
     n_iter_ : int
         Passes done.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     Notes
     -----
@@ -153,11 +123,8 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
-        **KernelMultilabelClassifier._parameter_constraints,
         "solver": [StrOptions({"auto", "dcd", "smo"})],
-        "class_weight": [None, StrOptions({"balanced"}), dict, list],
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
         "loss": [StrOptions({*_LOSSES})],
     }
@@ -203,9 +170,6 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         self.verbose = verbose
         self.callback = callback
         self.warm_start = warm_start
-
-    def _solve(self, data: TrainingData, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.C, start, control)
 
     def _prepare(
         self, data: TrainingData

@@ -6,15 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
+from sklearn.base import clone
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
-from sklearn.utils import get_tags
-from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.validation import check_sample_weight
+from ..core.validation import check_sample_weight, require_estimator
+from ..core.wrapper import WrappingClassifier
 from ..graphs import correlation_from_classes
 from ..metrics import scores_of
 from ._candidates import Candidates, read_attributes, read_candidates
@@ -25,7 +23,7 @@ _DECODINGS = ("standardized", "nearest")
 _PER_LABEL = (OneVsRestClassifier, MultiOutputClassifier, ClassifierChain)
 
 
-class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class ZeroShotClassifier(WrappingClassifier):
     r"""Recognise classes without a single training row, from the attributes they are known to have.
 
     The estimator learns attributes (labels) from rows of other classes. A row is then given the candidate class whose
@@ -232,45 +230,15 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         predicted = self.estimator_.predict(X)
         return predicted[:, None] if predicted.ndim == 1 else predicted
 
-    @property
-    def n_features_in_(self) -> int:
-        """Number of features the estimator was fitted with."""
-        return self.estimator_.n_features_in_
-
-    @property
-    def feature_names_in_(self) -> np.ndarray:
-        """Feature names the estimator was fitted with."""
-        return self.estimator_.feature_names_in_
-
-    def get_metadata_routing(self) -> MetadataRouter:
-        """Where `fit` sends its metadata.
-
-        Returns
-        -------
-        MetadataRouter
-            ``sample_weight`` is used here and routed to the estimator; other parameters of `fit` are routed only.
-        """
-        mapping = MethodMapping().add(caller="fit", callee="fit")
-        return MetadataRouter(owner=self).add_self_request(self).add(estimator=self.estimator, method_mapping=mapping)
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.single_output = False
         tags.target_tags.multi_output = True
-        if _is_estimator(self.estimator):  # `fit` raises otherwise
-            tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
     def _check_parameters(self) -> None:
-        estimator = self.estimator
-        if not _is_estimator(estimator) or not any(
-            hasattr(estimator, method) for method in ("decision_function", "predict_proba")
-        ):
-            instance = f"an instance, {estimator.__name__}()" if isinstance(estimator, type) else "one"
-            raise ValueError(
-                "estimator must be a multi-label classifier with decision_function or predict_proba, e.g. "
-                f"M3LClassifier(); pass {instance}, got {estimator!r}"
-            )
+        what = "a multi-label classifier with decision_function or predict_proba, e.g. M3LClassifier()"
+        require_estimator(self.estimator, what, any_of=("decision_function", "predict_proba"))
         for name, allowed in (("label_correlation", _CORRELATIONS), ("decoding", _DECODINGS)):
             value = getattr(self, name)
             if not isinstance(value, str) or value not in allowed:
@@ -292,20 +260,9 @@ class ZeroShotClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         R = correlation_from_classes(candidates.signatures, candidates.prior).to_array()
         return estimator.set_params(**dict.fromkeys(slots, R)), R
 
-    def _routed(self, sample_weight: Any, fit_params: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of the estimator's ``fit``."""
-        params = fit_params if sample_weight is None else {"sample_weight": sample_weight, **fit_params}
-        if not get_config()["enable_metadata_routing"]:
-            return dict(params)
-        return dict(process_routing(self, "fit", **params).estimator.fit)
-
     def _class_scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "estimator_")
         return (_agreement(self.estimator_, X, self.signatures_) - self.score_mean_) / self.score_scale_
-
-
-def _is_estimator(thing: Any) -> bool:
-    return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
 def _correlation_slots(estimator: Any) -> dict[str, Any]:

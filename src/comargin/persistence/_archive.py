@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -104,14 +105,11 @@ def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndar
 def _npy(array: np.ndarray) -> tuple[bytes, memoryview]:
     """Header and bytes of an array in its own order: products with another order round differently."""
     array = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    shape = ", ".join(map(str, array.shape)) + ("," if array.ndim == 1 else "")
-    text = f"{{'descr': '{array.dtype.str}', 'fortran_order': {fortran}, 'shape': ({shape}), }}"
-    # The format wants the whole header to be a multiple of 64 bytes, ended by a new line.
-    text += " " * (-(len(_NPY_MAGIC) + 2 + len(text) + 1) % 64) + "\n"
-    header = _NPY_MAGIC + len(text).to_bytes(2, "little") + text.encode("ascii")
-    flat = np.ascontiguousarray(array.T if fortran else array).reshape(-1)
-    return header, flat.view(np.uint8).data if flat.size else memoryview(b"")
+    header = io.BytesIO()
+    facts = np.lib.format.header_data_from_array_1_0(array)
+    np.lib.format.write_array_header_1_0(header, facts)
+    flat = np.ascontiguousarray(array.T if facts["fortran_order"] else array).reshape(-1)
+    return header.getvalue(), flat.view(np.uint8).data if flat.size else memoryview(b"")
 
 
 def _write_member(archive: zipfile.ZipFile, name: str, header: bytes, data: memoryview) -> None:

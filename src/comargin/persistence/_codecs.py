@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
 from ..graphs import LabelGraph
-from ._kinds import FLAG, NOTHING, REALS, TEXTS, Kind, any_of, check_sizes, choice, inside, instance
+from ._kinds import FLAG, NOTHING, REALS, TEXT, TEXTS, Kind, any_of, check_sizes, choice, inside, instance, list_of
 from ._values import Node, Reader, Writer
 
 _SETTINGS = {"_sklearn_output_config": "set_output", "_metadata_request": "metadata requests"}
@@ -96,17 +96,28 @@ class EstimatorCodec:
         _refuse_settings(obj, where or self.name)
         params = obj.get_params(deep=False)
         nodes = self.write_params(params, writer, where)
-        state = {}
+        values = self.split(obj, params, where)
+        for name, value in values.items():
+            _refuse(self.fitted[name], value, inside(where, name))
+        if values:
+            self._check_all(obj, values, where)
+        return {**nodes, "state": {name: writer.value(value, inside(where, name)) for name, value in values.items()}}
+
+    def split(self, obj: Any, params: dict[str, Any], where: str) -> dict[str, Any]:
+        """Fitted attributes; TypeError for others that are neither parameters nor made when the model is read."""
+        values = {}
         for name, value in vars(obj).items():
-            path = inside(where, name)
             if name in self.fitted:
-                _refuse(self.fitted[name], value, path)
-                state[name] = writer.value(value, path)
+                values[name] = value
             elif name not in params and name not in self.rebuilt and not (self.foreign and name.startswith("_")):
-                raise TypeError(f"{path}: {self.name} has no such attribute, it cannot be saved")
-        if state:
-            self._check_all(obj, where)
-        return {**nodes, "state": state}
+                raise TypeError(f"{inside(where, name)}: {self.name} has no such attribute, it cannot be saved")
+        return values
+
+    def join(self, obj: Any, values: dict[str, Any]) -> None:
+        """Set fitted attributes."""
+        for name, value in values.items():
+            if not isinstance(getattr(self.cls, name, None), property):  # computed in other versions of the class
+                setattr(obj, name, value)
 
     def write_params(self, params: dict[str, Any], writer: Writer, where: str) -> dict[str, Node]:
         defaults = _signature(self.cls)
@@ -121,22 +132,21 @@ class EstimatorCodec:
 
     def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
         obj = self.cls(**self.read_params(node, reader, where))
-        state = _part(node, "state", where)
-        for name, value in state.items():
+        values = {}
+        for name, value in _part(node, "state", where).items():
             path = inside(where, name)
             if name not in self.fitted:
                 raise ValueError(f"{path[:200]}: {self.name} has no such attribute")
-            fitted = reader.value(value, path)
-            self.fitted[name].check(fitted, path)
-            if not isinstance(getattr(self.cls, name, None), property):  # computed in other versions of the class
-                setattr(obj, name, fitted)
-        if state:
-            self._check_all(obj, where)
+            values[name] = reader.value(value, path)
+            self.fitted[name].check(values[name], path)
+        if values:
+            self.join(obj, values)
+            self._check_all(obj, values, where)
             self.rebuild(obj, reader)
         return obj
 
-    def _check_all(self, obj: Any, where: str) -> None:
-        found = {name: getattr(obj, name) for name in self.fitted if hasattr(obj, name)}
+    def _check_all(self, obj: Any, values: dict[str, Any], where: str) -> None:
+        found = values | {name: getattr(obj, name) for name in self.fitted if hasattr(obj, name)}
         check_sizes(found, self.fitted, where, self.sizes(obj))
         self.check(obj, where)
 
@@ -183,6 +193,8 @@ TEXT_PARAMETERS = {
     "preprocessor": NOTHING,
 }
 
+_TERMS = {"terms": list_of(TEXT).shaped("terms"), "fixed": FLAG, "idf": any_of(NOTHING, REALS).shaped("terms")}
+
 
 @dataclass(frozen=True)
 class VectorizerCodec(EstimatorCodec):
@@ -192,42 +204,29 @@ class VectorizerCodec(EstimatorCodec):
     """
 
     allowed: Mapping[str, Kind] = field(default_factory=lambda: TEXT_PARAMETERS)
+    fitted: Mapping[str, Kind] = field(default_factory=lambda: _TERMS)
     foreign: bool = True
 
-    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
-        nodes = self.write_params(obj.get_params(deep=False), writer, where)
+    def split(self, obj: Any, params: dict[str, Any], where: str) -> dict[str, Any]:
+        """Terms, whether they were given as a parameter, and their weights."""
         vocabulary = getattr(obj, "vocabulary_", None)
         if vocabulary is None:
-            return {**nodes, "state": {}}
-        path = inside(where, "vocabulary_")
+            return {}
         terms = sorted(vocabulary, key=vocabulary.__getitem__)
-        if not all(type(term) is str for term in terms) or [vocabulary[t] for t in terms] != list(range(len(terms))):
-            raise TypeError(f"{path}: terms that are no strings, or columns that are missing")
-        state = {"terms": terms, "fixed": bool(obj.fixed_vocabulary_), "idf": getattr(obj, "idf_", None)}
-        return {**nodes, "state": {name: writer.value(value, path) for name, value in state.items()}}
+        if [vocabulary[term] for term in terms] != list(range(len(terms))):
+            raise TypeError(f"{inside(where, 'vocabulary_')}: columns are missing")
+        return {"terms": terms, "fixed": bool(obj.fixed_vocabulary_), "idf": getattr(obj, "idf_", None)}
 
-    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
-        params = self.read_params(node, reader, where)
-        obj = self.cls(**params)
-        state = _part(node, "state", where)
-        if not state:
-            return obj
-        path = inside(where, "vocabulary_")
-        terms, fixed, idf = (reader.value(state[name], path) for name in ("terms", "fixed", "idf"))
-        if type(terms) is not list or not all(type(term) is str for term in terms):
-            raise ValueError(f"{path}: is no list of strings")
-        FLAG.check(fixed, path)
-        any_of(NOTHING, REALS).check(idf, path)
-        if idf is not None and len(idf) != len(terms):
-            raise ValueError(f"{path}: {len(terms)} terms, but {len(idf)} weights of terms")
+    def join(self, obj: Any, values: dict[str, Any]) -> None:
+        """Fit with these terms as the vocabulary."""
+        given = obj.vocabulary
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # that the text is empty
-            obj.set_params(vocabulary=terms).fit([""])
-        obj.set_params(vocabulary=params.get("vocabulary"))
-        if idf is not None:
-            obj.idf_ = idf
-        obj.fixed_vocabulary_ = fixed
-        return obj
+            obj.set_params(vocabulary=values["terms"]).fit([""])
+        obj.set_params(vocabulary=given)
+        if values["idf"] is not None:
+            obj.idf_ = values["idf"]
+        obj.fixed_vocabulary_ = values["fixed"]
 
 
 class PipelineCodec:

@@ -169,7 +169,8 @@ def check_sizes(values: Mapping[str, Any], kinds: Mapping[str, Kind], where: str
 
 
 def _sizes_of(value: Any) -> tuple[int, ...]:
-    """Shape of an array, length of a list, a whole number itself; empty for everything else."""
-    if isinstance(value, int | np.integer):
-        return (int(value),)
-    return (len(value),) if isinstance(value, list | tuple) else getattr(value, "shape", ())
+    """Shape of an array, length of a list, labels of a graph or a rule, a whole number itself; else empty."""
+    if isinstance(value, list | tuple):
+        return (len(value),)
+    n_labels = getattr(value, "n_labels", getattr(value, "n_labels_", value))
+    return (int(n_labels),) if isinstance(n_labels, int | np.integer) else getattr(value, "shape", ())

@@ -70,7 +70,7 @@ _RANK: dict[str, Kind] = {
     **_KERNEL,
     "n_support_": COUNT,
     "n_skipped_": COUNT,
-    "threshold_": instance(RankSVMCut),
+    "threshold_": instance(RankSVMCut).shaped("labels", optional=True),
     "_dual_start": instance(RankStart),
 }
 _STRUCTURED: dict[str, Kind] = {
@@ -79,13 +79,13 @@ _STRUCTURED: dict[str, Kind] = {
     "clique_coef_": list_of(MATRIX).shaped("cliques"),
     "clique_intercept_": list_of(VECTOR).shaped("cliques"),
     "clique_norms_": VECTOR.shaped("cliques"),
-    "label_graph_": instance(LabelGraph),
+    "label_graph_": instance(LabelGraph).shaped("labels"),
 }
 _LSG21: dict[str, Kind] = {
     **_LINEAR,
     "selected_features_": list_of(INDICES),
     "shared_features_": instance(dict),
-    "label_graph_": instance(LabelGraph),
+    "label_graph_": instance(LabelGraph).shaped("labels", optional=True),
 }
 _SEARCH: dict[str, Kind] = {
     "scores_": kinds.LOOSE_MATRIX,
@@ -128,8 +128,6 @@ def _check_learner(model: Any, where: str) -> None:
         _check_support(model, where)
     if isinstance(model, StructuredClassifier):
         _check_structured(model, n_labels, where)
-    if hasattr(model, "threshold_"):
-        check_shape(inside(where, "threshold_"), (model.threshold_.n_labels_,), n_labels)
     n_columns = 2 if model._targets.kind == "binary" and isinstance(model, RankClassifier) else n_labels
     sizes = {"labels": n_columns, "features": model.n_features_in_}
     check_start(getattr(model, "_dual_start", None), inside(where, "_dual_start"), sizes)
@@ -152,7 +150,6 @@ def _check_structured(model: Any, n_labels: int, where: str) -> None:
     for clique, coef, intercept in zip(model.cliques_, model.clique_coef_, model.clique_intercept_, strict=True):
         check_shape(inside(where, "clique_coef_"), coef.shape, 1 << len(clique), model.n_features_in_)
         check_shape(inside(where, "clique_intercept_"), intercept.shape, 1 << len(clique))
-    check_shape(inside(where, "label_graph_"), (model.label_graph_.n_labels,), n_labels)
 
 
 def _rebuild_structured(model: Any, reader: Reader) -> None:

@@ -30,6 +30,9 @@ CLIQUE = kinds.list_of(COUNT, tuple)
 _CLIQUES = kinds.list_of(CLIQUE, tuple)
 _SHAPE = Kind("two whole numbers", lambda value: kinds.list_of(COUNT, tuple).accepts(value) and len(value) == 2)
 _HISTORY = kinds.list_of(instance(Checkpoint), tuple)
+_MEASURED = kinds.list_of(
+    Kind("a measure and a flag", lambda value: type(value) is tuple and list(map(type, value)) == [float, bool]), tuple
+)
 _BEGUN_HISTORY = Kind("a history that is not empty", lambda value: _HISTORY.accepts(value) and len(value) > 0)
 # Largest mass of one labeling of a row: those of all its labelings add up to 1.
 _LARGEST_MASS = 2.0
@@ -185,7 +188,7 @@ _PAIR = Kind(
 _STARTS = kinds.any_of(MATRIX, instance(RankStart, PrBRStart, LSG21Start, PrMLStart, StructuredDual, StoppedGeneration))
 
 _RECORD_CODECS = (
-    RecordCodec("FitState", FitState, {"solution": _STARTS, "history": _HISTORY}),
+    RecordCodec("FitState", FitState, {"solution": _STARTS, "history": _HISTORY, "measured": _MEASURED}),
     RecordCodec("Kept", Kept, {"value": kinds.ANYTHING}),
     RecordCodec("Checkpoint", Checkpoint, {"n_iter": COUNT, **dict.fromkeys(("seconds", "primal", "dual"), NUMBER)}),
     RecordCodec(

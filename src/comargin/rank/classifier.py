@@ -36,10 +36,35 @@ _Solve = Callable[[float, RankStart | None, Control], tuple[Result, dict[str, An
 
 
 class RankClassifier(KernelMultilabelClassifier):
-    """Base of `RankCVMClassifier` and `RankSVMClassifier`."""
+    r"""Base of `RankCVMClassifier` and `RankSVMClassifier`.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of the shortfalls.
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="rbf"
+        For "precomputed" X is the kernel matrix of the training rows (in ``predict`` the kernel values of the new rows
+        with the training rows). A callable takes two matrices of rows and returns the kernel values of all pairs.
+        "linear" learns weights of the features; no kernel matrix is formed.
+    cache_size : float, default=1000
+        Megabytes of memory for the kernel matrix; what does not fit is computed again for every product with it.
+    n_jobs : int, default=None
+        Threads, over blocks of rows. The result is the same for any number.
+
+    Attributes
+    ----------
+    n_support_ : int
+        How many.
+    dual_coef_ : ndarray of shape (n_labels, n_support)
+        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus
+        ``intercept_``.
+    threshold_ : RankSVMCut
+        The rule that makes label sets; not for a 1-D y, where the highest score wins.
+    n_skipped_ : int
+        Rows with no or all labels, which have nothing to rank. (The threshold rule learns from them too.)
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KernelMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
     }
     _advice = "Increase max_iter or tol, scale X, or lower C."
@@ -81,9 +106,6 @@ class RankClassifier(KernelMultilabelClassifier):
         scores = super()._scores(X)
         rule = getattr(self, "threshold_", None)
         return scores if rule is None else rule.margins(scores)
-
-    def _solve(self, data: TrainingData, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
-        return self._prepare(data)(self.C, start, control)
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on C; returns the function that solves for a C from a start."""

@@ -28,67 +28,23 @@ class RankSVMClassifier(RankClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of the shortfalls.
-    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="rbf"
-        For "precomputed" X is the kernel matrix of the training rows (in ``predict`` the kernel values of the new rows
-        with the training rows). A callable takes two matrices of rows and returns the kernel values of all pairs.
-        "linear" learns weights of the features; no kernel matrix is formed.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of "rbf", :math:`\exp(-\gamma \|x - x'\|^2)`, and "poly". "scale" is 1 / (n_features * X.var()), "auto" is
-        1 / n_features.
-    degree : int, default=3
-        Of "poly", :math:`(\gamma\, x^\top x' + c_0)^{degree}`.
-    coef0 : float, default=1.0
-        :math:`c_0` of "poly"; not negative, or it would not be a kernel.
-    cache_size : float, default=1000
-        Megabytes of memory for the kernel matrix; what does not fit is computed again for every product with it.
-    tol : float, default=1e-3
-        Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
+    {C} {kernel} {gamma} {degree} {coef0} {cache_size} {tol}
     max_iter : int, default=1000
         Most proximal steps, each solved by Newton's method, with a ``ConvergenceWarning`` at the limit.
-    n_jobs : int, default=None
-        Threads, over blocks of rows. The result is the same for any number.
+    {n_jobs}
     random_state : int, RandomState instance or None, default=None
         Not used: the solver is deterministic.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
-    callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit.
-    warm_start : bool, default=False
-        Start from the solution of the fit before (same rows and labels, e.g. another ``C``).
+    {verbose} {callback} {warm_start}
 
     Attributes
     ----------
-    support_ : int ndarray of shape (n_support,)
-        Training rows that scores depend on.
-    n_support_ : int
-        How many.
-    support_vectors_ : ndarray or csr_array of shape (n_support, n_features), or None
-        These rows; None when the kernel is precomputed.
-    dual_coef_ : ndarray of shape (n_labels, n_support)
-        :math:`\beta`: ``rank_scores`` are kernel values with the support rows times ``dual_coef_.T``, plus
-        ``intercept_``.
+    {support_} {n_support_} {support_vectors_} {dual_coef_}
     intercept_ : ndarray of shape (n_labels,)
         b, from the optimality conditions. A constant common to all labels changes nothing; here their mean is 0.
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights (linear kernel only).
-    threshold_ : RankSVMCut
-        The rule that makes label sets; not for a 1-D y, where the highest score wins.
-    n_skipped_ : int
-        Rows with no or all labels, which have nothing to rank. (The threshold rule learns from them too.)
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the dual and the primal objective.
-    history_ : list of Checkpoint
-        Certified moments of the fit.
+    {coef_} {threshold_} {n_skipped_} {objective_} {history_}
     n_iter_ : int
         Proximal steps done.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     Notes
     -----

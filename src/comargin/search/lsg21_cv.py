@@ -30,16 +30,9 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         where all weights become zero, down to ``alpha_ratio`` times that.
     alpha_ratio : float, default=1e-4
         The smallest default alpha, as a fraction of the largest. In (0, 1).
-    cv : int, splitter, iterable of (train, test) or None, default=None
-        How rows are held out. An integer is the number of folds of
-        :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
-    scoring : str, callable or None, default=None
-        The measure that chooses alpha: a name of :data:`comargin.metrics.scorers` or of scikit-learn's scorers, or a
-        callable ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a
-        1-D y. Take a measure of rankings ("average_precision") when another rule than f >= 0.5 makes the label sets.
-    refit : bool, default=True
-        Whether to fit all rows with the best alpha. Without it there are the scores and ``alpha_``, but nothing to
-        predict with; the certificate is nan.
+    {cv} {scoring}
+        Take a measure of rankings ("average_precision") when another rule than f >= 0.5 makes the label sets.
+    {refit}
     affinity, edge_threshold, self_edges, fit_intercept, solver : object
         As in `LSG21Classifier`. The affinity "cosine" is computed from the training part of every fold.
     path_tol : float or None, default=None
@@ -50,12 +43,7 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         Most steps of every fit. One ``ConvergenceWarning`` counts the fits for which they did not suffice.
     n_jobs : int, default=None
         Threads over the folds. The result is the same for any number.
-    random_state : int, RandomState instance or None, default=None
-        Not used: nothing is random.
-    verbose : int, default=0
-        1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
-    callback : callable, default=None
-        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
+    {random_state} {verbose} {callback}
 
     Attributes
     ----------
@@ -65,14 +53,7 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
         Values tried, descending, each once.
     alpha_max_ : float
         The smallest alpha for which all weights are zero, on all rows.
-    scores_ : ndarray of shape (n_folds, n_alphas)
-        Scores of the held-out rows.
-    best_index_ : int
-        Index of ``alpha_`` in ``alphas_``.
-    best_score_ : float
-        Mean score of ``alpha_`` over the folds.
-    converged_ : bool ndarray of shape (n_folds, n_alphas)
-        Which fits of the path met the tolerance.
+    {scores_} {best_index_} {best_score_} {converged_}
     coef_, intercept_, objective_, n_iter_, ... : object
         All attributes of `LSG21Classifier`, from the last fit.
 
@@ -89,13 +70,10 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in LSG21Classifier._parameter_constraints.items() if k not in ("alpha", "warm_start")},
         "alphas": [Interval(Integral, 2, None, closed="left"), "array-like"],
         "alpha_ratio": [Interval(Real, 0, 1, closed="neither")],
-        **PathSearch._search_constraints,
     }
     _learner = LSG21Classifier
-    _search_only = ("alpha_ratio",)
 
     def __init__(
         self,

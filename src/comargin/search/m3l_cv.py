@@ -39,18 +39,9 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
         Values of C to try. An integer is the number of values, evenly spaced on a log scale, from 0.05 / q to 50 / q
         with q the mean of :math:`k(x_i, x_i)`, the squared lengths of the rows (with the constant feature of
         ``fit_intercept``), rounded to three digits.
-    cv : int, splitter, iterable of (train, test) or None, default=None
-        How rows are held out. An integer is the number of folds of
-        :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
-        For a splitter that needs groups pass ``list(splitter.split(X, y, groups))``.
-    scoring : str, callable or None, default=None
-        The measure that chooses C. A name of :data:`comargin.metrics.scorers` or, where it has none, of scikit-learn's
-        scorers ("average_precision" is in both: it is ours, the ranking of labels in each row); or a callable
-        ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a 1-D y
-        (see Notes). ``sample_weight`` is passed on to scorers that take it.
-    refit : bool, default=True
-        Whether to fit all rows with the best C. Without it there are the scores and ``C_``, but no ``coef_`` and
-        nothing to predict with; the certificate is nan.
+    {cv} {scoring}
+        See the Notes for why micro-F1.
+    {refit}
     kernel, gamma, degree, coef0, label_correlation, loss, fit_intercept, class_weight, solver : object
         As in `M3LClassifier`, and the same for all values of C. gamma "scale", label_correlation "train" and
         class_weight "balanced" are computed from the training part of every fold.
@@ -68,10 +59,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
         Threads: over the folds, then over blocks of labels in the last fit. The result is the same for any number.
     random_state : int, RandomState instance or None, default=None
         Fixes the order in which rows are visited; the same in all fits. It has no influence on the folds.
-    verbose : int, default=0
-        1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
-    callback : callable, default=None
-        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
+    {verbose} {callback}
 
     Attributes
     ----------
@@ -79,14 +67,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
         The best C; the smallest of several equally good ones.
     Cs_ : ndarray of shape (n_Cs,)
         Values tried, ascending, each once.
-    scores_ : ndarray of shape (n_folds, n_Cs)
-        Scores of the held-out rows.
-    best_index_ : int
-        Index of ``C_`` in ``Cs_``.
-    best_score_ : float
-        Mean score of ``C_`` over the folds.
-    converged_ : bool ndarray of shape (n_folds, n_Cs)
-        Which fits of the path met the tolerance.
+    {scores_} {best_index_} {best_score_} {converged_}
     coef_, intercept_, objective_, n_iter_, ... : object
         All attributes of `M3LClassifier`, from the last fit.
 
@@ -122,9 +103,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{k: v for k, v in M3LClassifier._parameter_constraints.items() if k not in ("C", "warm_start")},
         "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"],
-        **PathSearch._search_constraints,
     }
     _learner = M3LClassifier
 

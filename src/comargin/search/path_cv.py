@@ -11,18 +11,18 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval, MultilabelClassifier
-from ..core.executor import Task, Threads, run
+from ..core.executor import Task, Threads
 from ..core.loop import Control
+from ..core.memory import Memory
+from ..core.progress import Progress
 from ..core.result import Checkpoint, Result, Status
 from ..core.validation import TrainingData
-from .path import UNCONVERGED, Folds, Progress, best_of, fit_path, folds_of, scorer_named, takes_weight
-
-# Parameters of the search that the learner does not have, besides the values to try.
-_OWN = ("cv", "scoring", "refit", "path_tol")
+from ._cells import Rows, best_of, measure_path, measured
+from .tune_input import Criterion, Folds, folds_of, scorer_named
 
 
 class PathSearch(MultilabelClassifier):
@@ -30,16 +30,45 @@ class PathSearch(MultilabelClassifier):
 
     A subclass lists this class before the learner in its bases, names the learner in ``_learner`` and writes
     ``_default_values``. Its parameter with the values to try is the learner's with an s.
+
+    Parameters
+    ----------
+    cv : int, splitter, iterable of (train, test) or None, default=None
+        How rows are held out. An integer is the number of folds of
+        :class:`~comargin.model_selection.MultilabelStratifiedKFold`, without shuffling, also for a 1-D y; None means 5.
+        For a splitter that needs groups pass ``list(splitter.split(X, y, groups))``.
+    scoring : str, callable or None, default=None
+        The measure that chooses the value. A name of :data:`comargin.metrics.scorers` or, where it has none, of
+        scikit-learn's scorers ("average_precision" is in both: it is ours, the ranking of labels in each row); or a
+        callable ``scoring(model, X, y)``, greater is better. None is "micro_f1" for an indicator and "accuracy" for a
+        1-D y. ``sample_weight`` is passed on to scorers that take it.
+    refit : bool, default=True
+        Whether to fit all rows with the best value. Without it there are the scores and the best value, but no weights
+        and nothing to predict with; the certificate is nan.
+    verbose : int, default=0
+        1 shows a progress bar over all fits of the folds, then one with the current gap of the last fit.
+    callback : callable, default=None
+        Called with every ``Checkpoint`` of the last fit; returning True ends it at its current iterate.
+
+    Attributes
+    ----------
+    scores_ : ndarray of shape (n_folds, n_values)
+        Scores of the held-out rows.
+    best_index_ : int
+        Index of the best value.
+    best_score_ : float
+        Its mean score over the folds.
+    converged_ : bool ndarray of shape (n_folds, n_values)
+        Which fits of the path met the tolerance.
     """
 
     _learner: ClassVar[type[MultilabelClassifier]]
-    _search_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cv": ["cv_object"],
         "scoring": [str, callable, None],
         "refit": ["boolean"],
         "path_tol": [None, Interval(Real, 0, None, closed="left")],
     }
-    _search_only: ClassVar[tuple[str, ...]] = ()  # further parameters that the learner does not have
     warm_start = False  # no parameter here: there is no path to continue
 
     @abstractmethod
@@ -119,54 +148,30 @@ class PathSearch(MultilabelClassifier):
 
     def _model_at(self, value: float, **changes: Any) -> Any:
         """The plain learner with the parameters of this one."""
-        params = self.get_params(deep=False)
-        for name in (*_OWN, *self._search_only, f"{self._path_parameter}s"):
-            del params[name]
-        return self._learner(**(params | {self._path_parameter: value} | changes))
+        own = {name: getattr(self, name) for name in self._learner().get_params() if name != self._path_parameter}
+        return self._learner(**(own | {self._path_parameter: value} | changes))
 
     def _scores_of_path(
         self, data: TrainingData, y: Any, values: np.ndarray, folds: Folds, seed: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Score of every fold and value, and which of the fits met the tolerance."""
-        scorer = _scorer(self.scoring, data.targets.kind)
-        weighted = np.ptp(data.sample_weight) > 0.0 and takes_weight(scorer)
-        features = data.X[:, : self.n_features_in_]  # without the constant one
-        pairwise = get_tags(self).input_tags.pairwise
-        executor, n_threads = Threads(self._n_threads()), self._n_threads()
-        show = Progress(self.verbose, len(folds) * len(values), type(self).__name__)
-
-        def measure(fold: int) -> list[tuple[float, bool]]:
-            train, test = folds[fold]
-            part = TrainingData(
-                data.X[np.ix_(train, train)] if pairwise else data.X[train],
-                data.Y[train],
-                data.sample_weight[train],
-                data.targets,
-            )
-            X_test = features[np.ix_(test, train)] if pairwise else features[test]
-            weight = {"sample_weight": data.sample_weight[test]} if weighted else {}
-            model = self._model_at(
-                1.0,
-                random_state=seed,
-                n_jobs=max(1, n_threads // len(folds)),
-                tol=self._path_tol(data),
-                verbose=0,
-                callback=lambda point: executor.should_stop(),
-                **self._fold_changes(len(folds)),
-            )
-            model.n_features_in_ = X_test.shape[1]  # `predict` compares with it
-            measured = []
-            for value, result in zip(values, fit_path(model, part, values), strict=True):
-                if executor.should_stop():
-                    break
-                score = scorer(model, X_test, y[test], **weight)
-                measured.append((score, result.status not in UNCONVERGED))
-                show(f"fold {fold + 1}  {self._path_parameter} {value:g}  score {score:.4g}")
-            return measured
-
-        found = run([Task(measure, (fold,)) for fold in range(len(folds))], executor)
-        scores, converged = (np.array([[cell[part] for cell in row] for row in found]) for part in (0, 1))
-        return scores.astype(np.float64), converged
+        model = self._model_at(
+            1.0,
+            random_state=seed,
+            n_jobs=max(1, self._n_threads() // len(folds)),
+            tol=self._path_tol(data),
+            **self._fold_changes(len(folds)),
+        )
+        criterion = Criterion("score", _scorer(self.scoring, data.targets.kind), True)
+        weight = None if (data.sample_weight == 1.0).all() else data.sample_weight
+        # Without the constant feature, which every fit appends.
+        rows = Rows(data.X[:, : self.n_features_in_], y, weight, folds, encoded=(data.Y, data.targets))
+        name, show = self._path_parameter, Progress(self.verbose, len(folds) * len(values), type(self).__name__)
+        tasks = [
+            Task(measure_path, (model, rows, fold, values, criterion, Memory(), f"{fold}"))
+            for fold in range(len(folds))
+        ]
+        return measured(tasks, Threads(self.n_jobs), len(folds), name, values, criterion.name, show)
 
     def _convergence_message(self, result: Result) -> str:
         failed = int(np.count_nonzero(~self.converged_))

@@ -1,7 +1,8 @@
-"""Checks of the arguments of `tune`: the criterion, the grid, the folds."""
+"""The arguments of a search: the criterion, the grid, the folds."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
@@ -9,14 +10,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.metrics import zero_one_loss
+from sklearn.metrics import get_scorer, zero_one_loss
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 
 from ..core.estimator import MultilabelClassifier
 from ..metrics import MeasureScorer, higher_is_better, scorers
-from .path import scorer_named, takes_weight
+from ..model_selection import MultilabelStratifiedKFold
 
 DEFAULT_CRITERION = "ranking+hamming"
+Folds = list[tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,9 @@ class Criterion:
     sees_all: bool = False  # a user's function may look at every part of a Pipeline
 
     def of(self, model: Any, X: Any, y: Any, weight: np.ndarray | None) -> float:
-        weighted = {} if weight is None or not takes_weight(self.scorer) else {"sample_weight": weight}
+        weighted = {}
+        if weight is not None and "sample_weight" in inspect.signature(self.scorer).parameters:
+            weighted["sample_weight"] = weight
         return self.sign * float(self.scorer(model, X, y, **weighted))
 
 
@@ -88,6 +93,31 @@ def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]
             raise ValueError(f"grid: {error}") from error
         steps.append((name, tried))
     return steps
+
+
+def scorer_named(name: str, argument: str) -> Callable[..., float]:
+    """The scorer of a name, ours before scikit-learn's; ``argument`` is for the error message."""
+    try:
+        return scorers[name]
+    except KeyError as not_ours:
+        try:
+            return get_scorer(name)
+        except ValueError:
+            raise ValueError(f"{argument}: {not_ours.args[0]}; nor is it a scorer of scikit-learn") from None
+
+
+def folds_of(cv: Any, X: Any, y: Any, random_state: Any = None) -> Folds:
+    """Indices of the rows to train on and to test, for every fold.
+
+    An integer ``cv`` means that many folds of `MultilabelStratifiedKFold`, also for a 1-D y, shuffled if there is a
+    ``random_state``.
+    """
+    if isinstance(cv, Integral):
+        cv = MultilabelStratifiedKFold(int(cv), shuffle=random_state is not None, random_state=random_state)
+    folds = [(np.asarray(train), np.asarray(test)) for train, test in check_cv(cv).split(X, y)]
+    if not folds or not all(len(train) and len(test) for train, test in folds):
+        raise ValueError("cv must give at least one split, each with rows to train on and rows to test")
+    return folds
 
 
 def checked_cv(cv: Any, n_samples: int) -> Any:

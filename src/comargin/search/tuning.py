@@ -2,26 +2,43 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from joblib import effective_n_jobs
 from sklearn import get_config
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 
-from ..core.executor import Executor, Task, Threads, run
+from ..core.executor import Executor, Task, Threads
 from ..core.memory import Memory
+from ..core.path import has_path
+from ..core.progress import Progress
 from ..core.validation import check_sample_weight, check_seed, indexable_targets, require_estimator
-from ._cells import Rows, SearchStep, measure_path, measure_value, parts_of, weight_params, with_parameters
+from ._cells import (
+    Cell,
+    Rows,
+    best_of,
+    convergence_messages,
+    measure_path,
+    measure_value,
+    measured,
+    parts_of,
+    weight_params,
+)
 from ._tune_result import TuneResult, TuneStep
-from .path import Progress, best_of, folds_of, has_path
-from .tune_input import DEFAULT_CRITERION, check_flags, checked_criterion, checked_cv, checked_grid
+from .tune_input import (
+    DEFAULT_CRITERION,
+    Criterion,
+    check_flags,
+    checked_criterion,
+    checked_cv,
+    checked_grid,
+    folds_of,
+)
 
 
 def tune(
@@ -125,7 +142,7 @@ def tune(
         criterion=criterion,
         cv=cv,
         sample_weight=sample_weight,
-        n_jobs=n_jobs,
+        executor=Threads(n_jobs),
         random_state=random_state,
         verbose=verbose,
         refit=refit,
@@ -141,17 +158,20 @@ def tune_with_memory(
     *,
     criterion: str | Callable[..., float],
     cv: Any,
-    sample_weight: Any,
-    n_jobs: int | None,
+    sample_weight: Any = None,
+    executor: Executor,
     random_state: int | np.random.RandomState | None,
     verbose: int,
     refit: bool,
     memory: Memory,
-    key: str = "search",
 ) -> TuneResult:
-    """`tune`, with a memory that stores the result of every cell under keys that begin with ``key``."""
+    """`tune`, where the executor runs it.
+
+    The memory keeps the criterion of every fold and value under ``search/<name>/<fold>/<value>``, and all of a
+    parameter, when it is searched, under ``best/<name>``; the name has its place in the grid if it comes again.
+    """
     require_estimator(estimator, "a scikit-learn classifier")
-    steps = checked_grid(grid, estimator)
+    grid = checked_grid(grid, estimator)
     check_flags(refit, verbose)
     y_rows = indexable_targets(y, "tune")[0]
     X, y_rows = indexable(X, y_rows)
@@ -159,80 +179,102 @@ def tune_with_memory(
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
     measure = checked_criterion(criterion, y_rows)
     rows = Rows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, check_seed(random_state)))
-    n_threads = effective_n_jobs(n_jobs)
+    show = Progress(int(verbose), len(rows.folds) * sum(len(values) for _, values in grid), "tune")
+    shorts = [name.rpartition("__")[2] for name, _ in grid]
 
     best: dict[str, Any] = {}
-    found: list[TuneStep] = []
-    n_fits = len(rows.folds) * sum(len(values) for _, values in steps)
-    show = Progress(int(verbose), n_fits, "tune")
+    steps: list[TuneStep] = []
+    sign = 1.0 if measure.greater_is_better else -1.0
+    with warnings.catch_warnings():
+        # Rare labels are missing in some folds.
+        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        for place, (name, values) in enumerate(grid):
+            key = shorts[place] if shorts.count(shorts[place]) == 1 else f"{shorts[place]}_{place}"
+            base = with_parameters(estimator, best)
+            table, converged = _searched(base, name, values, rows, measure, executor, memory, key, show)
+            index, mean = best_of(sign * table, f"criterion {measure.name!r} of {name}")
+            steps.append(TuneStep(name, values, table, sign * mean, index, converged))
+            best[name] = values[index]
     fitted: Any = None
     messages: list[str] = []
-    with _noted_convergence() as noted:
-        with warnings.catch_warnings():
-            # Rare labels are missing in some folds.
-            warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
-            for place, (name, values) in enumerate(steps):
-                executor, base = Threads(n_threads), with_parameters(estimator, best)
-                root = key if len(steps) == 1 else f"{key}/{place}"
-                step = SearchStep(base, name, values, rows, measure, memory, executor.should_stop, show, noted, root)
-                found.append(_search(step, executor))
-                best[name] = found[-1].best_value
-        if refit:
-            noted.messages = messages
+    if refit:
+        with convergence_messages() as messages:
             fitted = with_parameters(estimator, best)
             fitted.fit(X, y, **weight_params(fitted, weight))
-            del noted.messages
-    _warn_of_unconverged(found, messages)
-    last = found[-1]
-    score = float(last.mean[last.best_index])
-    return TuneResult(best, score, measure.name, measure.greater_is_better, tuple(found), fitted)
+    _warn_of_unconverged(steps, messages)
+    score = float(steps[-1].mean[steps[-1].best_index])
+    return TuneResult(best, score, measure.name, measure.greater_is_better, tuple(steps), fitted)
 
 
-def _search(step: SearchStep, executor: Executor) -> TuneStep:
-    """Try all values of one parameter on all folds."""
-    shape = n_folds, n_values = len(step.rows.folds), len(step.values)
-    if _has_path(step):
-        tasks = [Task(measure_path, (step, fold)) for fold in range(n_folds)]
+def _searched(
+    base: Any,
+    name: str,
+    values: tuple[Any, ...],
+    rows: Rows,
+    criterion: Criterion,
+    executor: Executor,
+    memory: Memory,
+    key: str,
+    show: Progress,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The criterion of all values of one parameter on all folds, and which fits converged."""
+    shape = n_folds, n_values = len(rows.folds), len(values)
+    root, kept = f"search/{key}", memory.recall(f"best/{key}")
+    if kept is not None:
+        parts = kept if isinstance(kept, tuple) else (kept,)
+        forms = [(getattr(part, "shape", None), getattr(part, "dtype", None)) for part in parts]
+        if forms != [(shape, np.float64), (shape, np.bool_)]:
+            raise ValueError(f"the checkpoint of best/{key} holds {kept!r:.80}; delete its folder")
+        memory.forget(root)
+        show.total -= n_folds * n_values
+        return kept
+    places = [(fold, k) for k in range(n_values) for fold in range(n_folds)]
+    known = {place: cell for place in places if (cell := _recalled(memory, root, *place)) is not None}
+    if _has_path(base, name, values, rows.weight is not None):
+        begun = sorted({fold for fold, k in places if (fold, k) not in known})
+        known = {place: cell for place, cell in known.items() if place[0] not in begun}  # the others come again
+        tasks = [Task(measure_path, (base, rows, fold, values, criterion, memory, f"{root}/{fold}")) for fold in begun]
     else:
-        tasks = [Task(measure_value, (step, fold, k)) for k in range(n_values) for fold in range(n_folds)]
-    measured, converged = np.full(shape, np.nan), np.ones(shape, dtype=bool)
-    for cells in run(tasks, executor):
-        for fold, k, value, did_converge in cells:
-            measured[fold, k], converged[fold, k] = value, did_converge
-    sign = 1.0 if step.criterion.greater_is_better else -1.0
-    best, mean = best_of(sign * measured, f"criterion {step.criterion.name!r} of {step.name}")
-    return TuneStep(step.name, step.values, measured, sign * mean, best, converged)
+        models = [with_parameters(base, {name: value}) for value in values]
+        tasks = [
+            Task(measure_value, (models[k], rows, fold, k, criterion, memory, f"{root}/{fold}/{k}"))
+            for fold, k in places
+            if (fold, k) not in known
+        ]
+
+    def keep(cell: Cell) -> None:
+        memory.keep(f"{root}/{cell.fold}/{cell.k}", (cell.value, cell.converged))
+
+    short = name.rpartition("__")[2]
+    found = measured(tasks, executor, n_folds, short, values, criterion.name, show, known=known.values(), keep=keep)
+    memory.keep(f"best/{key}", found)
+    memory.forget(root)
+    return found
 
 
-def _has_path(step: SearchStep) -> bool:
+def _recalled(memory: Memory, root: str, fold: int, k: int) -> Cell | None:
+    """The stored cell of a fold and a value, or None."""
+    kept = memory.recall(f"{root}/{fold}/{k}")
+    if kept is None:
+        return None
+    if not (isinstance(kept, tuple) and [type(each) for each in kept] == [float, bool]):
+        raise ValueError(f"the checkpoint of {root}/{fold}/{k} holds {kept!r:.80}; delete its folder")
+    return Cell(fold, k, *kept)
+
+
+def _has_path(base: Any, name: str, values: tuple[Any, ...], weighted: bool) -> bool:
     """Whether all values are fitted along one path."""
-    learner = parts_of(step.base)[1]
-    prefix = f"{step.base.steps[-1][0]}__" if learner is not step.base else ""
-    numbers = all(isinstance(v, Real) and not isinstance(v, bool) and 0.0 < float(v) < np.inf for v in step.values)
+    learner = parts_of(base)[1]
+    prefix = f"{base.steps[-1][0]}__" if learner is not base else ""
+    numbers = all(isinstance(v, Real) and not isinstance(v, bool) and 0.0 < float(v) < np.inf for v in values)
     # With metadata routing a weight may be meant for other steps too.
-    routed = step.rows.weight is not None and get_config()["enable_metadata_routing"]
-    return numbers and not routed and has_path(learner) and step.name == f"{prefix}{learner._path_parameter}"
+    routed = weighted and get_config()["enable_metadata_routing"]
+    return numbers and not routed and has_path(learner) and name == f"{prefix}{learner._path_parameter}"
 
 
-@contextlib.contextmanager
-def _noted_convergence() -> Iterator[threading.local]:
-    """Yield a thread-local object whose list ``messages``, while it exists, collects the thread's ConvergenceWarnings.
-
-    The state of `warnings` belongs to the process, so it is changed once, here, and not by the threads.
-    """
-    noted = threading.local()
-    with warnings.catch_warnings():
-        warnings.simplefilter("always", ConvergenceWarning)
-        show = warnings.showwarning
-
-        def note(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
-            if issubclass(category, ConvergenceWarning) and hasattr(noted, "messages"):
-                noted.messages.append(str(message))
-            else:
-                show(message, category, *where, **more)
-
-        warnings.showwarning = note
-        yield noted
+def with_parameters(estimator: Any, params: dict[str, Any]) -> Any:
+    """A clone with other parameters; values that are estimators are cloned too."""
+    return clone(estimator).set_params(**{name: clone(value, safe=False) for name, value in params.items()})
 
 
 def _warn_of_unconverged(steps: list[TuneStep], messages: list[str]) -> None:

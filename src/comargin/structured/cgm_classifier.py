@@ -22,9 +22,9 @@ from .problem import StructuredProblem
 class CGMClassifier(StructuredClassifier):
     r"""Clique generating machine: a structured SVM that learns which labels depend on each other.
 
-    The model is that of :class:`StructuredSVMClassifier`. Learning starts without cliques; every round scores all
-    cliques by how much the current dual solution asks for them, activates the best and solves again, to a certified
-    optimum. The cliques of a round are one group of the regulariser
+    The model is that of :class:`StructuredSVMClassifier`: ``predict`` gives the labeling of the highest score. Learning
+    starts without cliques; every round scores all cliques by how much the current dual solution asks for them,
+    activates the best and solves again, to a certified optimum. The cliques of a round are one group of the regulariser
     :math:`\tfrac\alpha2 (\sum_k \|\omega_k\|)^2`, which makes the weights of useless rounds zero at the optimum.
     Labels that depend on no other stay isolated.
 
@@ -43,25 +43,13 @@ class CGMClassifier(StructuredClassifier):
     round_tol : float, default=0.05
         Stop when the objective fell by no more than this fraction in two rounds, and take these two back. 0 goes on
         until another rule stops.
-    inference : {"auto", "exact", "mplp"}, default="auto"
-        How the best labeling is found, as in :class:`StructuredSVMClassifier`.
-    fit_intercept : bool, default=True
-        Append a constant-1 feature (its weights are regularised like the others).
-    class_weight : None, "balanced", dict or list of dict, default=None
-        Costs of wrong labels, as in :class:`StructuredSVMClassifier`.
+    {inference} {fit_intercept} {class_weight}
     tol : float, default=1e-3
         Relative tolerance of the last round: the duality gap is at most ``tol`` times the objective. Rounds before it
         are solved to 0.01 if that is more. Also: stop when no clique can improve the objective by more.
     max_iter : int, default=1000
         Most passes over the rows in each round; a ``ConvergenceWarning`` says when the last had too few.
-    n_jobs : int, default=None
-        Threads. The result is the same for any number.
-    random_state : int, RandomState instance or None, default=None
-        Fixes the order in which rows are visited.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
-    callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
+    {n_jobs} {random_state} {verbose} {callback}
     warm_start : bool, default=False
         Go on from the cliques and weights of the fit before (same rows and labels), e.g. with more ``max_cliques``.
         A fit that ``callback`` stopped goes on in its round if no parameter has changed: ``rounds_``, ``history_`` and
@@ -91,12 +79,7 @@ class CGMClassifier(StructuredClassifier):
         Certified moments of all rounds.
     n_iter_ : int
         Passes done in all rounds.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     Notes
     -----
@@ -122,7 +105,6 @@ class CGMClassifier(StructuredClassifier):
 
     _per = " in each round"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StructuredClassifier._parameter_constraints,
         "cliques_per_round": [Interval(Integral, 1, None, closed="left")],
         "clique_order": [Interval(Integral, 2, MAX_ORDER, closed="both")],
         "max_cliques": [None, Interval(Integral, 0, None, closed="left")],

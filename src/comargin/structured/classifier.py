@@ -10,7 +10,6 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval, MultilabelClassifier, StrOptions
@@ -33,14 +32,21 @@ class StructuredClassifier(MultilabelClassifier):
     """Base of learners that score labelings: a weight vector for every node and every state of a clique.
 
     A subclass writes ``_learn``, which returns a solver's result and the cliques that its columns belong to.
+
+    Parameters
+    ----------
+    inference : {"auto", "exact", "mplp"}, default="auto"
+        How the best labeling is found. "auto" is exact where it can be (small treewidth, or few labels in a connected
+        part); elsewhere the certificate counts the bound of inference. "exact" refuses graphs whose treewidth is too
+        large, "mplp" is the message passing of the CGM paper.
+    class_weight : None, "balanced", dict or list of dict, default=None
+        For an indicator Y, costs of wrong labels: ``{0: w, 1: w}`` of a negative and a positive that is wrong, a list
+        has one such dict per label. For a 1-D y: weights of the classes, as in scikit-learn.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MultilabelClassifier._parameter_constraints,
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "inference": [StrOptions({"auto", "exact", "mplp"})],
-        "fit_intercept": ["boolean"],
-        "class_weight": [None, StrOptions({"balanced"}), dict, list],
     }
     _advice = "Increase max_iter, tol or alpha, or scale X."
 
@@ -109,24 +115,10 @@ class StructuredClassifier(MultilabelClassifier):
     def _scores(self, X: Any) -> np.ndarray:
         return np.concatenate([self._inference_engine.max_marginals(part) for part in self._potentials(X)])
 
-    def predict(self, X: Any) -> np.ndarray | sp.csr_array:
-        """Labels of every row: the labeling of the highest score, in the form y had in ``fit``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Features.
-
-        Returns
-        -------
-        ndarray or csr_array
-            Indicator in {0, 1} (CSR when y was sparse), or one class per row.
-        """
-        check_is_fitted(self)
+    def _deciding_scores(self, X: Any) -> np.ndarray:
         if self._targets.kind == "multiclass":  # one class per row: the label with the largest decision value
-            return super().predict(X)
-        labels = np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X)]) > 0
-        return self._targets.decode(labels, on=labels)
+            return self._scores(X)
+        return np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X)])
 
     def predict_map(self, X: Any) -> MapResult:
         """Best labelings with their scores, and bounds that no labeling exceeds.
@@ -190,27 +182,10 @@ class StructuredSVMClassifier(StructuredClassifier):
     groups : sequence of int or None, default=None
         Group of every clique in the regulariser; cliques of different groups compete, and useless groups are dropped.
         None is one group, the ordinary squared norm.
-    inference : {"auto", "exact", "mplp"}, default="auto"
-        How the best labeling is found. "auto" is exact where it can be (small treewidth, or few labels in a connected
-        part); elsewhere the certificate counts the bound of inference. "exact" refuses graphs whose treewidth is too
-        large, "mplp" is the message passing of the CGM paper.
-    fit_intercept : bool, default=True
-        Append a constant-1 feature (its weights are regularised like the others).
-    class_weight : None, "balanced", dict or list of dict, default=None
-        For an indicator Y, costs in :math:`\Delta`: ``{0: w, 1: w}`` of a negative and a positive that is wrong, a list
-        has one such dict per label. For a 1-D y: weights of the classes, as in scikit-learn.
-    tol : float, default=1e-3
-        Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
+    {inference} {fit_intercept} {class_weight} {tol}
     max_iter : int, default=1000
         Most passes over the rows; a ``ConvergenceWarning`` says when they do not suffice.
-    n_jobs : int, default=None
-        Threads. The result is the same for any number.
-    random_state : int, RandomState instance or None, default=None
-        Fixes the order in which rows are visited.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
-    callback : callable, default=None
-        Called with every ``Checkpoint(n_iter, seconds, primal, dual)``; returning True ends the fit at this point.
+    {n_jobs} {random_state} {verbose} {callback}
     warm_start : bool, default=False
         Start from the solution of the fit before (same rows and labels, e.g. another ``alpha`` or more cliques).
 
@@ -229,19 +204,12 @@ class StructuredSVMClassifier(StructuredClassifier):
         Lengths of their weights; exactly 0 for dropped groups.
     label_graph_ : LabelGraph
         The graph with these lengths as weights.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the dual and the primal objective. Where inference is not exact the
-        primal is taken from its bounds, and so is an upper bound of the objective.
-    history_ : list of Checkpoint
-        Certified moments of the fit.
+    {objective_}
+        Where inference is not exact the primal is taken from its bounds, and so is an upper bound of the objective.
+    {history_}
     n_iter_ : int
         Passes done.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     Notes
     -----
@@ -272,7 +240,6 @@ class StructuredSVMClassifier(StructuredClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **StructuredClassifier._parameter_constraints,
         "graph": [StrOptions({"tree", "none", "full"}), LabelGraph, "array-like"],
         "groups": [None, "array-like"],
     }

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.estimator import Interval, LinearMultilabelClassifier
 from ..core.loop import Control
 from ..core.result import Checkpoint, Result
 from ..core.row_blocks import squared_lengths
@@ -22,18 +22,36 @@ _NO_SCORE = 1e-6
 
 
 class PrivilegedClassifier(LinearMultilabelClassifier):
-    """What PrBR and PrML share: costs, privileged features and their parameters."""
+    """What PrBR and PrML share: costs, privileged features and their parameters.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Cost of slack.
+    gamma2 : float, default=1.0
+        Regularisation of the privileged weights.
+    n_privileged : int or None, default=None
+        How many other labels are privileged features of a label: the nearest in Hamming distance. None means all.
+    privileged_intercept : bool, default=True
+        Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
+        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
+    n_jobs : int, default=None
+        Threads over labels. The result is the same for any number.
+
+    Attributes
+    ----------
+    privileged_coef_ : ndarray of shape (n_labels, n_labels)
+        Row i has the privileged weights of label i; on the diagonal that of the constant.
+    """
 
     # Advice that ends the warning that all predictors are zero.
     _advice_on_zeros: ClassVar[str] = "Increase C or change gamma2"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LinearMultilabelClassifier._parameter_constraints,
         "C": [Interval(Real, 0, None, closed="neither")],
         "gamma2": [Interval(Real, 0, None, closed="neither")],
         "n_privileged": [None, Interval(Integral, 0, None, closed="left")],
         "privileged_intercept": ["boolean"],
-        "class_weight": [None, StrOptions({"balanced"}), dict, list],
     }
 
     def _privileged_sets(self, S: np.ndarray, row_weight: np.ndarray) -> PrivilegedSets:
@@ -84,54 +102,20 @@ class PrBRClassifier(PrivilegedClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of slack.
-    gamma2 : float, default=1.0
-        Regularisation of the privileged weights.
-    n_privileged : int or None, default=None
-        How many other labels are privileged features of a label: the nearest in Hamming distance. None means all.
-    privileged_intercept : bool, default=True
-        Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
-        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
-    fit_intercept : bool, default=True
-        Append a constant-1 feature, reported as ``intercept_``.
-    class_weight : None, "balanced", dict or list of dict, default=None
-        Weights of the cost of negatives and positives, as in `M3LClassifier`.
-    tol : float, default=1e-3
-        Relative tolerance: the fit ends when the duality gap is at most ``tol`` times the objective.
+    {C} {gamma2} {n_privileged} {privileged_intercept} {fit_intercept} {class_weight} {tol}
     max_iter : int, default=200
         Most updates of the multipliers.
-    n_jobs : int, default=None
-        Threads over labels. The result is the same for any number.
+    {n_jobs}
     random_state : int, RandomState instance or None, default=None
         Fixes the order in which rows are visited at the start.
-    verbose : int, default=0
-        1 shows a progress bar with the current gap.
-    callback : callable, default=None
-        Called with every ``Checkpoint``; returning True ends the fit with what it has.
-    warm_start : bool, default=False
-        Start from the dual solution of the fit before, which must have been on the same rows and labels.
+    {verbose} {callback} {warm_start}
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights.
-    intercept_ : ndarray of shape (n_labels,)
-        Weights of the constant feature; zero without intercept.
-    privileged_coef_ : ndarray of shape (n_labels, n_labels)
-        Row i has the privileged weights of label i; on the diagonal that of the constant.
-    objective_, dual_objective_, duality_gap_ : float
-        The certificate: the optimum lies between the first two.
-    history_ : list of Checkpoint
-        Certified moments of the fit.
+    {coef_} {intercept_} {privileged_coef_} {objective_} {history_}
     n_iter_ : int
         Updates done.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     References
     ----------

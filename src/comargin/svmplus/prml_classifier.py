@@ -38,26 +38,17 @@ class PrMLClassifier(PrivilegedClassifier):
 
     Parameters
     ----------
-    C : float, default=1.0
-        Cost of slack.
+    {C}
     gamma1 : float, default=1.0
         Regularisation of the codes W.
-    gamma2 : float, default=1.0
-        Regularisation of the privileged weights.
+    {gamma2}
     rank : float or int, default=0.9
         Rows k of the dictionary: a fraction of the number of labels in (0, 1], rounded up, or a number.
-    n_privileged : int or None, default=None
-        How many other labels are privileged features of a label: the nearest in Hamming distance. None means all.
-    privileged_intercept : bool, default=True
-        Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
-        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
+    {n_privileged} {privileged_intercept}
     n_init : int, default=1
         Starts; the fit with the best objective is kept. The first begins with the singular vectors of PrBR's
         predictors, the others with random mixtures of them.
-    fit_intercept : bool, default=True
-        Append a constant-1 feature, reported as ``intercept_``.
-    class_weight : None, "balanced", dict or list of dict, default=None
-        Weights of the cost of negatives and positives, as in `M3LClassifier`.
+    {fit_intercept} {class_weight}
     tol : float, default=1e-3
         Relative tolerance of the objective: the fit ends where neither (W, \tilde W) with D held nor (D, \tilde W) with
         W held can lower it by more than ``tol`` of it, both by a certificate, and the last alternation has not. The
@@ -65,8 +56,7 @@ class PrMLClassifier(PrivilegedClassifier):
         may be a tenth of their length at the default. Where they count themselves, take a smaller ``tol``.
     max_iter : int, default=100
         Most alternations.
-    n_jobs : int, default=None
-        Threads over labels. The result is the same for any number.
+    {n_jobs}
     random_state : int, RandomState instance or None, default=None
         Fixes the starts.
     verbose : int, default=0
@@ -89,12 +79,7 @@ class PrMLClassifier(PrivilegedClassifier):
         Column of the constant feature in D; zero without intercept.
     codes_ : ndarray of shape (k, n_labels)
         W: ``coef_ = codes_.T @ dictionary_``.
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights.
-    intercept_ : ndarray of shape (n_labels,)
-        Weights of the constant feature; zero without intercept.
-    privileged_coef_ : ndarray of shape (n_labels, n_labels)
-        Row i has the privileged weights of label i; on the diagonal that of the constant.
+    {coef_} {intercept_} {privileged_coef_}
     objective_ : float
         The objective, which is not convex.
     dual_objective_, duality_gap_ : float
@@ -106,12 +91,7 @@ class PrMLClassifier(PrivilegedClassifier):
         One per alternation, and the last point of a fit that ``callback`` ended within one; the objective never rises.
     n_iter_ : int
         Alternations done, those under way not counted.
-    classes_ : ndarray
-        Labels (0..L-1) of an indicator Y, or the classes of a 1-D y.
-    n_features_in_ : int
-        Features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
-        Names of the features, when X had string column names.
+    {classes_} {n_features_in_} {feature_names_in_}
 
     References
     ----------
@@ -133,7 +113,6 @@ class PrMLClassifier(PrivilegedClassifier):
 
     _advice_on_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **PrivilegedClassifier._parameter_constraints,
         "gamma1": [Interval(Real, 0, None, closed="neither")],
         "rank": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="right")],
         "n_init": [Interval(Integral, 1, None, closed="left")],

@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-_FORMAT = 3
+_FORMAT = 4
 _FACTS = "checkpoint.json"
 _KEY = re.compile(r"(search|best|cuts|rule|fit)(-\w+)*\.cmg")
 _STATE = "state"
@@ -67,6 +67,9 @@ class FolderMemory(Memory):
                 "delete it"
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "_clocks": {}}  # the clocks of another process mean nothing
+
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
         """Lock the folder against other trainings until the block or the process ends; Windows has no such locks."""
@@ -110,17 +113,13 @@ class FolderMemory(Memory):
                 raise self._refusal(f"{key}/{_STATE}", "no state of this fit") from error
         return state
 
-    def keep_state(
-        self, key: str, state: Callable[[], FitState], *, clock: str | None = None, now: bool = False
-    ) -> bool:
+    def keep_state(self, key: str, state: Callable[[], FitState], *, now: bool = False) -> None:
         """Keep a state, once a minute, and less often if saving is slow."""
-        clock, began = clock or key, time.perf_counter()
-        last, cost = self._clocks.setdefault(clock, (began, 0.0))
-        if not now and began - last < max(EVERY, _WORTHWHILE * cost):
-            return False
-        self._write(f"{key}/{_STATE}", state())
-        self._clocks[clock] = time.perf_counter(), time.perf_counter() - began
-        return True
+        began = time.perf_counter()
+        last, cost = self._clocks.setdefault(key, (began, 0.0))
+        if now or began - last >= max(EVERY, _WORTHWHILE * cost):
+            self._write(f"{key}/{_STATE}", state())
+            self._clocks[key] = time.perf_counter(), time.perf_counter() - began
 
     def _refusal(self, key: str, what: str) -> ValueError:
         return ValueError(f"{self._file(key)} holds {what}; delete the folder, or name another one")

@@ -105,7 +105,7 @@ class Tagger:
         """
         model = self.model
         if isinstance(model, ThresholdClassifierCV) and model.target_form_ != "classes":
-            scores = self.scores(X)
+            scores = scores_of(model.estimator_, X, n_labels=len(self.label_names))
             return sp.csr_array(model.rule_.predict(scores)), scores
         if isinstance(model, Pipeline) and len(model) > 1:
             return replace(self, model=model[-1]).labels_and_scores(model[:-1].transform(X))

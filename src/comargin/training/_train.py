@@ -14,16 +14,17 @@ from sklearn.base import clone
 
 from .. import __version__
 from ..core.estimator import MultilabelClassifier
+from ..core.executor import Threads
 from ..core.indicator import check_indicator
 from ..core.memory import Memory
+from ..core.progress import Progress
 from ..data import Dataset, fingerprint
 from ..decisions import fit_with_cuts
-from ..models import ModelRecipe, checked_criterion, checked_models, criterion_of
-from ..search.path import Progress
+from ..models import ModelRecipe, checked_models, criterion_of
 from ._folder import FolderMemory
 from ._tagger import Tagger
 from .building import build, check_integer, check_rule, json_value, learner_of, search, searched, with_parameters
-from .identity import described, identity_of
+from .identity import described, hash_of
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_RULE = "per-label"
@@ -116,7 +117,6 @@ def train(
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
     check_rule(thresholds)
     rule_name = thresholds if recipe.learn_cuts else None
-    checked_criterion(criterion)
     criterion = criterion_of(recipe, criterion, rule_name)
     fixed = dict(params or {})
     estimator = with_parameters(build(recipe, X, seed), fixed, "params")
@@ -130,7 +130,7 @@ def train(
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
             settings = [__version__, criterion, folds, rule_name, seed, searches]
-            memory = FolderMemory(checkpoint, identity_of(estimator, data_print, settings))
+            memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
             estimator,
@@ -140,7 +140,7 @@ def train(
             criterion=criterion,
             folds=folds,
             seed=seed,
-            n_jobs=n_jobs,
+            executor=Threads(n_jobs),
             verbose=verbose,
             memory=memory,
         )

@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
+from ..core.executor import Executor, Threads
 from ..core.memory import Memory
 from ..core.wording import did_you_mean
 from ..decisions import RULES
@@ -145,55 +146,39 @@ def search(
     criterion: str,
     folds: int,
     seed: int,
-    n_jobs: int | None = None,
+    executor: Executor | None = None,
     verbose: int = 0,
     memory: Memory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     """Search the learner's parameters one after the other; returns the best estimator, not fitted, and its values.
 
-    Fits of the search have ten times the tolerance of our learners: choosing needs less than the last fit. The memory
-    keeps the index of the best value of every parameter under ``best/<name>``, with its place in the grid where that
-    has several of that name.
+    Fits of the search have ten times the tolerance of our learners: choosing needs less than the last fit.
     """
+    if not grid:
+        return estimator, {}
     prefix = prefix_of(estimator)
     features = X
     if prefix and any(hasattr(values, "of") for _, values in grid):
         features = clone(estimator[:-1]).fit_transform(X)
-    coarse: dict[str, float] = {}
-    learner = learner_of(estimator)
+    tried = [(prefix + name, list(values.of(features) if hasattr(values, "of") else values)) for name, values in grid]
+    coarse = clone(estimator)
+    learner = learner_of(coarse)
     if isinstance(learner, MultilabelClassifier) and "tol" not in dict(grid):
-        coarse[f"{prefix}tol"] = _COARSER * learner.tol
-    memory = memory or Memory()
-    best: dict[str, Any] = {}
-    shorts = [name.rpartition("__")[2] for name, _ in grid]
-    for place, (name, values) in enumerate(grid):
-        tried = list(values.of(features) if hasattr(values, "of") else values)
-        key = shorts[place] if shorts.count(shorts[place]) == 1 else f"{shorts[place]}_{place}"
-        index = memory.recall(f"best/{key}")
-        if index is None:
-            result = tune_with_memory(
-                clone(estimator).set_params(**coarse),
-                X,
-                Y,
-                [(prefix + name, tried)],
-                criterion=criterion,
-                cv=folds,
-                sample_weight=None,
-                n_jobs=n_jobs,
-                random_state=seed,
-                verbose=verbose,
-                refit=False,
-                memory=memory,
-                key=f"search/{key}",
-            )
-            index = result.steps[0].best_index
-            memory.keep(f"best/{key}", index)
-        elif type(index) is not int or not 0 <= index < len(tried):
-            raise ValueError(f"the checkpoint has value {index!r} of {name}, of {len(tried)}; delete its folder")
-        memory.forget(f"search/{key}")
-        best[name] = tried[index]
-        estimator = clone(estimator).set_params(**{prefix + name: best[name]})
-    return estimator, best
+        learner.set_params(tol=_COARSER * learner.tol)
+    best = tune_with_memory(
+        coarse,
+        X,
+        Y,
+        tried,
+        criterion=criterion,
+        cv=folds,
+        executor=executor or Threads(1),
+        random_state=seed,
+        verbose=verbose,
+        refit=False,
+        memory=memory or Memory(),
+    ).best_params
+    return clone(estimator).set_params(**best), {name.removeprefix(prefix): value for name, value in best.items()}
 
 
 def json_value(value: Any) -> Any:

@@ -21,11 +21,6 @@ def hash_of(description: Any) -> str:
     return hashlib.sha256(json.dumps(description, sort_keys=True).encode()).hexdigest()[:_HEX]
 
 
-def identity_of(estimator: Any, data: str, settings: Any) -> str:
-    """Hash of all that a training follows from: estimator with its parameters, fingerprint of the data, settings."""
-    return hash_of([described(estimator, "model"), data, settings])
-
-
 def described(value: Any, where: str) -> Any:
     """Lists, texts and numbers that describe a value, equal in every process: estimators by class and parameters.
 

@@ -1,0 +1,126 @@
+"""Labels of all formats: which columns they are, what a cell means, and lists of names against an indicator.
+
+Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed) or as lists of names. `settled` makes
+entries of Y of the numbers, `indicator` of the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..core.wording import nearest
+from ._dataset import LABEL_DTYPE, DataFormatError
+from ._numbers import parse_number
+
+TEXT_COLUMN = "text"
+LABELS_COLUMN = "labels"
+POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
+NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
+MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
+
+
+def label_columns(
+    path: Path,
+    names: Sequence[str],
+    labels: Sequence[str] | int,
+    *,
+    noun: str = "column",
+    origin: str = "",
+    line: int | None = None,
+    hint: str = "",
+) -> list[int]:
+    """Columns that are labels, in the order asked for: by name, or a number of first (> 0) or last (< 0) ones.
+
+    Messages name the ``origin`` of the list where it is not ``labels=``, and end in the ``hint``.
+    """
+    fault = ""
+    where = {name: j for j, name in enumerate(names)}
+    said = origin or "labels="
+    if isinstance(labels, int):
+        every = list(range(len(names)))
+        chosen = every[:labels] if labels > 0 else every[labels:]
+        if not 1 <= abs(labels) <= len(names):
+            fault = f"{said} says {labels} labels, but there are {len(names)} {noun}s"
+    else:
+        absent = next((name for name in labels if name not in where), None)
+        chosen = [where[name] for name in labels if name in where]
+        if absent is not None:
+            which = f"label {absent!r} ({origin})" if origin else f"label {absent!r}"
+            article = "an" if noun.startswith("a") else "a"
+            fault = f"{which} is not {article} {noun} of the file{nearest(absent, names)}"
+        elif not chosen or len(set(chosen)) < len(chosen):
+            fault = f"{said} names {'a label twice' if chosen else 'no labels'}"
+    if fault:
+        raise DataFormatError(path, fault + hint, line)
+    return chosen
+
+
+def label_of_cell(cell: str) -> float | None:
+    """Number of a cell of a label column: 0, 1, NaN where it is missing, or None: it is no label."""
+    word = cell.strip().lower()
+    if word in MISSING_WORDS:
+        return float("nan")
+    value = 1.0 if word in POSITIVE_WORDS else 0.0 if word in NEGATIVE_WORDS else parse_number(word)
+    return value if value in (0.0, 1.0) else None
+
+
+def settled(labels: Any) -> Any:
+    """Entries of Y of the numbers that a reader yields, where a missing label counts as 0; of lists, distinct names."""
+    if isinstance(labels, list):
+        return [list(dict.fromkeys(row)) for row in labels]
+    values = labels.data if sp.issparse(labels) else labels
+    if values.dtype == LABEL_DTYPE:  # of a format that knows no missing labels
+        return labels
+    entries = np.where(np.isnan(values), 0, values).astype(LABEL_DTYPE)
+    if not sp.issparse(labels):
+        return entries
+    Y = sp.csr_array((entries, labels.indices, labels.indptr), shape=labels.shape)
+    Y.eliminate_zeros()
+    return Y
+
+
+def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.csr_array, tuple[str, ...]]:
+    """Int32 indicator and label names of lists of distinct tags; without names, the tags that occur, sorted."""
+    order = _occurring(tags) if names is None else tuple(names)
+    where = {name: j for j, name in enumerate(order)}
+    indices = [sorted(where[tag] for tag in row) for row in tags]
+    indptr = np.cumsum([0, *(len(row) for row in indices)], dtype=np.int32)
+    flat = np.array([j for row in indices for j in row], dtype=np.int32)
+    return sp.csr_array((np.ones(flat.size, dtype=LABEL_DTYPE), flat, indptr), shape=(len(tags), len(order))), order
+
+
+def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str]]:
+    """Names of the labels of every row of an indicator, which has no stored zeros if it is sparse."""
+    rows = sp.csr_array(Y)
+    tags = (names[j] for j in rows.indices.tolist())
+    return [list(islice(tags, n)) for n in np.diff(rows.indptr).tolist()]
+
+
+def split_tags(cell: str, sep: str) -> list[str]:
+    """Labels of a cell, without the blanks around them."""
+    return [tag for part in cell.split(sep) if (tag := part.strip())]
+
+
+def _occurring(tags: Iterable[list[str]]) -> tuple[str, ...]:
+    return tuple(sorted({tag for row in tags for tag in row}))
+
+
+def names_follow_from(tags: Iterable[list[str]], names: Sequence[str]) -> bool:
+    """Tell whether reading the tags alone gives the label names back, in order."""
+    return _occurring(tags) == tuple(names)
+
+
+def check_separable(argument: str, label_names: Sequence[str], sep: str) -> None:
+    """ValueError about the argument when a list of labels could not be taken apart again."""
+    for name in label_names:
+        if sep in name or name != name.strip() or not name:
+            raise ValueError(
+                f"{argument}: label {name!r} is empty, has blanks around it or contains sep={sep!r}: "
+                "it could not be read back. Choose another sep= or format="
+            )
