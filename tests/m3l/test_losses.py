@@ -1,4 +1,4 @@
-"""The loss is data: squared hinge, by two numbers, against its definition and an independent solver."""
+"""The loss is data: squared hinge and logistic loss against their definitions and an independent solver."""
 
 from dataclasses import replace
 
@@ -15,18 +15,25 @@ from comargin.core.interior_point import LabelRows, interior_point_on_box
 from comargin.core.loop import Control
 from comargin.core.result import Status
 from comargin.core.validation import loop_view
-from comargin.m3l._loops_step import coordinate, gap_part, loss_value
+from comargin.m3l import _newton
+from comargin.m3l._loops_step import coordinate, gap_part, loss_conjugate, loss_value
 from comargin.m3l.dcd_solver import solve_m3l_dcd
-from comargin.m3l.kernel_solver import solve_m3l_kernel
-from comargin.m3l.losses import HINGE, SQUARED_HINGE
+from comargin.m3l.kernel_solver import solve_m3l_kernel, solve_m3l_kernel_smooth
+from comargin.m3l.losses import HINGE, LOGISTIC, SQUARED_HINGE
 from comargin.m3l.prior import split_prior
 from comargin.m3l.problem import M3LKernelProblem, M3LProblem
 from comargin.m3l.solver import label_blocks, solve_m3l
 
-LOSSES = {"hinge": HINGE, "squared hinge": SQUARED_HINGE}
+LOSSES = {"hinge": HINGE, "squared hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+SMOOTH = {"squared hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+DEFINITIONS = {
+    "hinge": lambda u: np.maximum(u, 0.0),
+    "squared hinge": lambda u: np.maximum(u, 0.0) ** 2,
+    "logistic": lambda u: np.log(1.0 + np.exp(u)),
+}
 
 
-def make_problem(rng, prior="dense", n=40, targets=False):
+def make_problem(rng, loss=SQUARED_HINGE, prior="dense", n=40, targets=False):
     X = rng.normal(size=(n, 6))
     X[0] = 0.0
     S = np.where(X @ rng.normal(size=(6, 4)) + rng.normal(size=(n, 4)) > 0, 1, -1).astype(np.int8)
@@ -34,34 +41,80 @@ def make_problem(rng, prior="dense", n=40, targets=False):
     row_cost = 0.1 + rng.random(n)
     row_cost[1] = 0.0
     R = split_prior(make_prior(prior, 4, rng), 4)
-    return M3LProblem(X, S, row_cost, 0.5 + rng.random((2, 4)), R, T, SQUARED_HINGE)
+    return M3LProblem(X, S, row_cost, 0.5 + rng.random((2, 4)), R, T, loss)
 
 
 def optimum(problem):
     F = np.linalg.cholesky(problem.apply_prior(np.eye(4)) + 1e-14 * np.eye(4))
     W = cp.Variable((problem.X.shape[1], 4))  # Z = W F^T
-    missing = cp.pos(problem.target() - cp.multiply(problem.S, problem.X @ W @ F.T))
-    objective = 0.5 * cp.sum_squares(W) + 2.0 * cp.sum(cp.multiply(problem.cost(), cp.square(missing)))
+    missing = problem.target() - cp.multiply(problem.S, problem.X @ W @ F.T)
+    losses = cp.logistic(missing) if problem.loss is LOGISTIC else cp.square(cp.pos(missing))
+    objective = 0.5 * cp.sum_squares(W) + 2.0 * cp.sum(cp.multiply(problem.cost(), losses))
     return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_numbers_are_the_loss(name, rng):
     loss, u = LOSSES[name], rng.normal(size=50)
-    expected = np.maximum(u, 0.0) if name == "hinge" else np.maximum(u, 0.0) ** 2
+    expected = DEFINITIONS[name](u)
     assert_allclose(loss.value(u), expected, rtol=1e-14)
+    assert_allclose(loss.slope(u), (DEFINITIONS[name](u + 1e-6) - DEFINITIONS[name](u - 1e-6)) / 2e-6, atol=1e-7)
     cost, A = 0.1 + rng.random(50), rng.random(50) * 0.1
-    conjugate = 0.0 if name == "hinge" else A**2 / (4.0 * cost)
-    assert_allclose(loss.gaps(A, cost, u), cost * expected + conjugate - A * u, atol=1e-14)
-    for a, c, gap, ui in zip(A, cost, loss.gaps(A, cost, u), u, strict=True):
-        steepness, ridge = c / max(loss.curvature, 1e-100), loss.curvature / c
-        assert_allclose(gap_part(a, -ui, steepness, loss.bound * c, ridge), gap, atol=1e-14)
-        assert_allclose(loss_value(ui, steepness, loss.bound * c, ridge), c * loss.value(ui), atol=1e-14)
+    s = A / cost
+    conjugate = {
+        "hinge": 0.0,
+        "squared hinge": A**2 / (4.0 * cost),
+        "logistic": cost * (s * np.log(s) + (1.0 - s) * np.log(1.0 - s)),
+    }[name]
+    gaps = loss.gaps(A, cost, u)
+    assert_allclose(gaps, cost * expected + conjugate - A * u, atol=1e-14)
+    assert gaps.min() >= 0.0
+    assert_allclose(loss.gaps(cost * loss.slope(u), cost, u), 0.0, atol=1e-14)  # Fenchel and Young, with equality
+    for a, c, gap, ui in zip(A, cost, gaps, u, strict=True):
+        assert_allclose(loss_value(ui, c, loss), c * loss.value(ui), atol=1e-14)
+        assert_allclose(loss_conjugate(a, c, loss), loss.conjugate(np.array([a]), np.array([c]))[0], atol=1e-14)
+        if loss.is_quadratic:
+            steepness, ridge = c / max(loss.curvature, 1e-100), loss.curvature / c
+            assert_allclose(gap_part(a, -ui, steepness, loss.bound * c, ridge), gap, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_second_derivative(name, rng):
+    loss, u = SMOOTH[name], rng.normal(size=50)
+    u = u[np.abs(u) > 1e-3]
+    assert_allclose(loss.second(u), (loss.slope(u + 1e-5) - loss.slope(u - 1e-5)) / 2e-5, atol=1e-8)
+
+
+def test_logistic_loss_far_out():
+    """No overflow, and the ends of the conjugate are its limits."""
+    u = np.array([-800.0, 0.0, 800.0])
+    assert_allclose(LOGISTIC.value(u), [0.0, np.log(2.0), 800.0])
+    assert_allclose(LOGISTIC.conjugate(np.array([0.0, 2.0, 1.0]), np.array([2.0, 2.0, 0.0])), 0.0)
+    for g in (-800.0, 0.0, 800.0):
+        for a in (0.0, 1.0, 2.0):
+            assert np.isfinite(coordinate(a, g, 2.0, 3.0, 1.0, -np.inf, np.inf, LOGISTIC)).all()
+    assert loss_conjugate(0.0, 2.0, LOGISTIC) == loss_conjugate(2.0, 2.0, LOGISTIC) == 0.0
+
+
+def test_logistic_steps_raise_the_dual(rng):
+    """Within the bounds, by at least the amount reported beyond the share of the gap; and never lower it."""
+    for _ in range(200):
+        cost, k, g = 10.0 ** rng.uniform(-2, 2), 10.0 ** rng.uniform(-2, 3), 5.0 * rng.normal()
+        old = cost * rng.random()
+        new, missing, gap, _ = coordinate(old, g, cost, k, 1.0, -np.inf, np.inf, LOGISTIC)
+
+        def value(a, old=old, cost=cost, k=k, g=g):
+            return g * (a - old) + 0.5 * k * (a - old) ** 2 + loss_conjugate(a, cost, LOGISTIC)
+
+        assert 0.0 < new < cost
+        assert value(new) <= value(old) + 1e-12 * abs(value(old))
+        assert_allclose(missing, 1.0 / (1.0 + np.exp(g)) - old / cost, atol=1e-14)
+        assert gap >= 0.0
 
 
 def test_the_step_is_the_best_one(rng):
     """Without relaxation no other value has a lower -D / 2 = g a + k (a - old)^2 / 2 + c a^2 / (2 U)."""
-    for loss in LOSSES.values():
+    for loss in (HINGE, SQUARED_HINGE):
         for _ in range(20):
             old, cost, k, g = 0.3 * rng.random(), 0.3 + rng.random(), 0.1 + rng.random(), rng.normal()
             new, *_, raised = coordinate(old, g, cost, k, 1.0, -np.inf, np.inf, loss)
@@ -74,46 +127,94 @@ def test_the_step_is_the_best_one(rng):
             assert_allclose(raised, -value(new), atol=1e-12)
 
 
+@pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("targets", [False, True])
-@pytest.mark.parametrize("prior", ["identity", "dense", "low rank"])
-def test_squared_hinge_reaches_the_independent_optimum(rng, prior, targets):
-    problem = make_problem(rng, prior, targets=targets)
+@pytest.mark.parametrize("prior", ["identity", "diagonal", "dense", "sparse", "low rank"])
+def test_smooth_losses_reach_the_independent_optimum(rng, name, prior, targets):
+    problem = make_problem(rng, SMOOTH[name], prior, targets=targets)
     seeds = range(len(label_blocks(problem.prior)))
     expected = optimum(problem)
-    for tol in (1e-3, 1e-9):
+    for tol in (1e-3, 1e-12):
         result = solve_m3l(problem, problem.X, Control(tol, 5000), seeds=seeds)
         assert result.status is Status.CONVERGED
-        assert_allclose(result.primal, expected, rtol=2 * tol)
+        assert_allclose(result.primal, expected, rtol=2 * max(tol, 1e-7))
         A = result.dual_coef
-        assert_allclose(result.primal, problem.primal(problem.dual_average(A)), rtol=1e-11)
+        assert A.min() >= 0.0
+        assert np.all(problem.upper() >= A)
         assert_allclose(result.dual, problem.dual(A), rtol=1e-11)
+    assert_allclose(result.primal, problem.primal(problem.dual_average(A)), rtol=1e-7)
     assert np.abs(problem.kkt_residual(A)).max() < 1e-3
-    assert A.max() > problem.cost().max()  # no bound of the hinge
+    if name == "squared hinge":
+        assert A.max() > problem.cost().max()  # no bound of the hinge
 
 
 def test_squared_hinge_in_the_papers_schemes(rng):
-    problem = make_problem(rng, "dense")
+    problem = make_problem(rng)
     expected = optimum(problem)
     sparse = replace(problem, X=sp.csr_array(problem.X))
     result = solve_m3l_dcd(sparse, loop_view(sparse.X), Control(1e-8, 5000), seed=0)
     assert_allclose(result.primal, expected, rtol=1e-7)
-    K = problem.X @ problem.X.T
-    gram = Gram(lambda rows, columns: K[rows][:, columns], np.diag(K).copy())
-    fields = (problem.S, problem.row_cost, problem.label_cost, problem.prior, problem.targets, problem.loss)
     for scheme in ("pairs", "smo"):
-        kernel = M3LKernelProblem(gram, *fields)
-        result = solve_m3l_kernel(kernel, GramCache(gram, 10.0), Control(1e-8, 2000), scheme=scheme)
+        kernel, cache = as_kernel_problem(problem)
+        result = solve_m3l_kernel(kernel, cache, Control(1e-8, 2000), scheme=scheme)
         assert result.status is Status.CONVERGED
         assert_allclose(result.primal, expected, rtol=1e-6)
 
 
+def as_kernel_problem(problem, megabytes=10.0):
+    K = problem.X @ problem.X.T
+    gram = Gram(lambda rows, columns: K[rows][:, columns], np.diag(K).copy())
+    fields = (problem.S, problem.row_cost, problem.label_cost, problem.prior, problem.targets, problem.loss)
+    return M3LKernelProblem(gram, *fields), GramCache(gram, megabytes)
+
+
+@pytest.mark.parametrize("megabytes", [10.0, 1e-6])  # all of K in memory, or none
+@pytest.mark.parametrize("prior", ["identity", "diagonal", "dense", "low rank"])
+def test_logistic_loss_with_a_kernel(rng, prior, megabytes):
+    problem = make_problem(rng, LOGISTIC, prior, n=80)
+    kernel, cache = as_kernel_problem(problem, megabytes)
+    expected = optimum(problem)
+    for tol in (1e-3, 1e-9):
+        result = solve_m3l_kernel_smooth(kernel, cache, Control(tol, 100), n_threads=2)
+        assert result.status is Status.CONVERGED
+        assert_allclose(result.primal, expected, rtol=2 * max(tol, 1e-7))
+        assert_allclose(result.dual, kernel.dual(result.dual_coef), rtol=1e-10)
+    # The scores of the weights returned have the primal objective that is certified.
+    K = problem.X @ problem.X.T
+    quadratic = 0.5 * np.einsum(
+        "il,ij,jk,kl->", result.coef.T, K, result.coef.T, np.linalg.pinv(kernel.apply_prior(np.eye(4)), rcond=1e-9)
+    )
+    losses = kernel.losses(K @ result.coef.T).sum()
+    assert_allclose(quadratic + 2.0 * losses, result.primal, rtol=1e-9)
+    again = solve_m3l_kernel_smooth(kernel, cache, Control(1e-8, 100), start=result.dual_coef)
+    assert again.n_iter <= 1
+
+
+@pytest.mark.parametrize("name", SMOOTH)
 @pytest.mark.parametrize("prior", ["identity", "dense"])
-def test_badly_scaled_features_are_finished(rng, prior):
-    problem = make_problem(rng, prior, n=200)
+def test_badly_scaled_features_are_finished(rng, name, prior):
+    problem = make_problem(rng, SMOOTH[name], prior, n=200)
     problem = replace(problem, X=problem.X + 200.0)
     seeds = range(len(label_blocks(problem.prior)))
     result = solve_m3l(problem, problem.X, Control(1e-6, 300), seeds=seeds)
     assert result.status is Status.CONVERGED
+    # The weights returned have the primal objective that is certified.
+    R = problem.apply_prior(np.eye(4))
+    Z = result.coef.T
+    primal = 0.5 * np.trace(Z @ np.linalg.solve(R, Z.T)) + 2.0 * problem.losses(problem.X @ Z).sum()
+    assert_allclose(result.primal, primal, rtol=1e-9)
+
+
+def test_many_features_are_preconditioned_by_their_diagonal(rng, monkeypatch):
+    monkeypatch.setattr(_newton, "POLICY", replace(_newton.POLICY, factorised_features=3))
+    for prior in ("identity", "dense"):
+        problem = make_problem(rng, LOGISTIC, prior, n=200)
+        problem = replace(problem, X=sp.csr_array(problem.X * 10.0 ** np.arange(-1, 5)))
+        result = solve_m3l(
+            problem, loop_view(problem.X), Control(1e-6, 300), seeds=range(len(label_blocks(problem.prior)))
+        )
+        assert result.status is Status.CONVERGED
+        assert result.n_iter > 20  # beyond the passes
 
 
 def test_interior_point_with_a_ridge(rng):

@@ -7,6 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from tests.m3l import reference
 from tests.m3l.priors import PRIORS, make_prior
@@ -114,6 +116,59 @@ def one_vs_rest_objective(X, Y, coef, C):
     return 0.5 * np.sum(coef**2) + C * np.maximum(0.0, 1.0 - (2 * Y - 1) * (X @ coef.T)).sum()
 
 
+SKLEARN = {
+    "logistic": lambda C: LogisticRegression(C=C, fit_intercept=False, solver="newton-cg", tol=1e-9, max_iter=1000),
+    "squared_hinge": lambda C: LinearSVC(C=C, fit_intercept=False, tol=1e-10, max_iter=10**6, random_state=0),
+}
+
+
+@pytest.mark.parametrize("loss", SKLEARN)
+@pytest.mark.parametrize("name", ["digits", "emotions", "enron"])
+def test_smooth_losses_agree_with_scikit_learn(data_home, name, loss):
+    train = load(name, split="train", data_home=data_home)
+    X, Y = train.X, train.Y.toarray() if sp.issparse(train.Y) else train.Y
+    X, Y = (sp.csr_matrix(X), Y[:, :20]) if sp.issparse(X) else (StandardScaler().fit_transform(X), Y)
+    model = M3LClassifier(C=0.05, loss=loss, fit_intercept=False, tol=1e-12, random_state=0).fit(X, Y)
+    coef = np.vstack([SKLEARN[loss](0.1).fit(X, column).coef_ for column in Y.T])
+    margin = (2 * Y - 1) * (X @ coef.T)
+    losses = np.logaddexp(0.0, -margin) if loss == "logistic" else np.maximum(0.0, 1.0 - margin) ** 2
+    assert_allclose(model.objective_, 0.5 * np.sum(coef**2) + 0.1 * losses.sum(), rtol=1e-7)
+    assert_allclose(model.coef_, coef, atol=1e-5)
+    assert np.abs(coef).max() > 0.1
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic"])
+def test_smooth_losses_do_not_depend_on_storage_threads_or_starts(data, loss, kernel):
+    X, Y = data
+    options = {
+        "loss": loss,
+        "kernel": kernel,
+        "gamma": 0.2,
+        "tol": 1e-9,
+        "random_state": 0,
+        "label_correlation": "train",
+    }
+    model = M3LClassifier(**options).fit(X, Y)
+    threads = M3LClassifier(n_jobs=2, **options).fit(sp.csr_array(X), sp.csr_array(Y))
+    assert_allclose(threads.decision_function(X), model.decision_function(X), atol=1e-4)
+    assert_allclose(threads.objective_, model.objective_, rtol=1e-9)
+    doubled = M3LClassifier(**options | {"label_correlation": None}).fit(np.vstack([X, X]), np.vstack([Y, Y]))
+    weighted = M3LClassifier(**options | {"label_correlation": None}).fit(X, Y, sample_weight=np.full(60, 2.0))
+    assert_allclose(doubled.objective_, weighted.objective_, rtol=1e-8)
+    assert np.all(model.decision_function(X)[:, 1] < 0.0)  # a label without positives
+    model.set_params(warm_start=True).fit(X, Y)
+    cold = model.n_iter_
+    model.fit(X, Y)
+    assert model.n_iter_ < cold
+
+
+def test_logistic_loss_is_not_for_the_papers_schemes(data):
+    for solver in ("dcd", "smo"):
+        with pytest.raises(ValueError, match=f'loss="logistic" needs solver="auto"; solver="{solver}" takes'):
+            M3LClassifier(loss="logistic", solver=solver).fit(*data)
+
+
 def test_agrees_with_liblinear_on_digits():
     digits = load("digits", split="train")
     X, Y = digits.X / 16.0, digits.Y
@@ -135,10 +190,11 @@ def test_agrees_with_liblinear_on_published_data(data_home, name):
 
 @pytest.mark.parametrize(("name", "C"), [("emotions", 1.0), ("yeast", 1.0), ("digits", 10.0)])
 @pytest.mark.parametrize("prior", [None, "train"])
-def test_raw_features_are_solved_to_eight_digits(data_home, name, C, prior):
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+def test_raw_features_are_solved_to_eight_digits(data_home, name, C, prior, loss):
     """As published, not scaled: passes alone leave gaps of percents."""
     data = load(name, data_home=data_home)
-    model = M3LClassifier(C=C, label_correlation=prior, tol=1e-8, random_state=0).fit(data.X, data.Y)
+    model = M3LClassifier(C=C, loss=loss, label_correlation=prior, tol=1e-8, random_state=0).fit(data.X, data.Y)
     assert model.duality_gap_ <= 1e-8 * model.objective_
     assert np.abs(model.coef_).max() > 1e-3
 

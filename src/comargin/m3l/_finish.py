@@ -110,7 +110,7 @@ def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float)
     """Solve for the dual variables of some labels, of weights Z, to a gap; returns the change of S o A."""
     X, dual, ridge = block.problem.X, block.dual_state, box.ridge
     A, S = dual.A[:, box.labels], dual.S[:, box.labels].astype(np.float64)
-    t = dual.targets[:, box.labels] if dual.targets.size else 1.0
+    t = dual.targets[:, box.labels] if dual.targets.size else dual.loss.margin
     start = A.copy()
     gradient = 2.0 * (S * (X @ Z) - t)  # Eq. (29), of f = -D without the conjugate of the loss
 

@@ -28,8 +28,8 @@ from ._loops_step import (
     dual_slope,
     gap_part,
     leaves,
+    logistic_step,
     loss_conjugate,
-    loss_terms,
     loss_value,
     projected_slope,
     stepped,
@@ -114,7 +114,8 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     """
     A, S, targets, row_cost, label_cost, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
-    loss_curvature, loss_bound = loss.curvature, loss.bound
+    loss_curvature, loss_bound, margin = loss.curvature, loss.bound, loss.margin
+    is_logistic = loss.entropy > 0.0
     inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], Z.shape[1]
@@ -145,11 +146,21 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                     gradient[label] = S[i, label] * scores[label] - targets[i, label]
             else:
                 for label in range(n_labels):
-                    gradient[label] = S[i, label] * scores[label] - 1.0
+                    gradient[label] = S[i, label] * scores[label] - margin
             for label in range(n_labels):
                 cost = weight * (positive[label] if S[i, label] > 0 else negative[label])
                 upper[label] = loss_bound * cost
                 steepness[label] = inverse_curvature * cost
+            if is_logistic:  # no variable ever rests at a bound: all stay active
+                for label in range(n_labels):
+                    new, _, gap, gain = logistic_step(A[i, label], gradient[label], upper[label], 2.0 * q * r[label])
+                    gaps[label] += gap
+                    raised[label] += gain
+                    steps[label] = 2.0 * S[i, label] * r[label] * (new - A[i, label])
+                    A[i, label] = new
+                row_ger(X, i, steps, Z)  # Eq. (40)
+                position += 1
+                continue
             if loss_curvature > 0.0:
                 for label in range(n_labels):
                     ridge[label] = 1.0 / max(steepness[label], TINY)
@@ -199,7 +210,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 label = labels[i, k]
                 sign = S[i, label]
                 old = A[i, label]
-                g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
+                g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else loss.margin)
                 new, projected, gap, gain = coordinate(
                     old, g, weight * label_cost[1 if sign > 0 else 0, label], 2.0 * q * r[label], RELAXATION,
                     lowest[label], highest[label], loss,
@@ -260,7 +271,7 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
             sign = S[i, label]
             old = A[i, label]
             score = row_dot(R, label, scores) if factored else scores[label]
-            gradient = sign * score - (targets[i, label] if has_targets else 1.0)
+            gradient = sign * score - (targets[i, label] if has_targets else loss.margin)
             cost = row_cost[i] * label_cost[1 if sign > 0 else 0, label]
             new, projected, gap, raised = coordinate(
                 old, gradient, cost, 2.0 * sqnorm[i] * diagonal[label], RELAXATION, bounds[0, label], bounds[1, label],
@@ -317,11 +328,10 @@ def m3l_sums(X, dual, Z, sums):
     for i in range(n_samples):
         row_gemv(X, i, Z, scores)
         for label in range(n_labels):
-            target = targets[i, label] if has_targets else 1.0
+            target = targets[i, label] if has_targets else loss.margin
             a, cost = A[i, label], row_cost[i] * label_cost[1 if S[i, label] > 0 else 0, label]
-            upper, steepness, ridge = loss_terms(cost, loss)
-            recent[0, label] += loss_value(target - S[i, label] * scores[label], steepness, upper, ridge)
-            recent[1, label] += target * a - loss_conjugate(a, ridge)
+            recent[0, label] += loss_value(target - S[i, label] * scores[label], cost, loss)
+            recent[1, label] += target * a - loss_conjugate(a, cost, loss)
         if i % 1024 == 1023 or i == n_samples - 1:
             sums += recent
             recent[:] = 0.0

@@ -93,7 +93,7 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
             i = rows[label, drawn]
             sign = S[i, label]
             old = A[i, label]
-            gradient = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else 1.0)
+            gradient = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else loss.margin)
             new, projected, part, _ = coordinate(
                 old, gradient, row_cost[i] * label_cost[1 if sign > 0 else 0, label], 2.0 * sqnorm[i] * r, 1.0,
                 lowest, highest, loss,

@@ -1,15 +1,17 @@
 # mypy: ignore-errors
 """The step along one dual variable, Eqs. (37)-(39), for every loop over single variables, and the loss in the loops.
 
-The variable a lies between 0 and upper, and -D / 2 has the slope g + ridge a along it and the curvature k + ridge,
-where g = S_il z_l . x_i - t_il and k = 2 R_ll ||x_i||^2. upper = bound U, ridge = curvature / U and steepness =
-1 / ridge are the loss (losses.py).
+The variable a lies between 0 and upper, and -D / 2 has the slope g + (U phi*(a / U))' along it and the curvature k +
+(U phi*(a / U))'', where g = S_il z_l . x_i - t_il and k = 2 R_ll ||x_i||^2. With a quadratic conjugate these are g +
+ridge a and k + ridge, and upper = bound U, ridge = curvature / U and steepness = 1 / ridge are the loss (losses.py).
 
 All arguments are numbers, or the tuple of numbers ``Loss``: arrays would cost reference counts in every call. All
-functions but the last have no branches, so that the compiler vectorises a loop over labels that calls them.
+functions up to `logistic_step` have no branches, so that the compiler vectorises a loop over labels that calls them.
 """
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -29,19 +31,6 @@ def loss_terms(cost, loss):
 def loss_slope(missing, steepness, upper):
     """U phi'(u), the best dual variable for fixed weights."""
     return min(max(missing, 0.0) * steepness, upper)
-
-
-@compiled
-def loss_value(missing, steepness, upper, ridge):
-    """U phi(u)."""
-    best = loss_slope(missing, steepness, upper)
-    return best * (missing - 0.5 * ridge * best)
-
-
-@compiled
-def loss_conjugate(a, ridge):
-    """U phi*(a / U)."""
-    return 0.5 * ridge * a * a
 
 
 @compiled
@@ -83,12 +72,57 @@ def dual_raise(change, slope, curvature):
 
 
 @compiled
+def logistic_step(a, gradient, cost, curvature):
+    r"""A step along one variable of the logistic loss; returns what `coordinate` does, its slope as a share of U.
+
+    With p = phi'(-g) the variable U p is the best one for fixed weights. For s <= 2 / (1 + k U / 4) a step from a to
+    a + s (U p - a) never lowers D, since U phi* has at least the curvature 4 / U; s = 1 / (1 + k U p (1 - p)) is
+    Newton's step from U p. Both keep a within its bounds without a logarithm. The gap is the second-order one, U (p -
+    a / U)^2 over p (1 - p) + (a / U) (1 - a / U).
+    """
+    e = math.exp(-abs(gradient))
+    larger = 1.0 / (1.0 + e)
+    p = e * larger if gradient > 0.0 else larger
+    variance = e * larger * larger  # p (1 - p)
+    missing = cost * p - a
+    share = min(1.0 / (1.0 + curvature * cost * variance), 1.9 / (1.0 + 0.25 * curvature * cost))
+    spread = cost * variance + a * (1.0 - a / max(cost, TINY))
+    gap = missing * missing / max(spread, TINY)
+    change = share * missing
+    raised = share * gap + 0.5 * change * (4.0 / max(cost, TINY) * (missing - change) - curvature * change)
+    return a + change, missing / max(cost, TINY), gap, raised
+
+
+@compiled
+def loss_value(missing, cost, loss):
+    """U phi(u)."""
+    if loss.entropy > 0.0:
+        return cost * (max(missing, 0.0) + math.log1p(math.exp(-abs(missing))))
+    upper, steepness, ridge = loss_terms(cost, loss)
+    best = loss_slope(missing, steepness, upper)
+    return best * (missing - 0.5 * ridge * best)
+
+
+@compiled
+def loss_conjugate(a, cost, loss):
+    """U phi*(a / U)."""
+    if loss.entropy > 0.0:
+        if a <= 0.0 or a >= cost:
+            return 0.0
+        s = a / cost
+        return a * math.log(s) + (cost - a) * math.log1p(-s)
+    return 0.5 * (loss.curvature / max(cost, TINY)) * a * a
+
+
+@compiled
 def coordinate(a, gradient, cost, curvature, relaxation, lowest, highest, loss):
     """One visit to one variable.
 
     Returns its new value, its projected slope (NaN when it leaves the active set), half of its share in P - D, and half
     of the raise of D.
     """
+    if loss.entropy > 0.0:
+        return logistic_step(a, gradient, cost, curvature)
     upper, steepness, ridge = loss_terms(cost, loss)
     gap = gap_part(a, gradient, steepness, upper, ridge)
     slope = dual_slope(a, gradient, ridge)

@@ -17,10 +17,19 @@ from ..core.result import Checkpoint, Result
 from ..core.validation import TrainingData, loop_view
 from ..graphs import LabelGraph, smoothed_correlation
 from .dcd_solver import solve_m3l_dcd
-from .kernel_solver import solve_m3l_kernel
+from .kernel_solver import solve_m3l_kernel, solve_m3l_kernel_smooth
+from .losses import HINGE, LOGISTIC, SQUARED_HINGE
 from .prior import PriorPart, identity_prior, split_prior
 from .problem import M3LKernelProblem, M3LProblem
 from .solver import label_blocks, solve_m3l
+
+_LOSSES = {
+    "hinge": HINGE,
+    "hamming": HINGE,
+    "squared_hinge": SQUARED_HINGE,
+    "logistic": LOGISTIC,
+    "correlated": HINGE,
+}
 
 
 class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
@@ -29,7 +38,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     Minimises, over weights :math:`z_l` of every label (the columns of Z),
 
     .. math:: P(Z) = \tfrac12 \operatorname{tr}(Z R^{-1} Z^\top)
-        + 2 C \sum_{il} c_{il} \max(0, t_{il} - s_{il}\, z_l^\top x_i)
+        + 2 C \sum_{il} c_{il}\, \phi(s_{il}\, z_l^\top x_i)
 
     with :math:`s_{il} \in \{-1, 1\}` the sign of label l in row i, :math:`c_{il}` the product of its sample and class
     weight, and R a prior correlation of the labels. All labels of a row are solved together, so that X is read once for
@@ -49,9 +58,11 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         R, symmetric and positive semi-definite; it may be singular, as that of
         :func:`comargin.graphs.correlation_from_classes` is. None is the identity, independent labels. "train" is
         :func:`comargin.graphs.smoothed_correlation` of the training labels.
-    loss : {"hamming", "correlated"}, default="hamming"
-        "hamming" asks for the margin :math:`t_{il} = 1`. "correlated" asks for :math:`t_{il} = s_{il} (R s_i)_l`, so
-        that a mistake costs more where correlated labels agree; R must be diagonally dominant.
+    loss : {"hinge", "squared_hinge", "logistic", "correlated"}, default="hinge"
+        :math:`\phi` of the margins :math:`m = s_{il}\, z_l^\top x_i`: :math:`\max(0, 1 - m)`, its square, or
+        :math:`\log(1 + e^{-m})`. "correlated" is the hinge :math:`\max(0, t_{il} - m)` with :math:`t_{il} = s_{il} (R
+        s_i)_l`, so that a mistake costs more where correlated labels agree; R must be diagonally dominant. "hamming"
+        is another name of "hinge".
     {fit_intercept}
         With a kernel, in its feature space: 1 is added to every kernel value.
     {class_weight}
@@ -115,7 +126,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"auto", "dcd", "smo"})],
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
-        "loss": [StrOptions({"hamming", "correlated"})],
+        "loss": [StrOptions({*_LOSSES})],
     }
     _advice = "Increase max_iter or tol, scale X, or lower C."
 
@@ -128,7 +139,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         degree: int = 3,
         coef0: float = 1.0,
         label_correlation: Any = None,
-        loss: str = "hamming",
+        loss: str = "hinge",
         fit_intercept: bool = True,
         class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
         solver: str = "auto",
@@ -166,6 +177,9 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         """Prepare everything that does not depend on C; returns a function of C, a dual start and a control."""
         if self.solver == "dcd" and self.kernel != "linear":
             raise ValueError(f'solver="dcd" needs kernel="linear", got kernel={self.kernel!r}; use "smo" or "auto"')
+        loss = _LOSSES[self.loss]
+        if not loss.is_quadratic and self.solver != "auto":
+            raise ValueError(f'loss="{self.loss}" needs solver="auto"; solver="{self.solver}" takes hinge losses only')
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         prior = self._prior(data)
@@ -179,7 +193,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
             return C / before[0], before[1].products
 
         if self._in_feature_space():
-            linear = M3LProblem(data.X, S, row_weight, label_weight, prior, targets)
+            linear = M3LProblem(data.X, S, row_weight, label_weight, prior, targets, loss)
             view = loop_view(data.X)
             seeds = self._seeds(1 if self.solver == "dcd" else len(label_blocks(prior)))
 
@@ -202,16 +216,19 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
         gram = function.gram(data.X, constant=1.0 if self.fit_intercept else 0.0)
         cache = GramCache(gram, self.cache_size)
-        dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets)
+        dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets, loss)
         scheme = "smo" if self.solver == "smo" else "pairs"
 
         def solve_kernel(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
             nonlocal before
             problem = replace(dual, row_cost=C * row_weight)
-            products = known(C, start)[1]
-            result = solve_m3l_kernel(
-                problem, cache, control, n_threads=n_threads, start=start, scheme=scheme, products=products
-            )
+            if loss.is_quadratic:
+                products = known(C, start)[1]
+                result = solve_m3l_kernel(
+                    problem, cache, control, n_threads=n_threads, start=start, scheme=scheme, products=products
+                )
+            else:
+                result = solve_m3l_kernel_smooth(problem, cache, control, n_threads=n_threads, start=start)
             before = C, result
             intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
             return result, self._kernel_attributes(function, data.X, result.coef, intercept)
@@ -236,7 +253,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
 
     def _targets_of(self, S: np.ndarray, prior: tuple[PriorPart, ...]) -> np.ndarray:
         """Margins asked for: (0, 0) stands for 1 everywhere."""
-        if self.loss == "hamming":
+        if self.loss != "correlated":
             return np.empty((0, 0))
         targets = np.empty(S.shape)
         for part in prior:

@@ -14,6 +14,7 @@ from ..core.result import Result
 from ..core.threads import worker_threads
 from ._finish import newton_step
 from ._loops_pairs import SignedDual, m3l_pair_visits
+from ._newton import Newton, RowSpace
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops, whole_prior
 from .problem import M3LKernelProblem, restricted
@@ -70,7 +71,7 @@ class Component:
             np.zeros(n_labels),
             np.zeros(n_labels, dtype=np.uint8),
             np.zeros(1, dtype=np.int64),
-            self.loss.ridge(self.cost) if self.loss.has_conjugate else np.empty((0, 0)),
+            self.loss.ridge(self.cost) if self.loss.is_smooth else np.empty((0, 0)),
         )
         self.matrix = prior_for_loops(part)
         self._set_sides()
@@ -92,7 +93,7 @@ class Component:
 
     def _pull(self) -> np.ndarray | float:
         """Part of h that the conjugate of the loss adds."""
-        return self.state.ridge * self.state.beta if self.loss.has_conjugate else 0.0
+        return self.state.ridge * self.state.beta if self.loss.is_smooth else 0.0
 
     def measure(self) -> None:
         """Compute the objectives at the current gradients, and how much of the gap every label may keep."""
@@ -101,7 +102,7 @@ class Component:
         linear = np.vecdot(self.sign * self.target, beta)
         quadratic = np.vecdot(beta, minus_missing) + linear
         losses = np.vecdot(self.cost, self.loss.value(-self.sign * minus_missing))
-        conjugate = np.sum(self.loss.conjugate(beta, self.cost), axis=1) if self.loss.has_conjugate else 0.0
+        conjugate = np.sum(self.loss.conjugate(beta, self.cost), axis=1) if self.loss.is_smooth else 0.0
         self.sums = LabelSums(quadratic, losses, linear - conjugate)
         # Slightly below the tolerance, so that the sum over components meets it despite rounding.
         enough = 0.9 * tolerance(self.tol, self.sums.primal)
@@ -122,7 +123,7 @@ class Component:
             some, place = np.unique(rows, return_inverse=True)
             s, K = sign[labels, rows], gram.block(some, some)[np.ix_(place, place)]
             Q = 2.0 * np.outer(s, s) * R[np.ix_(labels, labels)] * K
-            if self.loss.has_conjugate:
+            if self.loss.is_smooth:
                 Q[np.diag_indices_from(Q)] += state.ridge[labels, rows]
             return Q
 
@@ -170,7 +171,7 @@ def solve_m3l_kernel(
     """
     priors = [whole_prior(problem.prior)] if scheme == "smo" else components(problem.prior)
     parts = [Component(problem, part, control.tol, start) for part in priors]
-    known = None if problem.loss.has_conjugate else products  # h depends on C where there is a conjugate
+    known = None if problem.loss.is_smooth else products  # h depends on C where there is a conjugate
     with worker_threads(n_threads) as pool:
         if cache.holds_all:
             cache.fetch([np.arange(cache.capacity)], pool)
@@ -227,3 +228,50 @@ def _exact_gradients(
     F = problem.scores(_dual_variables(problem, parts), pool, cache.exact)
     for part in parts:
         part.take_gradients(part.gradients(F[:, part.part.labels].T))
+
+
+def solve_m3l_kernel_smooth(
+    problem: M3LKernelProblem,
+    cache: GramCache,
+    control: Control,
+    *,
+    n_threads: int = 1,
+    start: np.ndarray | None = None,
+) -> Result:
+    """Solve kernel M3L by Newton steps, for losses whose conjugate is not quadratic; arguments as before.
+
+    In the result ``coef`` is (M R)^T, whose primal objective is certified, and ``dual_coef`` is A, the dual variables
+    of the certificate.
+    """
+    with worker_threads(n_threads) as pool:
+        if cache.holds_all:
+            cache.fetch([np.arange(cache.capacity)], pool)
+        A = np.zeros(problem.S.shape) if start is None else np.clip(start, 0.0, problem.upper())
+        newtons = []
+        for part in problem.prior:
+            own = restricted(problem, part)
+            space = RowSpace(problem.gram, part, pool, cache.exact)
+            newtons.append(Newton(own, part, space, 2.0 * own.S * A[:, part.labels]))
+
+        def enough(newton: Newton) -> float:
+            return 0.9 * tolerance(control.tol, newton.sums.primal)
+
+        def step() -> float:
+            for newton in newtons:
+                if newton.sums.gap > enough(newton):
+                    newton.step()
+            return sum(newton.sums.gap for newton in newtons)
+
+        def certify() -> tuple[float, float]:
+            return sum(newton.sums.primal for newton in newtons), sum(newton.sums.dual for newton in newtons)
+
+        def dual_variables() -> np.ndarray:
+            for part, newton in zip(problem.prior, newtons, strict=True):
+                A[:, part.labels] = newton.A
+            return A.copy()
+
+        status, history, tol_abs = run_loop(step, certify, control, check_every=1, state=dual_variables)
+    coefficients = np.empty(A.shape)
+    for part, newton in zip(problem.prior, newtons, strict=True):
+        coefficients[:, part.labels] = part.apply(newton.M)
+    return Result(coefficients.T, dual_variables(), history, tol_abs, status)

@@ -3,30 +3,32 @@ r"""Losses as numbers. Problem, loops, finishing methods and certificates take t
 With :math:`u = t_{il} - S_{il} z_l^\top x_i` the missing margin and U_il the cost of the pair, the primal pays
 :math:`2 U_{il}\, \phi(u)` and the dual variable :math:`A_{il} = U_{il}\, s` pays :math:`2 U_{il}\, \phi^*(s)`, with
 
-.. math:: \phi(u) = \max_{0 \le s \le bound} s u - \tfrac12\, curvature\, s^2, \qquad
-    \phi^*(s) = \tfrac12\, curvature\, s^2 \quad (0 \le s \le bound) .
+.. math:: \phi(u) = \max_{0 \le s \le bound} s u - \phi^*(s), \qquad
+    \phi^*(s) = \tfrac12\, curvature\, s^2 + entropy\, [s \log s + (1 - s) \log (1 - s)] .
 
-============= ========= ======== ====================
-loss          curvature bound    phi(u)
-============= ========= ======== ====================
-hinge         0         1        max(0, u)
-squared hinge 1/2       none     max(0, u)^2
-============= ========= ======== ====================
+============= ========= ======= ======= ====== ====================
+loss          curvature bound   entropy margin phi(u)
+============= ========= ======= ======= ====== ====================
+hinge         0         1       0       1      max(0, u)
+squared hinge 1/2       none    0       1      max(0, u)^2
+logistic      0         1       1       0      log(1 + e^u)
+============= ========= ======= ======= ====== ====================
 
-One variable sees two numbers, LIBLINEAR's ``upper_bound`` and ``diag``: it lies between 0 and upper = bound U, and
-the loss adds ridge = curvature / U to its second derivative. ``_loops_step.py`` has the same functions for the loops.
+``margin`` is t_il where no other is asked for. A quadratic conjugate (no entropy) makes two numbers for a variable,
+LIBLINEAR's ``upper_bound`` and ``diag``: it lies between 0 and upper = bound U, and the loss adds ridge =
+curvature / U to its second derivative. ``_loops_step.py`` has the same functions for the loops.
 
-A loss of this family is one more constant below. A loss with another conjugate (logistic) is a number more in ``Loss``,
-its ``slope``, ``value``, ``conjugate`` and ``pull`` here, and the same functions with its step in ``_loops_step.py``.
-The box QPs of ``_finish.py`` and of pair steps take ``ridge`` as the constant second derivative of the conjugate.
+A loss of the first family is one more constant below. Another conjugate is a branch in the methods of ``Loss`` and in
+``_loops_step.py``, as the entropy is. ``_finish.py`` and the pair steps take ``ridge`` as the constant second
+derivative of the conjugate; losses with a second derivative of their own go to ``_newton.py``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import expit, logit, xlog1py, xlogy
 
 from ._loops_step import LEAST_CURVATURE
 
@@ -39,32 +41,54 @@ class Loss(NamedTuple):
 
     curvature: float
     bound: float
+    entropy: float = 0.0
+    margin: float = 1.0
 
     def slope(self, missing: np.ndarray | float) -> np.ndarray:
         """phi'(u), the s that attains the maximum: A = U s is the best dual variable for fixed weights."""
+        if self.entropy:
+            return expit(missing)
         return np.minimum(np.maximum(missing, 0.0) * (1.0 / max(self.curvature, LEAST_CURVATURE)), self.bound)
+
+    def second(self, missing: np.ndarray) -> np.ndarray:
+        """phi''(u) of a smooth loss; at a kink that from the right."""
+        if self.entropy:
+            return expit(missing) * expit(-missing)
+        return np.where(missing >= 0.0, 1.0 / self.curvature, 0.0)
 
     def value(self, missing: np.ndarray | float) -> np.ndarray:
         """phi(u)."""
+        if self.entropy:
+            return np.logaddexp(0.0, missing)
         s = self.slope(missing)
         return s * (missing - 0.5 * self.curvature * s)
 
     def conjugate(self, A: np.ndarray, cost: np.ndarray) -> np.ndarray:
         """U phi*(A / U)."""
+        if self.entropy:
+            s = np.divide(A, cost, out=np.zeros(A.shape), where=cost > 0.0)
+            return cost * (xlogy(s, s) + xlog1py(1.0 - s, -s))
         return 0.5 * self.ridge(cost) * A**2
 
     def pull(self, A: np.ndarray, cost: np.ndarray) -> np.ndarray:
         """Derivative of U phi*(A / U) in A."""
+        if self.entropy:
+            return logit(np.divide(A, cost, out=np.full(A.shape, 0.5), where=cost > 0.0))
         return self.ridge(cost) * A
 
     def ridge(self, cost: np.ndarray) -> np.ndarray:
-        """Second derivative of U phi*(A / U) in A; 0 where the cost is 0, as that variable is 0."""
+        """Second derivative of a quadratic U phi*(A / U) in A; 0 where the cost is 0, as that variable is 0."""
         return np.divide(self.curvature, cost, out=np.zeros(cost.shape), where=cost > 0.0)
 
     @property
-    def has_conjugate(self) -> bool:
-        """Whether phi* is not 0 within the bounds, so that the dual of given variables depends on the costs."""
-        return self.curvature > 0.0
+    def is_smooth(self) -> bool:
+        """Whether phi has a derivative everywhere; then phi* is not 0 within the bounds and depends on the cost."""
+        return self.curvature > 0.0 or self.entropy > 0.0
+
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether phi* is quadratic, so that the dual is a quadratic problem on a box."""
+        return self.entropy == 0.0
 
     def finite_upper(self, A: np.ndarray, cost: np.ndarray, targets: np.ndarray | float) -> np.ndarray:
         """Upper bounds for methods that need finite ones and may end short of the optimum."""
@@ -78,15 +102,19 @@ class Loss(NamedTuple):
 
 HINGE = Loss(curvature=0.0, bound=1.0)
 SQUARED_HINGE = Loss(curvature=0.5, bound=HUGE)
+LOGISTIC = Loss(curvature=0.0, bound=1.0, entropy=1.0, margin=0.0)
 
 
-@dataclass(frozen=True)
-class LabelSums:
+class LabelSums(NamedTuple):
     """The terms of both objectives, one number per label."""
 
     quadratic: np.ndarray  # the diagonal of V^T Z; its sum is tr(Z R^-1 Z^T) / 2
     losses: np.ndarray  # sum_i U_il phi(u_il)
     gains: np.ndarray  # sum_i t_il A_il - U_il phi*(A_il / U_il)
+
+    def copied(self) -> LabelSums:
+        """The same in arrays of its own."""
+        return LabelSums(*(array.copy() for array in self))
 
     @property
     def primal(self) -> float:

@@ -50,7 +50,7 @@ class LabelTerms:
     row_cost: np.ndarray  # (n_samples,), C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels), weight of a negative (row 0) and of a positive (row 1) of each label
     prior: tuple[PriorPart, ...]  # R
-    targets: np.ndarray  # (n_samples, n_labels), margins t_il; (0, 0) when all are 1
+    targets: np.ndarray  # (n_samples, n_labels), margins t_il; (0, 0) when all are the loss's own
     loss: Loss  # phi
 
     def cost(self, rows: slice = slice(None)) -> np.ndarray:
@@ -63,7 +63,7 @@ class LabelTerms:
 
     def target(self, rows: slice = slice(None)) -> np.ndarray | float:
         """Margins t_il of the given rows."""
-        return self.targets[rows] if self.targets.size else 1.0
+        return self.targets[rows] if self.targets.size else self.loss.margin
 
     def apply_prior(self, V: np.ndarray) -> np.ndarray:
         """V R for V of shape (any, n_labels)."""
@@ -136,6 +136,21 @@ class M3LProblem(LabelTerms):
         return self._projected(A, self.X @ self.weights(self.dual_average(A)))
 
 
+def gram_product(
+    gram: Gram, coefficients: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None
+) -> np.ndarray:
+    """K times coefficients (n_samples, any), K by blocks unless it is given."""
+    support = np.flatnonzero(coefficients.any(axis=1))
+    chosen, F = coefficients[support], np.zeros(coefficients.shape)
+
+    def write(rows: slice) -> None:
+        F[rows] = gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
+
+    if support.size:
+        list((pool.map if pool else map)(write, gram_blocks(len(F), support.size)))
+    return F
+
+
 @dataclass(frozen=True)
 class M3LKernelProblem(LabelTerms):
     """M3L on any kernel; ``gram`` is K by blocks."""
@@ -154,16 +169,7 @@ class M3LKernelProblem(LabelTerms):
 
     def scores(self, A: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None) -> np.ndarray:
         """F = 2 K B R, the scores of the training rows; K by blocks unless it is given."""
-        coefficients = self.coefficients(A)
-        support = np.flatnonzero(coefficients.any(axis=1))
-        chosen, F = coefficients[support], np.zeros(A.shape)
-
-        def write(rows: slice) -> None:
-            F[rows] = self.gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
-
-        if support.size:
-            list((pool.map if pool else map)(write, gram_blocks(len(A), support.size)))
-        return F
+        return gram_product(self.gram, self.coefficients(A), pool, K)
 
     def sums(self, A: np.ndarray) -> LabelSums:
         """Terms of P at Z = sum_i phi(x_i) (2 B R)_i and of D at A."""

@@ -16,6 +16,7 @@ from ..core.rows import CSR
 from ..core.threads import worker_threads
 from ._finish import finish
 from ._loops import Active, Dual, m3l_coupled_epoch, m3l_diagonal_epoch, m3l_dual_average, m3l_sums
+from ._newton import FeatureSpace, Newton
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops
 from .problem import M3LProblem, restricted
@@ -63,7 +64,7 @@ class Certificate:
 
     def at(self, ratio: float) -> Certificate:
         """The same dual variables where C is ``ratio`` times larger: losses are proportional to C (no conjugate)."""
-        return replace(self, sums=replace(self.sums, losses=ratio * self.sums.losses))
+        return replace(self, sums=self.sums._replace(losses=ratio * self.sums.losses))
 
 
 class GapForecast:
@@ -106,7 +107,8 @@ class GapForecast:
 class Block:
     """The labels of one part of R; ``advance`` and ``certify`` release the GIL in their heavy parts.
 
-    Invariant after ``certify``: W = 2 V M with V = X^T (S o A), where M is R, or F when R = F F^T has low rank.
+    Invariant after ``certify``: W = 2 V M with V = X^T (S o A), where M is R, or F when R = F F^T has low rank. Where
+    passes are slow and the conjugate is not quadratic, Newton steps take over for good; W is not used then.
     """
 
     def __init__(
@@ -147,6 +149,8 @@ class Block:
         self.now = self.best = Certificate(self.W, LabelSums(unknown, unknown, -unknown))
         self.forecast = GapForecast()
         self.done = self.tried_finish = False
+        self.newton: Newton | None = None
+        self.left = np.empty(0, dtype=np.int64)  # positions of the labels that Newton steps solve
 
     def _set_start(self, start: np.ndarray | None) -> None:
         """Begin from ``start``, and from their optimum for variables that no score depends on."""
@@ -179,7 +183,11 @@ class Block:
         self.active.bounds[0], self.active.bounds[1] = -np.inf, np.inf
 
     def advance(self) -> None:
-        """Make one pass over the active set, and certify when the gap looks small enough."""
+        """Make one pass over the active set, and certify when the gap looks small enough; or one Newton step."""
+        if self.newton is not None:
+            self.newton.step()
+            self._take_newton(self.newton)
+            return
         dual, active, parts = self.dual_state, self.active, np.empty((2, len(self.part.labels)))
         if self.part.form == "diagonal":
             m3l_diagonal_epoch(self.view, self.matrix, dual, active, self.W, parts)
@@ -192,10 +200,14 @@ class Block:
 
     def certify(self) -> None:
         """Compute exact objectives, and W anew from A so that rounding does not add up; finish slow labels."""
+        if self.newton is not None:  # certified by its last step
+            return
         self._evaluate()
         forecast = self.forecast
         late = forecast.n_epochs >= POLICY.finish_after and forecast.epochs_to_go > POLICY.near_the_end
-        if late and not self.done:
+        if late and not self.done and not self.problem.loss.is_quadratic:
+            self._begin_newton()
+        elif late and not self.done:
             if self.W.dtype == np.float32:  # go on in double precision
                 self.W, self.matrix = np.zeros(self.now.Z.shape), prior_for_loops(self.part)
             finish(self)
@@ -203,29 +215,54 @@ class Block:
             self.activate_all()
             self._evaluate()
 
+    def _begin_newton(self) -> None:
+        """Continue by Newton steps on the labels that are not solved, or on all if R couples them."""
+        A, part = self.dual_state.A, self.part
+        self.left = np.arange(A.shape[1])
+        if part.form == "diagonal":
+            self.left = np.flatnonzero(self.now.sums.label_gaps > 0.5 * self.allowed / A.shape[1])
+            part = PriorPart(self.left, "diagonal", part.diagonal[self.left])
+        own = restricted(self.problem, replace(part, labels=self.left))
+        space = FeatureSpace(own.X, part)
+        self.newton = Newton(own, part, space, space.adjoint(2.0 * own.S * A[:, self.left]))
+        self._take_newton(self.newton)
+
+    def _take_newton(self, newton: Newton) -> None:
+        """Go to the point of the Newton steps."""
+        self.dual_state.A[:, self.left] = newton.A
+        Z, sums = self.now.Z.copy(), self.now.sums.copied()
+        Z[:, self.left] = newton.metric
+        for whole, part in zip(sums, newton.sums, strict=True):
+            whole[self.left] = part
+        self._take(Certificate(Z, sums))
+
+    def _take(self, certificate: Certificate) -> None:
+        """Note a certificate, and whether it meets the tolerance."""
+        self.now = certificate
+        if not certificate.sums.primal >= self.best.sums.primal:
+            self.best = certificate
+        self.forecast.dual = certificate.sums.dual
+        self.done = certificate.sums.gap <= self.allowed
+
     def _evaluate(self) -> None:
         """Compute the objectives of A, whether they meet the tolerance, and correct the forecast if not."""
         dual, n_labels = self.dual_state, len(self.part.labels)
         if self.known is not None:  # A is where it was computed
-            self.now, self.known = self.known, None
-            self.W[:, :n_labels] = self.now.Z
+            certificate, self.known = self.known, None
+            self.W[:, :n_labels] = certificate.Z
         elif dual.A.any():
             Z, quadratic = self._refresh()
             losses_and_gains = np.empty((2, n_labels))
             m3l_sums(self.view, dual, Z, losses_and_gains)
-            self.now = Certificate(Z, LabelSums(quadratic, *losses_and_gains))
+            certificate = Certificate(Z, LabelSums(quadratic, *losses_and_gains))
         else:  # no product with X needed
             zero, Z = np.zeros(n_labels), np.zeros((self.W.shape[0], n_labels))
             losses = sum((self.problem.losses(0.0, rows) for rows in row_blocks(len(dual.A))), zero)
-            self.now = Certificate(Z, LabelSums(zero, losses, zero))
-        sums, allowed = self.now.sums, self.allowed
-        if not sums.primal >= self.best.sums.primal:
-            self.best = self.now
-        self.forecast.dual = sums.dual
-        self.done = sums.gap <= allowed
+            certificate = Certificate(Z, LabelSums(zero, losses, zero))
+        self._take(certificate)
         if not self.done:
             looked_done = self.forecast.looks_done(self.tol)
-            self.forecast.correct(sums.gap, allowed, looked_done)
+            self.forecast.correct(certificate.sums.gap, self.allowed, looked_done)
             if looked_done:  # something was shrunk too early, or margins moved on within the pass
                 self.activate_all()
 
@@ -285,7 +322,7 @@ def solve_m3l(
     sqnorm = squared_lengths(X)
     parts = label_blocks(problem.prior)
     known: Sequence[Certificate | None] = [None] * len(parts)
-    if products is not None and not problem.loss.has_conjugate:  # else the gains depend on C, too
+    if products is not None and not problem.loss.is_smooth:  # else the gains depend on C, too
         known = products
     blocks = [
         Block(problem, part, view, sqnorm, seed, control.tol, start, of_block)

@@ -119,7 +119,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
         degree: int = 3,
         coef0: float = 1.0,
         label_correlation: Any = None,
-        loss: str = "hamming",
+        loss: str = "hinge",
         fit_intercept: bool = True,
         class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
         solver: str = "auto",
