@@ -2,8 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 PY     := $(VENV)/bin/python
-# Files stay together: a worker compiles the loops that its files need, and few are compiled twice.
-WORKERS := -n 2 --dist loadfile
+WORKERS := -n 2 --dist worksteal
 LOOPS   := $(wildcard tests/*/test_loops_*.py)
 SOLVERS := $(wildcard tests/*/test_solver_*.py)
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
