@@ -84,6 +84,11 @@ class GramCache:
         return self.capacity == self.gram.n_samples
 
     @property
+    def keeps_exact(self) -> bool:
+        """Whether all of K fits in float64, too."""
+        return self._exact is not None
+
+    @property
     def exact(self) -> np.ndarray | None:
         """K in float64, or None until all of it is in memory."""
         return self._exact if bool(np.all(self.rows.slot >= 0)) else None

@@ -3,17 +3,18 @@ r"""M3L: max-margin multi-label classification with a prior R on how labels depe
 The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z_l . x_i) by its dual over one variable
 0 <= A_il <= upper_il per row and label, Z = 2 X^T (S o A) R (Hariharan, Vishwanathan and Varma, 2012).
 
-- problem.py: both objectives with the paper's equation numbers. losses.py: phi as two numbers; sums of a certificate.
+- problem.py: both objectives with the paper's equation numbers. losses.py: phi as numbers; the sums of a certificate.
 - prior.py: R, checked and split into components, each diagonal, dense, sparse or of low rank.
 - solver.py: the default for linear M3L. All labels of a row take a coordinate step together (_loops.py; the step itself
-  is in _loops_step.py) until a certificate meets the tolerance; _finish.py solves badly scaled labels by interior-point
-  and Newton steps.
+  is in _loops_step.py) until a certificate meets the tolerance. Badly scaled labels are solved by interior-point and
+  Newton steps on the dual (_finish.py), those of the logistic loss by Newton steps on the primal (_newton.py).
 - dcd_solver.py, _loops_dcd.py: the paper's scheme for linear M3L, section 6, for comparison.
-- kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them.
+- kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them;
+  for the logistic loss the steps of _newton.py.
 - classifier.py: the estimator. zero_shot.py, _candidates.py: unseen classes by their attributes, section 7.2.
 
-A loss with a quadratic conjugate is one line in losses.py. Another one adds its functions to losses.py and
-_loops_step.py; _finish.py, _loops_pairs.py and the vectorised pass of _loops.py take quadratic conjugates only.
+A loss with a quadratic conjugate is one line in losses.py. Another one adds its functions to losses.py, its step to
+_loops_step.py and a call of it to the vectorised pass of _loops.py; _finish.py and _loops_pairs.py do not take it.
 """
 
 from .classifier import M3LClassifier

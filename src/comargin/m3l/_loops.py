@@ -44,7 +44,7 @@ RELAXATION = 1.2
 class Dual(NamedTuple):
     """The dual variables of some labels and their bounds.
 
-    A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is 1.
+    A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is loss.margin.
     row_cost (n,), label_cost (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
     loss: sets bounds and curvature of the variables for a given U.
     """
@@ -107,7 +107,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     ----------
     X : ndarray (n, d) or CSR
     r : ndarray (L,), diagonal of R
-    dual : Dual; A_il = U_il where r_l or the row is 0
+    dual : Dual; A_il is the optimum where r_l or the row is 0, U phi'(t)
     active : Active
     Z : ndarray (d, at least L), float32 or float64; columns beyond L stay 0
     parts : ndarray (2, L), written: parts of the duality gap at the margins met on the way; the raise of the dual

@@ -25,7 +25,7 @@ import numpy as np
 
 from ..core.compiled import compiled
 from ..core.rows import row_axpy
-from ._loops_step import LEAST_CURVATURE, TINY, gap_part, stepped
+from ._loops_step import LEAST_CURVATURE, TINY, gap_part
 
 LANES = 256  # of the search for a maximum; searched arrays are padded to a multiple of it
 _PARALLEL = np.float32(1e-6)  # smallest 1 - cos^2 of two rows that are solved together
@@ -205,7 +205,7 @@ def _visit(gram, clock, r, beta, edge, h, side, ridge, allowed, max_steps, reduc
         ridge_p = ridge[p] if ridge.shape[0] > 0 else 0.0
         if q < 0:
             rate = 1.0 / max(2.0 * r * diagonal[p] + ridge_p, TINY)
-            beta[p] = low_p + stepped(old_p - low_p, h[p], rate, high_p - low_p)
+            beta[p] = _moved(old_p, -h[p] * rate, low_p, high_p)  # Eqs. (37)-(39)
             row_q, step_q = row_p, 0.0
         else:
             row_q = rows[slot[q]]

@@ -73,24 +73,24 @@ def dual_raise(change, slope, curvature):
 
 @compiled
 def logistic_step(a, gradient, cost, curvature):
-    r"""A step along one variable of the logistic loss; returns what `coordinate` does, its slope as a share of U.
+    r"""A step along one variable of the logistic loss; returns what `coordinate` does, with (a - U p) / U as its slope.
 
     With p = phi'(-g) the variable U p is the best one for fixed weights. For s <= 2 / (1 + k U / 4) a step from a to
     a + s (U p - a) never lowers D, since U phi* has at least the curvature 4 / U; s = 1 / (1 + k U p (1 - p)) is
-    Newton's step from U p. Both keep a within its bounds without a logarithm. The gap is the second-order one, U (p -
-    a / U)^2 over p (1 - p) + (a / U) (1 - a / U).
+    Newton's step from U p. Both keep a within its bounds without a logarithm. The gap and the raise are estimates, of
+    second order: with s = a / U the gap is U (p - s)^2 over p (1 - p) + s (1 - s).
     """
     e = math.exp(-abs(gradient))
     larger = 1.0 / (1.0 + e)
     p = e * larger if gradient > 0.0 else larger
     variance = e * larger * larger  # p (1 - p)
-    missing = cost * p - a
+    ahead = cost * p - a
     share = min(1.0 / (1.0 + curvature * cost * variance), 1.9 / (1.0 + 0.25 * curvature * cost))
-    spread = cost * variance + a * (1.0 - a / max(cost, TINY))
-    gap = missing * missing / max(spread, TINY)
-    change = share * missing
-    raised = share * gap + 0.5 * change * (4.0 / max(cost, TINY) * (missing - change) - curvature * change)
-    return a + change, missing / max(cost, TINY), gap, raised
+    spread = 0.5 * (cost * variance + a * (1.0 - a / max(cost, TINY)))  # 1 / (U phi*)''
+    gap = 0.5 * ahead * ahead / max(spread, TINY)
+    change = share * ahead
+    raised = 0.5 * change * ((2.0 * ahead - change) / max(spread, TINY) - curvature * change)
+    return a + change, -ahead / max(cost, TINY), gap, raised
 
 
 @compiled

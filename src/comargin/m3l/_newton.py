@@ -13,6 +13,7 @@ gradients, which read X (or K) once for all labels; independent labels have step
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,14 +33,18 @@ from .problem import LabelTerms, gram_product
 class NewtonPolicy:
     """Tuned numbers of this method."""
 
-    most_products: int = 100  # in one Newton system
-    forcing: float = 0.1  # by which conjugate gradients reduce the gradient
-    factorised_features: int = 1024  # most features of a preconditioner that is a factorised Hessian
+    most_products: int = 100  # in one Newton system; only enron at C = 10 needs so many
+    forcing: float = 0.1  # by which conjugate gradients reduce the gradient: a gap falls a hundred times in a step
+    factorised_features: int = 1024  # most features of a factorised preconditioner: raw features then need few products
 
 
 POLICY = NewtonPolicy()
 _ARMIJO = 1e-4
 _SHORTEST = 1e-10
+
+
+# Maps coefficients to coefficients.
+Preconditioner = Callable[[np.ndarray], np.ndarray]
 
 
 class Space(Protocol):
@@ -56,13 +61,6 @@ class Space(Protocol):
 
     def preconditioner(self, weight: np.ndarray) -> Preconditioner:
         """Approximate inverse of N -> N + B(weight o scores of N)."""
-
-
-class Preconditioner(Protocol):
-    """Maps coefficients to coefficients."""
-
-    def __call__(self, M: np.ndarray) -> np.ndarray:
-        """The mapped coefficients."""
 
 
 class FeatureSpace:
@@ -140,7 +138,7 @@ class Newton:
         self.S, self.cost, self.target = problem.S, problem.cost(), problem.target()
         self.M = start
         self.refresh()
-        # A start that is far from the optimum can be worse than nothing.
+        # A start that is far from the optimum can have a larger objective than M = 0.
         nothing = np.sum(self.cost * self.loss.value(self.target), axis=0)
         worse = self.sums.quadratic + 2.0 * (self.sums.losses - nothing)
         worse = np.broadcast_to(worse.sum(), worse.shape) if self.is_coupled else worse
@@ -221,7 +219,7 @@ class Newton:
         rounding = rounding.sum(keepdims=True) if self.is_coupled else rounding
         length = np.ones(slope.shape)
         while True:
-            fails = change(length) > _ARMIJO * length * slope + rounding
+            fails = ~(change(length) <= _ARMIJO * length * slope + rounding)  # NaN fails
             if not fails.any() or length.min() < _SHORTEST:
                 return np.where(fails, 0.0, length)
             length = np.where(fails, 0.5 * length, length)

@@ -17,7 +17,7 @@ from ..core.result import Checkpoint, Result
 from ..core.validation import TrainingData, loop_view
 from ..graphs import LabelGraph, smoothed_correlation
 from .dcd_solver import solve_m3l_dcd
-from .kernel_solver import solve_m3l_kernel, solve_m3l_kernel_smooth
+from .kernel_solver import solve_m3l_kernel, solve_m3l_kernel_by_newton
 from .losses import HINGE, LOGISTIC, SQUARED_HINGE
 from .prior import PriorPart, identity_prior, split_prior
 from .problem import M3LKernelProblem, M3LProblem
@@ -228,7 +228,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
                     problem, cache, control, n_threads=n_threads, start=start, scheme=scheme, products=products
                 )
             else:
-                result = solve_m3l_kernel_smooth(problem, cache, control, n_threads=n_threads, start=start)
+                result = solve_m3l_kernel_by_newton(problem, cache, control, n_threads=n_threads, start=start)
             before = C, result
             intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
             return result, self._kernel_attributes(function, data.X, result.coef, intercept)
@@ -252,7 +252,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         return split_prior(R.weights if isinstance(R, LabelGraph) else R, n_labels)
 
     def _targets_of(self, S: np.ndarray, prior: tuple[PriorPart, ...]) -> np.ndarray:
-        """Margins asked for: (0, 0) stands for 1 everywhere."""
+        """Margins asked for: (0, 0) stands for that of the loss."""
         if self.loss != "correlated":
             return np.empty((0, 0))
         targets = np.empty(S.shape)

@@ -230,7 +230,7 @@ def _exact_gradients(
         part.take_gradients(part.gradients(F[:, part.part.labels].T))
 
 
-def solve_m3l_kernel_smooth(
+def solve_m3l_kernel_by_newton(
     problem: M3LKernelProblem,
     cache: GramCache,
     control: Control,
@@ -238,16 +238,17 @@ def solve_m3l_kernel_smooth(
     n_threads: int = 1,
     start: np.ndarray | None = None,
 ) -> Result:
-    """Solve kernel M3L by Newton steps, for losses whose conjugate is not quadratic; arguments as before.
+    """Solve kernel M3L by Newton steps, for losses whose conjugate is not quadratic.
 
-    In the result ``coef`` is (M R)^T, whose primal objective is certified, and ``dual_coef`` is A, the dual variables
-    of the certificate.
+    Arguments are those of `solve_m3l_kernel`, but for the choice of a scheme and products known from a solve before.
+
+    In the result ``coef`` is (M R)^T, whose primal objective is certified. ``dual_coef``, as ``start``, is S o M / 2,
+    the dual variables to which the weights would belong: at the optimum A, before it not always within the bounds.
     """
     with worker_threads(n_threads) as pool:
-        if cache.holds_all:
+        if cache.keeps_exact:
             cache.fetch([np.arange(cache.capacity)], pool)
-        A = np.zeros(problem.S.shape) if start is None else np.clip(start, 0.0, problem.upper())
-        newtons = []
+        newtons, A = [], np.zeros(problem.S.shape) if start is None else start.copy()
         for part in problem.prior:
             own = restricted(problem, part)
             space = RowSpace(problem.gram, part, pool, cache.exact)
@@ -267,7 +268,7 @@ def solve_m3l_kernel_smooth(
 
         def dual_variables() -> np.ndarray:
             for part, newton in zip(problem.prior, newtons, strict=True):
-                A[:, part.labels] = newton.A
+                A[:, part.labels] = 0.5 * problem.S[:, part.labels] * newton.M
             return A.copy()
 
         status, history, tol_abs = run_loop(step, certify, control, check_every=1, state=dual_variables)

@@ -14,13 +14,14 @@ squared hinge 1/2       none    0       1      max(0, u)^2
 logistic      0         1       1       0      log(1 + e^u)
 ============= ========= ======= ======= ====== ====================
 
-``margin`` is t_il where no other is asked for. A quadratic conjugate (no entropy) makes two numbers for a variable,
-LIBLINEAR's ``upper_bound`` and ``diag``: it lies between 0 and upper = bound U, and the loss adds ridge =
-curvature / U to its second derivative. ``_loops_step.py`` has the same functions for the loops.
+``entropy`` is 0 or 1, and with 1 the other numbers are those of the table. ``margin`` is t_il where no other is asked
+for. A quadratic conjugate (no entropy) makes two numbers for a variable, LIBLINEAR's ``upper_bound`` and ``diag``: it
+lies between 0 and upper = bound U, and the loss adds ridge = curvature / U to its second derivative.
+``_loops_step.py`` has the same functions for the loops.
 
-A loss of the first family is one more constant below. Another conjugate is a branch in the methods of ``Loss`` and in
-``_loops_step.py``, as the entropy is. ``_finish.py`` and the pair steps take ``ridge`` as the constant second
-derivative of the conjugate; losses with a second derivative of their own go to ``_newton.py``.
+A quadratic conjugate is one more constant below. Another one is a branch in the methods of ``Loss``, in
+``_loops_step.py`` and in the vectorised pass of ``_loops.py``, as the entropy is. ``_finish.py`` and the pair steps
+take ``ridge`` as the constant second derivative of the conjugate; other losses go to ``_newton.py``.
 """
 
 from __future__ import annotations
@@ -51,10 +52,8 @@ class Loss(NamedTuple):
         return np.minimum(np.maximum(missing, 0.0) * (1.0 / max(self.curvature, LEAST_CURVATURE)), self.bound)
 
     def second(self, missing: np.ndarray) -> np.ndarray:
-        """phi''(u) of a smooth loss; at a kink that from the right."""
-        if self.entropy:
-            return expit(missing) * expit(-missing)
-        return np.where(missing >= 0.0, 1.0 / self.curvature, 0.0)
+        """phi''(u) of a loss with entropy."""
+        return expit(missing) * expit(-missing)
 
     def value(self, missing: np.ndarray | float) -> np.ndarray:
         """phi(u)."""
@@ -106,7 +105,10 @@ LOGISTIC = Loss(curvature=0.0, bound=1.0, entropy=1.0, margin=0.0)
 
 
 class LabelSums(NamedTuple):
-    """The terms of both objectives, one number per label."""
+    """The terms of both objectives, one number per label.
+
+    Newton steps, whose Z is not that of A, know D only: their gains are what makes ``dual`` come out right.
+    """
 
     quadratic: np.ndarray  # the diagonal of V^T Z; its sum is tr(Z R^-1 Z^T) / 2
     losses: np.ndarray  # sum_i U_il phi(u_il)

@@ -14,9 +14,9 @@ R is never inverted: Z lives in its range, Z = 2 V R for some V, and then tr(Z R
 singular. The methods of the linear problem therefore take V. With a kernel K in place of X X^T nothing changes but the
 names: the quadratic part is 2 tr(B^T K B R), B = S o A, and the scores of the training rows are F = 2 K B R.
 
-Margins: t_il = 1 is the Hamming loss (6); it counts each error twice, hence the factors 2, and R = I is one-vs-all
-hinge-loss SVM with LIBLINEAR's cost C' = 2 C, (15)-(18). t_il = S_il (R s_i)_l is the loss of section 3.2, which
-charges correlated mistakes; it needs a diagonally dominant R, so that no t_il is negative.
+Margins: t_il = 1 with the hinge is the Hamming loss (6); it counts each error twice, hence the factors 2, and R = I is
+one-vs-all hinge-loss SVM with LIBLINEAR's cost C' = 2 C, (15)-(18). t_il = S_il (R s_i)_l is the loss of section 3.2,
+which charges correlated mistakes; it needs a diagonally dominant R, so that no t_il is negative.
 
 Notation, paper -> code: ``alpha -> A``, ``y_il -> S``, ``phi(x) -> x``, ``Delta^- - Delta^+ -> 2 t``. Labels are
 columns. The paper's gradient (29) is -2 times the G_il = S_il z_l^T x_i - t_il used here.

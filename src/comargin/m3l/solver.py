@@ -147,6 +147,7 @@ class Block:
             self.W = np.zeros((n_features, part.matrix.shape[1] if part.form == "factor" else n_labels))
         unknown = np.full(n_labels, np.inf)
         self.now = self.best = Certificate(self.W, LabelSums(unknown, unknown, -unknown))
+        self.bound = -np.inf  # the best dual objective certified
         self.forecast = GapForecast()
         self.done = self.tried_finish = False
         self.newton: Newton | None = None
@@ -241,8 +242,10 @@ class Block:
         self.now = certificate
         if not certificate.sums.primal >= self.best.sums.primal:
             self.best = certificate
+        # Passes only raise D; Newton steps begin with other dual variables, whose D may be lower for a while.
+        self.bound = max(self.bound, certificate.sums.dual)
         self.forecast.dual = certificate.sums.dual
-        self.done = certificate.sums.gap <= self.allowed
+        self.done = certificate.sums.primal - self.bound <= self.allowed
 
     def _evaluate(self) -> None:
         """Compute the objectives of A, whether they meet the tolerance, and correct the forecast if not."""
@@ -332,11 +335,13 @@ def solve_m3l(
 
         def step() -> float:
             list(pool.map(Block.advance, [b for b in blocks if not b.done]))
+            if any(b.newton is not None for b in blocks):  # each of its steps ends with a certificate
+                return 0.0
             return sum(b.now.sums.gap for b in blocks) if all(b.done for b in blocks) else np.inf
 
         def certify() -> tuple[float, float]:
             list(pool.map(Block.certify, [b for b in blocks if not b.done]))
-            return sum(b.now.sums.primal for b in blocks), sum(b.now.sums.dual for b in blocks)
+            return sum(b.now.sums.primal for b in blocks), sum(b.bound for b in blocks)
 
         def joined(n_rows: int, of_block: Callable[[Block], np.ndarray]) -> np.ndarray:
             whole = np.empty((n_rows, problem.S.shape[1]))
@@ -353,7 +358,7 @@ def solve_m3l(
         status, history, tol_abs = run_loop(
             step, certify, control, check_every=POLICY.finish_after, state=dual_variables
         )
-        # The dual only rises, but the primal may rise too: a run that ends early returns the best weights met.
+        # The primal of passes may rise: a run that ends early returns the best weights met.
         best = control.unit * sum(b.best.sums.primal for b in blocks)
         ended_early = status is not Status.CONVERGED and best < history[-1].primal
         if ended_early:

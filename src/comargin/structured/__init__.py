@@ -10,6 +10,7 @@ dual, Eq. (4) and (8). For groups of fixed cliques:
 - ``solver.py``      one solve: labels alone by M3L, the other parts in turns with the weights of the groups
 - ``_part.py``       one connected part: passes over the rows, Newton steps where passes are slow, certificates
 - ``_loops.py``      a pass over a block of rows: pairwise steps, in place of Algorithm 2
+- ``_loops_moments.py``  expectations of label products, for the scores of cliques
 - ``_planes.py``     Newton's method on the labelings met so far; ``_loops_planes.py`` its loops
 - ``classifier.py``  ``StructuredSVMClassifier``: the graph is given
 
