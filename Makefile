@@ -7,7 +7,7 @@ LOOPS   := $(wildcard tests/*/test_loops_*.py)
 SOLVERS := $(wildcard tests/*/test_solver_*.py)
 PIP    := $(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: demo test test-loops test-paper docs lint format bench clean
+.PHONY: demo test test-loops test-bounds test-paper docs lint format bench clean
 
 demo: $(VENV)/.core
 	$(VENV)/bin/comargin demo
@@ -18,8 +18,12 @@ test: $(VENV)/.dev
 
 # The loops twice more: with every array index checked (its own cache: the flag changes the code), and as plain Python.
 test-loops: $(VENV)/.dev
-	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q $(WORKERS) $(LOOPS) $(SOLVERS)
+	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q $(WORKERS) $(LOOPS)
 	NUMBA_DISABLE_JIT=1 $(PY) -m pytest -q $(WORKERS) $(LOOPS)
+
+# The solvers with every array index checked, too: before a release, and after work on loops.
+test-bounds: $(VENV)/.dev
+	NUMBA_BOUNDSCHECK=1 $(PY) -m pytest -q $(WORKERS) $(LOOPS) $(SOLVERS)
 
 test-paper: $(VENV)/.dev
 	$(PY) -m pytest -m slow -s
