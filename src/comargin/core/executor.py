@@ -8,7 +8,7 @@ one more class with the method of `Executor`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
@@ -29,6 +29,16 @@ _asked: ContextVar[Callable[[], bool]] = ContextVar("_asked", default=lambda: Fa
 def should_stop(*_: Any) -> bool:
     """Whether the running task is to end early: another one failed, or Ctrl-C was pressed. Also a callback of fits."""
     return _asked.get()()
+
+
+@contextmanager
+def stopping_when(stop: Callable[[], bool]) -> Iterator[None]:
+    """Let `should_stop` ask ``stop`` within the block; an executor runs its tasks so."""
+    before = _asked.set(stop)
+    try:
+        yield
+    finally:
+        _asked.reset(before)
 
 
 class Task(NamedTuple):
@@ -58,8 +68,11 @@ class _Ended(NamedTuple):
 class Executor(Protocol):
     """Runs lists of tasks."""
 
-    def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
-        """Yield the index of a task with each of its results, as they come; the first error is raised and ends all."""
+    def results(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
+        """Yield the index of a task with each of its results, as they come; the first error is raised and ends all.
+
+        The result of a task whose process was ended from outside is `Lost`. The caller may close the generator early.
+        """
 
 
 def run(
@@ -74,7 +87,7 @@ def run(
     whose process was ended from outside, from the task and the reason; without it such a task is an error.
     """
     results: list[list[Any]] = [[] for _ in tasks]
-    with closing(executor.results(tasks)) as found:  # type: ignore[type-var]
+    with closing(executor.results(tasks)) as found:
         for k, result in found:
             if isinstance(result, Lost):
                 if lost is None:
@@ -99,7 +112,7 @@ class Threads:
     def __init__(self, n_jobs: int | None) -> None:
         self.n_jobs = n_jobs
 
-    def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def results(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
         """Yield indices and results as they come."""
         n_threads = min(effective_n_jobs(self.n_jobs), len(tasks))
         if n_threads == 0:
@@ -115,9 +128,8 @@ class Threads:
 
             def work(k: int, task: Task) -> None:
                 error = None
-                _asked.set(lambda: failed.is_set() or outside())
                 try:
-                    with config_context(**config):
+                    with stopping_when(lambda: failed.is_set() or outside()), config_context(**config):
                         if not failed.is_set():
                             for result in task.results():
                                 found.put((k, result))
@@ -154,7 +166,7 @@ class Processes:
     def __init__(self, n_jobs: int | None, backend: str | None = None) -> None:
         self.n_jobs, self.backend = n_jobs, backend
 
-    def results(self, tasks: Sequence[Task]) -> Iterator[tuple[int, Any]]:
+    def results(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
         """Yield indices and results; those of one task together, when it has ended."""
         if effective_n_jobs(self.n_jobs) == 1:
             yield from _one_by_one(tasks)

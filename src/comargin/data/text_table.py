@@ -50,16 +50,16 @@ class TextRows(Rows):
         self._source, self._wanted, self._delimiter, self._sep = source, wanted, delimiter, sep
         self._width = len(header)
         hint = delimiter_hint(header, delimiter)
-        self._text = one_column(source.path, header, text, "text", hint)
+        self._text = one_column(source.path, header, text, "text", hint, 1)
         self._labels: int | None = None
         if wanted.labels is True:
             listing = [name for name in header if name.startswith(_LISTING)]
             name = listing[0] if len(listing) == 1 and LABELS_COLUMN not in header else LABELS_COLUMN
-            self._labels = one_column(source.path, header, name, "labels", hint)
+            self._labels = one_column(source.path, header, name, "labels", hint, 1)
             if name != LABELS_COLUMN:
                 self._list_labels(name.removeprefix(_LISTING))
         elif wanted.labels is not None:
-            self._labels = one_column(source.path, header, wanted.labels, "labels", hint)
+            self._labels = one_column(source.path, header, wanted.labels, "labels", hint, 1)
         self._id = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
 
     def _list_labels(self, listed: str) -> None:
@@ -87,14 +87,16 @@ class TextRows(Rows):
             yield cells[at_text], tags, "" if at_id is None else cells[at_id]
 
 
-def one_column(path: Path, names: Sequence[str], name: str, argument: str, hint: str = "") -> int:
-    """Position of the only column of a name that ``argument`` says."""
+def one_column(
+    path: Path, names: Sequence[str], name: str, argument: str, hint: str = "", line: int | None = None
+) -> int:
+    """Position of the only column of a name that ``argument`` says; the names stand in ``line``, in a file of lines."""
     if names.count(name) == 1:
         return names.index(name)
     how_many = f"{names.count(name)} columns" if name in names else "no column"
     near = "" if name in names else nearest(name, names)
     reason = f"{how_many} called {name!r} in the header ({', '.join(names)[:200]}); say {argument}="
-    raise DataFormatError(path, reason + near + hint, 1)
+    raise DataFormatError(path, reason + near + hint, line)
 
 
 def write_text_csv(dataset: Dataset, path: Path, files: AtomicFiles, *, sep: str, delimiter: str) -> None:
