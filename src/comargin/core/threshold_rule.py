@@ -56,16 +56,7 @@ class ThresholdRule(BaseEstimator):
         self : object
             The fitted rule.
         """
-        scores = _check_scores(scores)
-        Y = check_indicator(Y, "Y")
-        if Y.shape != scores.shape:
-            raise ValueError(f"Y must have the shape of scores, {scores.shape}, got {Y.shape}.")
-        if 0 in scores.shape:
-            raise ValueError(f"scores must have at least one row and one label, got shape {scores.shape}.")
-        weight = check_weight(sample_weight, scores.shape[0])
-        if not weight.all():
-            counted = np.flatnonzero(weight)
-            scores, Y, weight = scores[counted], Y[counted], weight[counted]
+        scores, Y, weight = read_scores_and_labels(scores, Y, sample_weight)
         positives = np.bincount(Y.indices, minlength=Y.shape[1])
         constant = np.where(positives == 0, 0, np.where(positives == Y.shape[0], 1, -1))
         self._learn(scores, Y, weight, constant)
@@ -87,7 +78,7 @@ class ThresholdRule(BaseEstimator):
             1 where a label is on, 0 elsewhere.
         """
         check_is_fitted(self)
-        scores = _check_scores(scores)
+        scores = check_scores(scores)
         if scores.shape[1] != self.n_labels_:
             raise ValueError(f"scores has {scores.shape[1]} labels, the rule was fitted with {self.n_labels_}.")
         return self._switch(scores).astype(np.int64)
@@ -105,7 +96,23 @@ def dense(Y: Any) -> BoolArray:
     return Y.toarray().astype(bool)
 
 
-def _check_scores(scores: Any) -> FloatArray:
+def read_scores_and_labels(scores: Any, Y: Any, sample_weight: Any) -> tuple[FloatArray, sparse.csr_array, FloatArray]:
+    """Scores, true labels and weights of the rows whose weight is not 0, checked."""
+    scores = check_scores(scores)
+    Y = check_indicator(Y, "Y")
+    if Y.shape != scores.shape:
+        raise ValueError(f"Y must have the shape of scores, {scores.shape}, got {Y.shape}.")
+    if 0 in scores.shape:
+        raise ValueError(f"scores must have at least one row and one label, got shape {scores.shape}.")
+    weight = check_weight(sample_weight, scores.shape[0])
+    if not weight.all():
+        counted = np.flatnonzero(weight)
+        scores, Y, weight = scores[counted], Y[counted], weight[counted]
+    return scores, Y, weight
+
+
+def check_scores(scores: Any) -> FloatArray:
+    """Scores as a finite float array of two dimensions."""
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "biuf":
         raise ValueError(

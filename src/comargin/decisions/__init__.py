@@ -1,6 +1,7 @@
-"""Rules that turn scores into label sets, learned by cross-validation.
+"""From scores to probabilities and label sets.
 
-`ThresholdClassifierCV` wraps any classifier with scores. The rules also stand alone, on a matrix of scores:
+`LabelCalibrator` makes probabilities of scores. `ThresholdClassifierCV` wraps any classifier with scores; its rules
+also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
 `GlobalCut`         one cut for all labels, the best for a named measure
@@ -18,9 +19,11 @@ from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from ._with_cuts import fit_with_cuts
+from .calibration import LabelCalibrator
 
 __all__ = [
     "GlobalCut",
+    "LabelCalibrator",
     "PerLabelCut",
     "ProportionalCut",
     "RULES",
