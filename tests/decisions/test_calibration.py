@@ -39,11 +39,11 @@ def test_known_probabilities_are_found(rng):
     scores, truth, Y = draw(rng, 20_000, [2.0, 4.0, 1.0], [0.0, -3.0, 1.0])
     calibrator = LabelCalibrator().fit(scores, sp.csr_array(Y))
     new, expected, _ = draw(rng, 1000, [2.0, 4.0, 1.0], [0.0, -3.0, 1.0])
-    assert np.abs(calibrator.predict_proba(new) - expected).mean() < 0.02
+    assert np.abs(calibrator.probabilities(new) - expected).mean() < 0.02
     assert np.all(calibrator.share_ > 0.9)
     # A shape that no sigmoid has: its steps are found.
     steps = np.where(scores > 0.5, 0.9, np.where(scores > -0.5, 0.5, 0.1))
-    p = LabelCalibrator().fit(scores, rng.random(steps.shape) < steps).predict_proba(scores)
+    p = LabelCalibrator().fit(scores, rng.random(steps.shape) < steps).probabilities(scores)
     assert np.abs(p - steps).mean() < 0.03
     assert np.abs(p - truth).mean() > 0.05
 
@@ -66,24 +66,24 @@ def test_rare_labels_borrow_from_the_others(rng):
 
 def test_order_stays_and_no_probability_is_certain(rng):
     scores, _, Y = draw(rng, 300, [3.0, -2.0, 5.0], [-2.0, 0.0, 1.0])  # the second label's scores say the contrary
-    p = LabelCalibrator().fit(scores, Y).predict_proba(scores)
+    p = LabelCalibrator().fit(scores, Y).probabilities(scores)
     for label in range(3):
         order = np.argsort(scores[:, label])
         assert np.all(np.diff(p[order, label]) > 0.0)
-    far = LabelCalibrator().fit(scores, Y).predict_proba([[1e9] * 3, [-1e9] * 3])
+    far = LabelCalibrator().fit(scores, Y).probabilities([[1e9] * 3, [-1e9] * 3])
     assert 0.0 < far.min() < far.max() < 1.0
 
 
 def test_constant_labels_have_their_smoothed_rate(rng):
     scores, _, Y = draw(rng, 99, [3.0, 3.0, 3.0], [0.0, 0.0, 0.0])
     Y[:, 0], Y[:, 2] = 0, 1
-    p = LabelCalibrator().fit(scores, Y).predict_proba(scores)
+    p = LabelCalibrator().fit(scores, Y).probabilities(scores)
     assert_allclose(p[:, [0, 2]], np.broadcast_to([0.005, 0.995], (99, 2)))
     assert np.ptp(p[:, 1]) > 0.5
     nothing = LabelCalibrator().fit(scores[:, :1], Y[:, :1])
-    assert_allclose(nothing.predict_proba(scores[:, :1]), 0.005)
+    assert_allclose(nothing.probabilities(scores[:, :1]), 0.005)
     same = LabelCalibrator().fit(np.ones((4, 2)), [[0, 1], [1, 1], [0, 0], [0, 0]])  # scores that say nothing
-    assert_allclose(same.predict_proba(np.ones((1, 2))), [[0.25, 0.5]], atol=0.05)
+    assert_allclose(same.probabilities(np.ones((1, 2))), [[0.25, 0.5]], atol=0.05)
 
 
 def test_weights_are_repetitions_and_labels_do_not_wait_for_each_other(rng, monkeypatch):
@@ -91,31 +91,31 @@ def test_weights_are_repetitions_and_labels_do_not_wait_for_each_other(rng, monk
     times = rng.integers(0, 4, 200)
     weighted = LabelCalibrator().fit(scores, Y, sample_weight=times)
     repeated = LabelCalibrator().fit(np.repeat(scores, times, axis=0), np.repeat(Y, times, axis=0))
-    assert_allclose(weighted.predict_proba(scores), repeated.predict_proba(scores), atol=1e-6)
+    assert_allclose(weighted.probabilities(scores), repeated.probabilities(scores), atol=1e-6)
     monkeypatch.setattr(calibration, "POLICY", replace(calibration.POLICY, cells_at_once=200))
     one_by_one = LabelCalibrator().fit(scores, Y, sample_weight=times)
-    assert_allclose(one_by_one.predict_proba(scores), weighted.predict_proba(scores), atol=1e-6)
+    assert_allclose(one_by_one.probabilities(scores), weighted.probabilities(scores), atol=1e-6)
     order = [2, 0, 1]
     mixed = LabelCalibrator().fit(scores[:, order], Y[:, order], sample_weight=times)
-    assert_allclose(mixed.predict_proba(scores[:, order]), weighted.predict_proba(scores)[:, order], atol=1e-6)
+    assert_allclose(mixed.probabilities(scores[:, order]), weighted.probabilities(scores)[:, order], atol=1e-6)
 
 
 def test_scores_in_other_units_give_the_same(rng):
     scores, _, Y = draw(rng, 200, [2.0, 3.0], [0.0, -1.0])
-    p = LabelCalibrator().fit(scores, Y).predict_proba(scores)
+    p = LabelCalibrator().fit(scores, Y).probabilities(scores)
     for scale, shift in ((1e-6, 0.0), (1e6, -3e6)):
         moved = scores * scale + shift
-        assert_allclose(LabelCalibrator().fit(moved, Y).predict_proba(moved), p, atol=1e-6)
+        assert_allclose(LabelCalibrator().fit(moved, Y).probabilities(moved), p, atol=1e-6)
 
 
 def test_bad_input_is_named(rng):
     scores, _, Y = draw(rng, 20, [1.0, 1.0], [0.0, 0.0])
     calibrator = LabelCalibrator().fit(scores, Y)
     with pytest.raises(ValueError, match="scores has 1 labels, the calibrator was fitted with 2"):
-        calibrator.predict_proba(scores[:, :1])
+        calibrator.probabilities(scores[:, :1])
     with pytest.raises(ValueError, match="scores must be finite"):
         LabelCalibrator().fit(np.full((3, 1), np.nan), [[0], [1], [0]])
     with pytest.raises(ValueError, match="Y must have the shape of scores"):
         LabelCalibrator().fit(scores, Y[:, :1])
     again = LabelCalibrator().fit(scores, Y)
-    assert_array_equal(again.predict_proba(scores), calibrator.predict_proba(scores))
+    assert_array_equal(again.probabilities(scores), calibrator.probabilities(scores))

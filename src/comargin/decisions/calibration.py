@@ -83,7 +83,7 @@ class LabelCalibrator(BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> scores = rng.normal(size=(1000, 2))
     >>> Y = (rng.random((1000, 2)) < 1 / (1 + np.exp(-3 * scores - 1))).astype(int)
-    >>> LabelCalibrator().fit(scores, Y).predict_proba([[-2.0, 0.0], [0.0, 1.0]]).round(1)
+    >>> LabelCalibrator().fit(scores, Y).probabilities([[-2.0, 0.0], [0.0, 1.0]]).round(1)
     array([[0. , 0.8],
            [0.8, 1. ]])
     """
@@ -137,7 +137,7 @@ class LabelCalibrator(BaseEstimator):
         self.first_ = np.concatenate([[0], np.cumsum(n_knots)])
         return self
 
-    def predict_proba(self, scores: Any) -> FloatArray:
+    def probabilities(self, scores: Any) -> FloatArray:
         """Probabilities of the labels.
 
         Parameters
