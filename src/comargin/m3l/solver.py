@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -57,14 +58,25 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
 
 @dataclass(frozen=True)
 class Certificate:
-    """Weights Z = 2 V R and parts of the objectives of the labels of one block, computed anew from A."""
+    """Weights Z = 2 V R and parts of the objectives of the labels of one block, computed anew from A.
+
+    ``bound`` is the best dual objective so far: passes only raise D, but Newton steps begin with other dual variables.
+    """
 
     Z: np.ndarray
     sums: LabelSums
+    bound: float = -np.inf
 
     def at(self, ratio: float) -> Certificate:
         """The same dual variables where C is ``ratio`` times larger: losses are proportional to C (no conjugate)."""
-        return replace(self, sums=self.sums._replace(losses=ratio * self.sums.losses))
+        return Certificate(self.Z, self.sums._replace(losses=ratio * self.sums.losses))
+
+
+class NewtonLabels(NamedTuple):
+    """Labels of a block that Newton steps solve, by their positions."""
+
+    positions: np.ndarray
+    newton: Newton
 
 
 class GapForecast:
@@ -147,11 +159,9 @@ class Block:
             self.W = np.zeros((n_features, part.matrix.shape[1] if part.form == "factor" else n_labels))
         unknown = np.full(n_labels, np.inf)
         self.now = self.best = Certificate(self.W, LabelSums(unknown, unknown, -unknown))
-        self.bound = -np.inf  # the best dual objective certified
         self.forecast = GapForecast()
         self.done = self.tried_finish = False
-        self.newton: Newton | None = None
-        self.left = np.empty(0, dtype=np.int64)  # positions of the labels that Newton steps solve
+        self.newton: NewtonLabels | None = None
 
     def _set_start(self, start: np.ndarray | None) -> None:
         """Begin from ``start``, and from their optimum for variables that no score depends on."""
@@ -186,8 +196,8 @@ class Block:
     def advance(self) -> None:
         """Make one pass over the active set, and certify when the gap looks small enough; or one Newton step."""
         if self.newton is not None:
-            self.newton.step()
-            self._take_newton(self.newton)
+            self.newton.newton.step()
+            self._take_newton(*self.newton)
             return
         dual, active, parts = self.dual_state, self.active, np.empty((2, len(self.part.labels)))
         if self.part.form == "diagonal":
@@ -219,33 +229,32 @@ class Block:
     def _begin_newton(self) -> None:
         """Continue by Newton steps on the labels that are not solved, or on all if R couples them."""
         A, part = self.dual_state.A, self.part
-        self.left = np.arange(A.shape[1])
+        positions = np.arange(A.shape[1])
         if part.form == "diagonal":
-            self.left = np.flatnonzero(self.now.sums.label_gaps > 0.5 * self.allowed / A.shape[1])
-            part = PriorPart(self.left, "diagonal", part.diagonal[self.left])
-        own = restricted(self.problem, replace(part, labels=self.left))
+            positions = np.flatnonzero(self.now.sums.label_gaps > 0.5 * self.allowed / A.shape[1])
+            part = PriorPart(positions, "diagonal", part.diagonal[positions])
+        own = restricted(self.problem, replace(part, labels=positions))
         space = FeatureSpace(own.X, part)
-        self.newton = Newton(own, part, space, space.adjoint(2.0 * own.S * A[:, self.left]))
-        self._take_newton(self.newton)
+        newton = Newton(own, part, space, space.adjoint(2.0 * own.S * A[:, positions]))
+        self.newton = NewtonLabels(positions, newton)
+        self._take_newton(positions, newton)
 
-    def _take_newton(self, newton: Newton) -> None:
+    def _take_newton(self, positions: np.ndarray, newton: Newton) -> None:
         """Go to the point of the Newton steps."""
-        self.dual_state.A[:, self.left] = newton.A
+        self.dual_state.A[:, positions] = newton.A
         Z, sums = self.now.Z.copy(), self.now.sums.copied()
-        Z[:, self.left] = newton.metric
+        Z[:, positions] = newton.metric
         for whole, part in zip(sums, newton.sums, strict=True):
-            whole[self.left] = part
+            whole[positions] = part
         self._take(Certificate(Z, sums))
 
     def _take(self, certificate: Certificate) -> None:
         """Note a certificate, and whether it meets the tolerance."""
-        self.now = certificate
+        self.now = replace(certificate, bound=max(self.now.bound, certificate.sums.dual))
         if not certificate.sums.primal >= self.best.sums.primal:
             self.best = certificate
-        # Passes only raise D; Newton steps begin with other dual variables, whose D may be lower for a while.
-        self.bound = max(self.bound, certificate.sums.dual)
         self.forecast.dual = certificate.sums.dual
-        self.done = certificate.sums.primal - self.bound <= self.allowed
+        self.done = certificate.sums.primal - self.now.bound <= self.allowed
 
     def _evaluate(self) -> None:
         """Compute the objectives of A, whether they meet the tolerance, and correct the forecast if not."""
@@ -341,7 +350,7 @@ def solve_m3l(
 
         def certify() -> tuple[float, float]:
             list(pool.map(Block.certify, [b for b in blocks if not b.done]))
-            return sum(b.now.sums.primal for b in blocks), sum(b.bound for b in blocks)
+            return sum(b.now.sums.primal for b in blocks), sum(b.now.bound for b in blocks)
 
         def joined(n_rows: int, of_block: Callable[[Block], np.ndarray]) -> np.ndarray:
             whole = np.empty((n_rows, problem.S.shape[1]))
