@@ -14,12 +14,13 @@ PRBR = {
     "corel5k": (0.001, 2.0, 1),
     "bibtex": (0.01, 0.1, 1),
 }
-# C, gamma2, training rows of the first half (all if None); the ranking loss and average precision that are reached.
+# C, gamma2, how many halves are averaged, their training rows (all if None), the gap of a step; the ranking loss and
+# average precision that are reached. Single halves of yeast move by 0.02 with the path of the solver.
 PRML = {
-    "yeast": (20.0, 0.1, None, 0.225, 0.697),
-    "enron": (0.01, 0.1, None, 0.110, 0.600),
-    "corel5k": (0.002, 5.0, 500, 0.159, 0.216),
-    "bibtex": (0.01, 2.0, 500, 0.152, 0.439),
+    "yeast": (0.1, 2.0, 10, None, 1e-3, 0.237, 0.683),
+    "enron": (0.01, 0.1, 1, None, 1e-2, 0.110, 0.600),
+    "corel5k": (0.002, 5.0, 1, 500, 1e-2, 0.159, 0.216),
+    "bibtex": (0.01, 2.0, 1, 500, 1e-2, 0.152, 0.439),
 }
 
 
@@ -52,11 +53,14 @@ def test_prbr_is_near_the_printed_measures(name, tables):
 @pytest.mark.parametrize("name", PRML)
 def test_prml_stays_as_good_as_it_was(name, tables):
     """Not the printed measures, of which docs/prml.md tells more: those that this solver has reached."""
-    C, gamma2, n_rows, ranking_loss, precision = PRML[name]
-    (X, Y), test = tables.halves(name, 0)
-    model = tables.learner("PrML", C, gamma2, 1e-2)
-    found = tables.measures(model, (X[:n_rows], Y[:n_rows]), test)
-    show(f"{name} PrML", found, tables.PRINTED[name, "PrML"])
-    assert model.duality_gap_ <= 1e-2 * model.objective_
-    assert found[3] <= ranking_loss + 0.02
-    assert found[4] >= precision - 0.02
+    C, gamma2, n_halves, n_rows, tol, ranking_loss, precision = PRML[name]
+    model = tables.learner("PrML", C, gamma2, tol)
+    found = []
+    for number in range(n_halves):
+        (X, Y), test = tables.halves(name, number)
+        found.append(tables.measures(model, (X[:n_rows], Y[:n_rows]), test))
+        assert model.duality_gap_ <= tol * model.objective_
+    mean = np.mean(found, axis=0)
+    show(f"{name} PrML", mean, tables.PRINTED[name, "PrML"])
+    assert mean[3] <= ranking_loss + 0.02
+    assert mean[4] >= precision - 0.02
