@@ -13,6 +13,7 @@ demo: $(VENV)/.core
 	$(VENV)/bin/comargin demo
 
 test: $(VENV)/.dev
+	$(PY) -m tests.compile_loops
 	$(PY) -m pytest $(WORKERS)
 	$(MAKE) --no-print-directory test-loops
 
