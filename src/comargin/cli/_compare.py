@@ -51,7 +51,7 @@ def compare(
     tune: Annotated[bool, Option(help="Search the parameters of every model in every training part.")] = True,
     criterion: Criterion = None,
     inner_folds: Annotated[int, Option(min=2, help="Folds of each training part, for parameters and cuts.")] = 3,
-    thresholds: Thresholds = "per-label",
+    thresholds: Thresholds = "aim",
     results: Annotated[
         Path, Option(help="File with a row per finished cell, .csv or .parquet; the same command goes on from it.")
     ] = Path("comargin-compare.csv"),

@@ -37,7 +37,7 @@ TestSplit = Annotated[
     Option("--split", help="Rows of a known set: all, train or test (default: test where it is published, else all)."),
 ]
 Thresholds = Annotated[
-    str, Option(help="When a label is on: per-label, global, proportional, top-k, rank-svm or none.")
+    str, Option(help="When a label is on: aim, or a rule: per-label, global, proportional, top-k, rank-svm; or none.")
 ]
 ToDelimiter = Annotated[
     str | None,

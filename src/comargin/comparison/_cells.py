@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import time
 import warnings
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
-from ..decisions import fit_with_cuts
+from ..decisions import BY_AIM, DecisionClassifierCV, fit_with_cuts, make_decider
 from ..metrics import evaluate, scores_of
 from ..models import criterion_of
 from ..training import ModelRecipe
@@ -26,6 +27,14 @@ from ..training.identity import described, hash_of
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file
+_DEPTH = re.compile(r"_at_(\d+)$")
+# The aim of each measure of label sets, by the beginning of its name; micro-F1 is that of the rest.
+_AIMS = {
+    "hamming_loss": ("hamming_loss",),
+    "subset_accuracy": ("subset_accuracy",),
+    "macro_f1": ("macro_",),
+    "example_f1": ("example_",),
+}
 
 
 @dataclass(frozen=True)
@@ -35,7 +44,7 @@ class Settings:
     tune: bool  # whether the grids are searched
     criterion: str | None  # what parameters are chosen by; None: what suits the model
     inner_folds: int  # folds of a training part, for parameters and for cuts
-    thresholds: str | None  # rule of the cuts; None leaves every model its own
+    thresholds: str | None  # "aim": each measure at its own aim; else the rule of the cuts, or None
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +70,7 @@ def definition_of(model: ModelRecipe, settings: Settings, data: str, protocol: s
         [criterion_of(model, settings.criterion, settings.thresholds), settings.inner_folds]
         if settings.tune and grid
         else [],
-        [settings.thresholds, settings.inner_folds] if model.learn_cuts and settings.thresholds else [],
+        [rule, settings.inner_folds] if (rule := _rule_of(model, settings)) else [],
         model.prepare,
     ]
     return hash_of([described(model.estimator, f"models: {model.name!r}"), learned, data, protocol, random_state])
@@ -119,18 +128,14 @@ def _measured(cell: Cell) -> Record:
         criterion = criterion_of(model, settings.criterion, settings.thresholds)
         estimator, best = search(estimator, model.grid, X_train, Y_train, criterion=criterion, folds=folds, seed=seed)
     tuned = time.perf_counter()
-    rule = settings.thresholds if model.learn_cuts else None
-    estimator, _ = fit_with_cuts(estimator, X_train, Y_train, rule, folds=folds, seed=seed)
+    decider = make_decider(estimator, _rule_of(model, settings), folds=folds, seed=seed)
+    estimator, _ = fit_with_cuts(decider, X_train, Y_train)
     fitted = time.perf_counter()
-    predicted = estimator.predict(X_test)
-    done = time.perf_counter()
-    if predicted.ndim == 1:  # many estimators return one label as a vector
-        predicted = predicted[:, None]
-    scores = None
-    if hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba"):
-        scores = scores_of(estimator, X_test, n_labels=Y_test.shape[1])
-    depths = sorted({int(name.rpartition("_")[2]) for name in cell.measures if "_at_" in name})
-    values = evaluate(Y_test, scores, predicted, k=depths)
+    depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})
+    if isinstance(estimator, DecisionClassifierCV):
+        values, done = _at_own_aims(estimator, X_test, Y_test, depths)
+    else:
+        values, done = _at_one_cut(estimator, X_test, Y_test, depths)
     return {
         "tune_seconds": tuned - start,
         "fit_seconds": fitted - tuned,
@@ -138,6 +143,37 @@ def _measured(cell: Cell) -> Record:
         "parameters": json.dumps({name: json_value(value) for name, value in best.items()}),
         **{name: float(values[name]) if name in values else None for name in cell.measures},
     }
+
+
+def _rule_of(model: ModelRecipe, settings: Settings) -> str | None:
+    """"aim" is for all models, a rule for those whose labels are cuts of scores."""
+    return settings.thresholds if settings.thresholds == BY_AIM or model.learn_cuts else None
+
+
+def _at_one_cut(estimator: Any, X: Any, Y: NDArray[np.int64], depths: list[int]) -> tuple[dict[str, float], float]:
+    """All measures, and the time when the labels were there."""
+    predicted = estimator.predict(X)
+    done = time.perf_counter()
+    if predicted.ndim == 1:  # many estimators return one label as a vector
+        predicted = predicted[:, None]
+    scores = None
+    if hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba"):
+        scores = scores_of(estimator, X, n_labels=Y.shape[1])
+    return evaluate(Y, scores, predicted, k=depths), done
+
+
+def _at_own_aims(
+    estimator: DecisionClassifierCV, X: Any, Y: NDArray[np.int64], depths: list[int]
+) -> tuple[dict[str, float], float]:
+    """All measures, those of label sets at the label sets that are made for them; and the time of the first ones."""
+    scores = scores_of(estimator.estimator_, X, n_labels=Y.shape[1])
+    predicted, P = estimator.rule_.decide(scores)
+    done = time.perf_counter()
+    values = evaluate(Y, P, predicted, k=depths, probabilities=P)
+    for aim, prefixes in _AIMS.items():
+        own = evaluate(Y, None, estimator.rule_.predict(scores, aim))
+        values |= {name: value for name, value in own.items() if name.startswith(prefixes)}
+    return values, done
 
 
 def _one_line(text: str) -> str:

@@ -57,7 +57,7 @@ def compare(
     tune: bool = True,
     criterion: str | None = None,
     inner_folds: int = 3,
-    thresholds: str | None = "per-label",
+    thresholds: str | None = "aim",
     n_jobs: int = 1,
     results: str | os.PathLike[str] | None = None,
     retry_failed: bool = False,
@@ -91,9 +91,10 @@ def compare(
         Hamming loss. None: average precision for models whose scores are cut by a rule, micro-F1 for others.
     inner_folds : int, default=3
         Folds of each training part, for parameters and for cuts.
-    thresholds : str or None, default="per-label"
-        Rule of `comargin.thresholds.ThresholdClassifierCV` for the models that cut scores; None leaves them their
-        natural cuts. Rules aim at F1: for Hamming loss and subset accuracy None is fairer.
+    thresholds : str or None, default="aim"
+        "aim" gives every model calibrated probabilities by inner folds, and measures it by each measure at the label
+        sets that are made for that measure (`comargin.decisions.DecisionClassifierCV`). A rule of
+        `comargin.decisions.ThresholdClassifierCV` for the models that cut scores; None leaves every model its own cuts.
     n_jobs : int, default=1
         Processes. The results, seconds aside, are the same for any number.
     results : path or None, default=None

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
-from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.executor import Processes
-from ..core.indicator import check_indicator, check_weight
-from ..core.memory import Memory
-from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
-from ..core.wrapper import WrappingClassifier
-from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..rank.label_sets import RankSVMCut
-from ._cross_fit import cross_fit, fit_clone, score_matrix
+from ._base import CrossFittedClassifier
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 
 RULES: dict[str, Callable[[], Any]] = {
@@ -41,7 +31,7 @@ def _estimator_has(method: str) -> Callable[[Any], bool]:
     return check
 
 
-class ThresholdClassifierCV(WrappingClassifier):
+class ThresholdClassifierCV(CrossFittedClassifier):
     """A classifier whose labels are switched on by a rule learned on out-of-fold scores.
 
     The estimator is fitted on parts of the data and scores the rows left out; the rule learns from these
@@ -50,43 +40,22 @@ class ThresholdClassifierCV(WrappingClassifier):
 
     Parameters
     ----------
-    estimator : estimator object
-        Any classifier with ``decision_function`` or ``predict_proba``; a Pipeline too. One that takes a 1-D y only,
-        such as `LogisticRegression`, goes inside a `OneVsRestClassifier`.
+    {estimator}
     rule : str or rule object, default="per-label"
         "per-label" (`PerLabelCut`), "global" (`GlobalCut`), "proportional" (`ProportionalCut`), "top-k"
         (`TopK`), "rank-svm" (`RankSVMCut`), each with its defaults; or an object with ``fit(scores, Y,
         sample_weight)`` and ``predict(scores)``, such as ``PerLabelCut(fbr=0.1)``. It is cloned;
         ``rule__fbr`` sets its parameters.
-    cv : int, float, splitter, iterable or "prefit", default=5
-        Where the scores come from. An int is the number of folds of `MultilabelStratifiedKFold`, a float the
-        share of rows held out once by `MultilabelStratifiedShuffleSplit`; a splitter or an iterable of
-        (train, test) index pairs is used as it is (test parts may overlap or leave rows out). "prefit" takes
-        a fitted estimator and learns the rule on the rows given to `fit`, which should not be those it was
-        trained on.
-    refit : bool, default=True
-        Fit the estimator on all rows at the end. False keeps the one fitted on the single training part of
-        ``cv``, and is an error if there are several. Without effect for "prefit".
-    n_jobs : int or None, default=None
-        Folds fitted at the same time. The result does not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Shuffles the rows before an int or float ``cv`` splits them. With None and an int the folds depend on
-        the data alone. It is not passed to the estimator.
+    {cv} {refit} {n_jobs} {random_state}
 
     Attributes
     ----------
-    estimator_ : estimator object
-        The fitted estimator that gives the scores.
+    {estimator_}
     rule_ : rule object
         The fitted rule.
     thresholds_ : ndarray of shape (n_labels,)
         The cuts, when the rule has one per label.
-    classes_ : ndarray of shape (n_labels,)
-        Labels 0..L-1, or the two classes of a 1-D y.
-    n_features_in_ : int
-        That of ``estimator_``, where it has one; so are ``feature_names_in_``.
-    target_form_ : str
-        What ``y`` was and `predict` returns: "dense" or "sparse" indicator, or "classes".
+    {classes_} {n_features_in_} {target_form_}
 
     Notes
     -----
@@ -139,74 +108,8 @@ class ThresholdClassifierCV(WrappingClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator and learn the rule.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or whatever the estimator takes
-            Rows; a list of texts is fine for a Pipeline that takes it.
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            A {0, 1} indicator, or two classes.
-        sample_weight : array-like of shape (n_samples,) or None
-            Passed on to the estimator, which must accept it, and to the rule.
-        groups : array-like of shape (n_samples,) or None
-            Passed on to the splitter.
-        **fit_params : dict
-            Passed on to the estimator's ``fit``; values with one entry per row are split with the rows.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier.
-        """
-        self._check_parameters()
-        rule = make_rule(self.rule)
-        Y, y, classes = read_target(y)
-        if sample_weight is not None:
-            check_weight(sample_weight, Y.shape[0])
-        X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
-        params = self._routed(sample_weight, fit_params)
-        if isinstance(self.cv, str):
-            if self.cv != "prefit":
-                raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {self.cv!r}.')
-            check_is_fitted(self.estimator)
-            estimator = self.estimator
-            scores, rows = score_matrix(estimator, X, Y.shape[1]), np.arange(Y.shape[0])
-        else:
-            splits = self._splits(X, y, groups)
-            if not self.refit and len(splits) > 1:
-                raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
-            first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, Processes(self.n_jobs), Memory())
-            estimator = fit_clone(self.estimator, X, y, Memory(), "", params=params) if self.refit else first
-        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        rule.fit(scores, Y[rows], sample_weight=weight)
-        return self._become(estimator, rule, classes, y)
-
-    def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
-        self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
-        self.target_form_ = "classes" if y.ndim == 1 else "sparse" if sparse.issparse(y) else "dense"
-        return self
-
-    def predict(self, X: Any) -> NDArray[Any] | sparse.csr_array:
-        """Labels that the rule switches on.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
-            A {0, 1} indicator, sparse when ``y`` was sparse; classes when ``y`` was 1-D.
-        """
-        check_is_fitted(self, "estimator_")
-        n_labels = 1 if self.target_form_ == "classes" else len(self.classes_)
-        on = self.rule_.predict(score_matrix(self.estimator_, X, n_labels))
-        if self.target_form_ == "classes":
-            return self.classes_[on[:, 0]]
-        return sparse.csr_array(on) if self.target_form_ == "sparse" else on
+    def _new_rule(self) -> Any:
+        return make_rule(self.rule)
 
     @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> NDArray[np.float64]:
@@ -247,36 +150,6 @@ class ThresholdClassifierCV(WrappingClassifier):
         """Cuts of the rule, one per label."""
         return self.rule_.thresholds_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        if is_estimator(self.estimator):  # `fit` raises otherwise
-            inner = get_tags(self.estimator)
-            tags.classifier_tags.multi_label = inner.classifier_tags is not None and inner.classifier_tags.multi_label
-            tags.target_tags.multi_output = inner.target_tags.multi_output
-        return tags
-
-    def _check_parameters(self) -> None:
-        example = "OneVsRestClassifier(LogisticRegression())"
-        what = f"a scikit-learn classifier with decision_function or predict_proba, e.g. {example}"
-        require_estimator(self.estimator, what)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise ValueError(f"refit must be True or False; got {self.refit!r}.")
-        check_seed(self.random_state)
-
-    def _splits(self, X: Any, y: Any, groups: Any) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        cv = self.cv
-        if isinstance(cv, bool) or cv is None:
-            raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {cv!r}.')
-        if isinstance(cv, int | np.integer):
-            shuffle = self.random_state is not None
-            cv = MultilabelStratifiedKFold(int(cv), shuffle=shuffle, random_state=self.random_state)
-        elif isinstance(cv, float | np.floating):
-            if not 0.0 < cv < 1.0:
-                raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
-            cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
-        return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
-
 
 def make_rule(rule: Any) -> Any:
     if isinstance(rule, str) and rule in RULES:
@@ -287,17 +160,3 @@ def make_rule(rule: Any) -> Any:
             f"fit(scores, Y, sample_weight) and predict(scores); got {rule!r}."
         )
     return clone(rule, safe=False)
-
-
-def read_target(y: Any) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
-    """The indicator of ``y``, ``y`` in the form the estimator takes, and the classes."""
-    y, Y = indexable_targets(y, "ThresholdClassifierCV")
-    if Y is not None:
-        return Y, y, np.arange(Y.shape[1])
-    kind = type_of_target(y, input_name="y")
-    if kind != "binary":
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
-    classes = np.unique(y)
-    if len(classes) < 2:
-        raise ValueError("y has one class only: a cut between classes needs two.")
-    return check_indicator((y == classes[1])[:, None], "y"), y, classes

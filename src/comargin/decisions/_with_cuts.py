@@ -1,4 +1,4 @@
-"""The fit of a model with a threshold rule, for training and comparisons."""
+"""The fit of a model with what decides on its labels, for training and comparisons."""
 
 from __future__ import annotations
 
@@ -9,41 +9,81 @@ import numpy as np
 
 from ..core.executor import Executor, Threads
 from ..core.memory import Memory
-from ..core.threshold_rule import ThresholdRule
 from ..metrics import evaluate
-from ._classifier import ThresholdClassifierCV, make_rule, read_target
+from ._base import CrossFittedClassifier, read_target
+from ._classifier import ThresholdClassifierCV
 from ._cross_fit import cross_fit, fit_clone
+from .decision_classifier import DecisionClassifierCV, LabelDecisions
+
+BY_AIM = "aim"  # in place of the name of a rule
 
 
-def fit_with_cuts(
+def make_decider(
     estimator: Any,
-    X: Any,
-    Y: Any,
-    rule: str | None,
+    thresholds: str | None,
     *,
     folds: int,
     seed: int,
+    aim: Any = "micro_f1",
+    guarantee: Any = None,
+    confidence: float | None = 0.9,
+) -> Any:
+    """What fits an estimator together with the decisions on its labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Not fitted.
+    thresholds : str or None
+        "aim", a name of `RULES`, or None, which leaves the estimator its own cut.
+    folds : int
+        Number of folds for the scores that decisions are learned from.
+    seed : int
+        Shuffles the rows before they are split.
+    aim, guarantee, confidence
+        Those of `DecisionClassifierCV`; for thresholds="aim" only.
+
+    Returns
+    -------
+    estimator
+        A `DecisionClassifierCV`, a `ThresholdClassifierCV` or the estimator itself, for `fit_with_cuts`.
+
+    Examples
+    --------
+    >>> from comargin import M3LClassifier
+    >>> from comargin.decisions import make_decider
+    >>> make_decider(M3LClassifier(), "global", folds=5, seed=0).rule
+    'global'
+    """
+    if thresholds is None:
+        return estimator
+    if thresholds == BY_AIM:
+        return DecisionClassifierCV(
+            estimator, aim=aim, guarantee=guarantee, confidence=confidence, cv=folds, random_state=seed
+        )
+    return ThresholdClassifierCV(estimator, rule=thresholds, cv=folds, random_state=seed)
+
+
+def fit_with_cuts(
+    classifier: Any,
+    X: Any,
+    Y: Any,
+    *,
     executor: Executor | None = None,
     memory: Memory | None = None,
     should_stop: Callable[[], bool] | None = None,
     show: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, dict[str, float | None] | None]:
-    """Learn a rule on out-of-fold scores, then fit all rows.
+    """Learn from out-of-fold scores when a label is on, then fit all rows.
 
     Parameters
     ----------
-    estimator : estimator
-        Not fitted; cloned.
+    classifier : estimator
+        What `make_decider` returns; it is fitted. Any other estimator is cloned and fitted alone.
     X : array-like, sparse matrix or list of str
         Rows.
     Y : ndarray or csr_array of shape (n_samples, n_labels)
         Indicator.
-    rule : str or None
-        A name of `RULES`; None fits the estimator alone.
-    folds : int
-        Number of folds for the scores that the rule learns from.
-    seed : int
-        Shuffles the rows before they are split.
     executor : Executor or None, default=None
         Where the folds are fitted; None fits one after the other, here.
     memory : Memory or None, default=None
@@ -56,34 +96,35 @@ def fit_with_cuts(
     Returns
     -------
     fitted : estimator
-        A `ThresholdClassifierCV`, or the estimator if ``rule`` is None.
+        The fitted classifier.
     measures : dict or None
-        All measures of the rule on the scores it was learned from; None for a measure that is not defined.
+        All measures on the scores that decisions were learned from; None for a measure that is not defined, and for an
+        estimator that is fitted alone.
 
     Examples
     --------
     >>> from comargin import M3LClassifier
     >>> from comargin.data import make_correlated
-    >>> from comargin.decisions import fit_with_cuts
+    >>> from comargin.decisions import fit_with_cuts, make_decider
     >>> data = make_correlated(80, n_features=5, n_labels=3, seed=0)
-    >>> model, measures = fit_with_cuts(M3LClassifier(random_state=0), data.X, data.Y, "per-label", folds=3, seed=0)
+    >>> decider = make_decider(M3LClassifier(random_state=0), "per-label", folds=3, seed=0)
+    >>> model, measures = fit_with_cuts(decider, data.X, data.Y)
     >>> model
     ThresholdClassifierCV(cv=3, estimator=M3LClassifier(random_state=0),
                           random_state=0)
     """
     memory = memory or Memory()
-    classifier = ThresholdClassifierCV(estimator, rule=rule, cv=folds, random_state=seed)
-    learned, measures = None, None
-    if rule is not None:
-        learned, measures = _learned_cuts(classifier, X, Y, executor or Threads(1), memory, show)
+    decides = isinstance(classifier, CrossFittedClassifier)
+    rule, measures = _learned_rule(classifier, X, Y, executor or Threads(1), memory, show) if decides else (None, None)
     if should_stop is not None:
         should_stop()  # from here on, a wish to stop ends the fit and nothing else
+    estimator = classifier.estimator if decides else classifier
     fitted = fit_clone(estimator, X, Y, memory, "fit", should_stop=should_stop)
-    return fitted if rule is None else classifier._become(fitted, learned, np.arange(Y.shape[1]), Y), measures
+    return classifier._become(fitted, rule, np.arange(Y.shape[1]), Y) if decides else fitted, measures
 
 
-def _learned_cuts(
-    classifier: ThresholdClassifierCV,
+def _learned_rule(
+    classifier: CrossFittedClassifier,
     X: Any,
     Y: Any,
     executor: Executor,
@@ -91,18 +132,25 @@ def _learned_cuts(
     show: Callable[[str], None],
 ) -> tuple[Any, dict[str, float | None]]:
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
+    classifier._check_parameters()
+    rule = classifier._new_rule()
     kept = memory.recall("rule")
     if kept is not None:
         right = isinstance(kept, tuple) and len(kept) == 2 and isinstance(kept[1], dict)
-        if not (right and isinstance(kept[0], ThresholdRule) and getattr(kept[0], "n_labels_", 0) == Y.shape[1]):
+        if not (right and isinstance(kept[0], type(rule)) and getattr(kept[0], "n_labels_", 0) == Y.shape[1]):
             raise ValueError("the checkpoint has cuts of another training; delete its folder")
         return kept
-    classifier._check_parameters()
-    indicator, y, _ = read_target(Y)
+    indicator, y, _ = read_target(Y, type(classifier).__name__)
     splits = classifier._splits(X, y, None)
     _, scores, rows = cross_fit(classifier.estimator, X, y, indicator, splits, {}, executor, memory, show)
-    rule = make_rule(classifier.rule).fit(scores, indicator[rows])
-    found = evaluate(indicator[rows], scores, rule.predict(scores))
+    rule.fit(scores, indicator[rows])
+    probabilities = None
+    if isinstance(rule, LabelDecisions):
+        on, probabilities = rule.decide(scores)
+        scores = probabilities
+    else:
+        on = rule.predict(scores)
+    found = evaluate(indicator[rows], scores, on, probabilities=probabilities)
     measures = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}
     memory.keep("rule", (rule, measures))
     memory.forget("cuts")

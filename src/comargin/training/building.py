@@ -17,7 +17,7 @@ from ..core.estimator import MultilabelClassifier
 from ..core.executor import Executor, Threads
 from ..core.memory import Memory
 from ..core.wording import did_you_mean
-from ..decisions import RULES
+from ..decisions import BY_AIM, RULES
 from ..models import ModelRecipe
 from ..search.tuning import tune_with_memory
 
@@ -35,9 +35,10 @@ def check_integer(name: str, value: Any, least: int) -> None:
 
 
 def check_rule(thresholds: Any) -> None:
-    """Raise ValueError unless the argument ``thresholds`` is None or names a rule."""
-    if thresholds is not None and thresholds not in RULES:
-        raise ValueError(f"thresholds must be None or one of {', '.join(map(repr, RULES))}; got {thresholds!r}")
+    """Raise ValueError unless the argument ``thresholds`` is None, "aim" or the name of a rule."""
+    if thresholds is not None and thresholds not in (BY_AIM, *RULES):
+        names = ", ".join(map(repr, (BY_AIM, *RULES)))
+        raise ValueError(f"thresholds must be None or one of {names}; got {thresholds!r}")
 
 
 def preparation(X: Any) -> list[tuple[str, Any]]:
