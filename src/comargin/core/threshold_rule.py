@@ -96,14 +96,16 @@ def dense(Y: Any) -> BoolArray:
     return Y.toarray().astype(bool)
 
 
-def read_scores_and_labels(scores: Any, Y: Any, sample_weight: Any) -> tuple[FloatArray, sparse.csr_array, FloatArray]:
+def read_scores_and_labels(
+    scores: Any, Y: Any, sample_weight: Any, name: str = "scores"
+) -> tuple[FloatArray, sparse.csr_array, FloatArray]:
     """Scores, true labels and weights of the rows whose weight is not 0, checked."""
-    scores = check_scores(scores)
+    scores = check_scores(scores, name)
     Y = check_indicator(Y, "Y")
     if Y.shape != scores.shape:
-        raise ValueError(f"Y must have the shape of scores, {scores.shape}, got {Y.shape}.")
+        raise ValueError(f"Y must have the shape of {name}, {scores.shape}, got {Y.shape}.")
     if 0 in scores.shape:
-        raise ValueError(f"scores must have at least one row and one label, got shape {scores.shape}.")
+        raise ValueError(f"{name} must have at least one row and one label, got shape {scores.shape}.")
     weight = check_weight(sample_weight, scores.shape[0])
     if not weight.all():
         counted = np.flatnonzero(weight)
@@ -111,17 +113,17 @@ def read_scores_and_labels(scores: Any, Y: Any, sample_weight: Any) -> tuple[Flo
     return scores, Y, weight
 
 
-def check_scores(scores: Any) -> FloatArray:
-    """Scores as a finite float array of two dimensions."""
+def check_scores(scores: Any, name: str = "scores") -> FloatArray:
+    """Scores as a finite float array of two dimensions; ``name`` is for the error message."""
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "biuf":
         raise ValueError(
-            f"scores must be a dense array of numbers of shape (n_samples, n_labels), got shape "
+            f"{name} must be a dense array of numbers of shape (n_samples, n_labels), got shape "
             f"{scores.shape} and dtype {scores.dtype}."
         )
     scores = scores.astype(np.float64, copy=False)
     if not np.isfinite(scores).all():
-        raise ValueError("scores must be finite: NaN or infinity found.")
+        raise ValueError(f"{name} must be finite: NaN or infinity found.")
     return scores
 
 

@@ -1,7 +1,7 @@
 """From scores to probabilities and label sets.
 
-`LabelCalibrator` makes probabilities of scores. `ThresholdClassifierCV` wraps any classifier with scores; its rules
-also stand alone, on a matrix of scores:
+`LabelCalibrator` makes probabilities of scores, `SetCalibrator` improves them by the label sets that occur.
+`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
 `GlobalCut`         one cut for all labels, the best for a named measure
@@ -20,6 +20,7 @@ from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from ._with_cuts import fit_with_cuts
 from .calibration import LabelCalibrator
+from .set_calibration import SetCalibrator
 
 __all__ = [
     "GlobalCut",
@@ -28,6 +29,7 @@ __all__ = [
     "ProportionalCut",
     "RULES",
     "RankSVMCut",
+    "SetCalibrator",
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
