@@ -23,7 +23,7 @@ from ._console import (
     row_progress,
     say,
 )
-from ._options import AsJson, DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
+from ._options import Aim, AsJson, DataHome, Quiet, TaggerFile, TestSplit, as_aim, in_flags, streams_labelled_rows
 from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ def evaluate(
         str | None,
         Option("--csv", help="Write the measures as CSV, or with --per-label the labels; - is the standard output."),
     ] = None,
+    aim: Aim = None,
     as_json: AsJson = False,
     split: TestSplit = None,
     data_home: DataHome = None,
@@ -83,9 +84,9 @@ def evaluate(
     model = load_tagger(tagger)
     chunks = labelled_rows(model, data, reading, split, data_home)
     with row_progress(quiet) as show:
-        tags, Y_pred, scores = _predicted(model, chunks, show)
+        tags, Y_pred, scores = _predicted(model, chunks, None if aim is None else as_aim(aim), show)
     Y, unknown = true_labels(tags, model.label_names, data, quiet)
-    measures = measured(Y, scores, Y_pred, k=depths)
+    measures = measured(Y, scores, Y_pred, k=depths, probabilities=scores if model.has_probabilities else None)
     labels = _sorted(label_by_label(Y, Y_pred, model.label_names, scores), sort)
     if to_csv is not None:
         rows = [{"measure": name, "value": value, "better": better(name)} for name, value in measures.items()]
@@ -118,9 +119,9 @@ def evaluate(
 
 
 def _predicted(
-    tagger: Tagger, chunks: Iterable[Chunk], show: Callable[..., None]
+    tagger: Tagger, chunks: Iterable[Chunk], aim: Any, show: Callable[..., None]
 ) -> tuple[list[list[str]], sp.csr_array, np.ndarray | None]:
-    """True labels by name, predicted labels and scores of all rows."""
+    """True labels by name, predicted labels, and probabilities or else scores, of all rows."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -128,7 +129,8 @@ def _predicted(
     predicted: list[sp.csr_array] = []
     scored: list[np.ndarray] = []
     for chunk in chunks:
-        Y, scores = tagger.labels_and_scores(chunk.X)
+        with in_flags({"aim": "--aim"}):
+            Y, scores = tagger.labels_and_scores(chunk.X, aim, probabilities=tagger.has_probabilities)
         tags += chunk.tags or []
         predicted.append(Y)
         if scores is not None:

@@ -21,6 +21,13 @@ def as_delimiter(value: str | None) -> str | None:
     return "\t" if value == "\\t" else value
 
 
+Aim = Annotated[
+    str | None,
+    Option(
+        help="What label sets are best for: micro_f1 (default), macro_f1, example_f1, hamming_loss, subset_accuracy, "
+        "ranking, precision_at_3 (any number), or costs such as 1:5 of a false and of a missed tag."
+    ),
+]
 AsJson = Annotated[bool, Option("--json", help="Print the results as JSON on the standard output, nothing else.")]
 Criterion = Annotated[
     str | None, Option(help="What parameters are chosen by (default: average_precision, or micro_f1 without cuts).")
@@ -77,6 +84,16 @@ _OF_LABELLED_ROWS = {
     "sep": "Separator inside a label list (default: as in training).",
     "label_base": _OF_FILES["label_base"],
 }
+
+
+def as_aim(text: str) -> str | list[float]:
+    """The name of an aim, or the costs that ``1:5`` means."""
+    if ":" not in text:
+        return text
+    try:
+        return [float(cost) for cost in text.split(":")]
+    except ValueError:
+        raise ValueError(f"--aim {text}: write costs as 1:5, of a false tag and of a missed one") from None
 
 
 def flags_of(arguments: Sequence[str], **others: str) -> dict[str, str]:

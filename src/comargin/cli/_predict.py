@@ -11,7 +11,18 @@ from typing import Annotated, Any
 from typer import Argument, Option
 
 from ._console import check_target, remark, row_progress
-from ._options import WRITING_FLAGS, DataHome, Quiet, TaggerFile, TestSplit, ToDelimiter, in_flags, streams_new_rows
+from ._options import (
+    WRITING_FLAGS,
+    Aim,
+    DataHome,
+    Quiet,
+    TaggerFile,
+    TestSplit,
+    ToDelimiter,
+    as_aim,
+    in_flags,
+    streams_new_rows,
+)
 from ._rows import STANDARD, counted_file, load_tagger, rows_for
 
 
@@ -27,6 +38,8 @@ def predict(
         int | None, Option(min=1, metavar="K", help="Write also the K labels of the highest scores, in order.")
     ] = None,
     scores: Annotated[bool, Option("--scores", help="Write also the scores of all labels.")] = False,
+    proba: Annotated[bool, Option("--proba", help="Write also the probabilities of all labels.")] = False,
+    aim: Aim = None,
     to: Annotated[
         str | None, Option(help="Format to write: csv, jsonl or parquet (default: by the suffix; csv).")
     ] = None,
@@ -51,6 +64,7 @@ def predict(
     \b
     comargin predict tagger.cmg new.csv -o labels.csv
     comargin predict tagger.cmg new.jsonl --id number --top-k 5 -o top.parquet
+    comargin predict tagger.cmg new.csv --aim macro_f1 --proba -o labels.parquet
     zcat posts.csv.gz | comargin predict tagger.cmg - --to jsonl | head
     """
     from ..core.wording import counted as plural
@@ -60,14 +74,17 @@ def predict(
     if not to_stdout:
         check_target("--output", Path(output), "labels.csv")
     model = load_tagger(tagger)
-    with_scores = scores or top_k is not None
+    if proba and scores:
+        raise ValueError("--proba and --scores exclude each other")
+    with_scores = scores or proba or top_k is not None
+    target = None if aim is None else as_aim(aim)
     with in_flags(WRITING_FLAGS):
         writer = PredictionWriter(
             output,
             model.label_names,
             format=to,
             top_k=top_k,
-            scores=scores,
+            scores=scores or proba,
             sep=to_sep or model.reading.get("sep", ";"),
             delimiter=to_delimiter,
             id_name=reading.get("id", "row"),
@@ -77,12 +94,19 @@ def predict(
     counted = counted_file(new, reading.get("format")) if sys.stderr.isatty() and not silent else None
     size = None if counted is None else Path(new).stat().st_size
     n_labels = 0
+
+    def decided(X: Any) -> tuple[Any, Any]:
+        with in_flags({"aim": "--aim"}):
+            if with_scores:
+                return model.labels_and_scores(X, target, probabilities=proba)
+            return model.predict(X, target), None
+
     with counted or nullcontext():
         chunks = rows_for(model, new, reading, split=split, data_home=data_home, chunk_rows=chunk_rows, counted=counted)
         first = next(chunks)  # an unreadable file fails before a heading is written
         with row_progress(silent, size) as show, writer:
             for chunk in chain([first], chunks):
-                Y, values = model.labels_and_scores(chunk.X) if with_scores else (model.predict(chunk.X), None)
+                Y, values = decided(chunk.X)
                 writer.write(chunk, Y, values)
                 n_labels += Y.nnz
                 show(writer.n_rows, 0 if counted is None else counted.tell())

@@ -14,7 +14,7 @@ import typer
 from typer import Option
 
 from ._console import INTERRUPTED, check_target, console_for, file_size, measures_table, print_json, remark, say
-from ._options import AsJson, Criterion, DataHome, Quiet, Source, Thresholds, flags_of, in_flags, reads_a_file
+from ._options import Aim, AsJson, Criterion, DataHome, Quiet, Source, Thresholds, as_aim, flags_of, in_flags, reads_a_file
 from ._rows import columns_for, matched_columns, obtain, published_split, true_labels
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..training import ModelRecipe, Tagger
 
 _FLAGS = flags_of(
-    ("grid", "criterion", "folds", "thresholds", "checkpoint"),
+    ("grid", "criterion", "folds", "thresholds", "aim", "guarantee", "confidence", "checkpoint"),
     models="--model",
     params="--param",
     n_jobs="--jobs",
@@ -78,7 +78,13 @@ def train(
     ] = None,
     criterion: Criterion = None,
     folds: Annotated[int, Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
-    thresholds: Thresholds = "per-label",
+    thresholds: Thresholds = "aim",
+    aim: Aim = None,
+    guarantee: Annotated[
+        str | None,
+        Option(help="A promise, such as 'recall >= 0.9' or 'precision of sports >= 0.8' or 'false tags per row <= 1'."),
+    ] = None,
+    confidence: Annotated[float, Option(help="Probability with which the promise holds.")] = 0.9,
     test: Annotated[
         Path | None, Option(help="Labelled rows to measure the tagger on, read as the training file is.")
     ] = None,
@@ -102,13 +108,14 @@ def train(
     r"""Train a tagger and write it to one file.
 
     Texts, and sparse counts, become TF-IDF; other features are standardised. Parameters are searched on folds, and so
-    is the cut that switches a label on. Known sets are measured on their published test rows.
+    are probabilities and the label sets that are best for --aim. Known sets are measured on their published test rows.
 
     \b
     comargin train posts.csv --text body --labels tags --sep ";" -o tagger.cmg
     comargin train bibtex
     comargin train yeast -m rank-cvm -p C=4 -o yeast.cmg
     comargin train posts.csv --holdout 0.2 --grid C=0.1,1,10 --criterion micro_f1
+    comargin train posts.csv --guarantee "recall >= 0.9"
     """
     from ..training import clear_checkpoint, get_model
     from ..training import train as train_tagger
@@ -140,6 +147,9 @@ def train(
             criterion=criterion,
             folds=folds,
             thresholds=None if thresholds.lower() == "none" else thresholds,
+            **({} if aim is None else {"aim": as_aim(aim)}),
+            guarantee=guarantee,
+            confidence=confidence,
             n_jobs=jobs,
             random_state=seed,
             verbose=0 if silent else 1,
@@ -320,6 +330,8 @@ def _print_result(
     if facts["searched"]:
         chosen = ", ".join(f"{name} = {value}" for name, value in facts["searched"].items())
         remark(f"chosen by {facts['criterion']} on {facts['folds']} folds: {chosen}", quiet)
+    if facts["guarantee"]:
+        remark(facts["guarantee"], quiet)
     if stopped and checkpoint is not None:
         remark(f"stopped early; the same command goes on from {checkpoint}", quiet)
     elif stopped:

@@ -32,6 +32,14 @@ class Histogram(NamedTuple):
     without: np.ndarray
 
 
+class Reliability(NamedTuple):
+    """Probabilities of all labels and rows together, in bins of equal width: none of them is empty."""
+
+    predicted: np.ndarray  # mean probability of a bin
+    observed: np.ndarray  # share that is on
+    count: np.ndarray  # labels of rows
+
+
 class ConfusedPair(NamedTuple):
     """Rows where one label was predicted wrongly and another was missed."""
 
@@ -49,6 +57,7 @@ class Assessment:
     Y: sp.csr_array
     Y_pred: sp.csr_array
     scores: np.ndarray | None  # None when the model has none, or some that are not finite
+    probabilities: np.ndarray | None  # None when the model has none
     measures: dict[str, float]  # of `comargin.metrics.evaluate`
     labels: list[dict[str, Any]]  # of `comargin.metrics.per_label`
     cuts: np.ndarray  # (n_labels,), where scores above them are exactly the predictions; nan where there is no such cut
@@ -69,14 +78,32 @@ def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Asse
     scores = None
     if hasattr(model, "decision_function") or hasattr(model, "predict_proba"):
         scores = np.asarray(scores_of(model, X, n_labels=Y.shape[1]), dtype=np.float64)
-    measures = evaluate(Y, scores, Y_pred)
+    probabilities = _probabilities(model, X, Y.shape)
+    measures = evaluate(Y, scores, Y_pred, probabilities=probabilities)
     labels = per_label(Y, Y_pred, label_names, scores)
     if scores is None or not np.isfinite(scores).all():
-        return Assessment(Y, Y_pred, None, measures, labels, np.full(Y.shape[1], np.nan))
+        return Assessment(Y, Y_pred, None, probabilities, measures, labels, np.full(Y.shape[1], np.nan))
     stated = cuts_of(anatomy, Y.shape[1])
     # A rule over the whole row (the k highest labels, or labels decided together) has no cut to draw.
     is_used = ((scores > stated) == Y_pred.toarray().astype(bool)).all(axis=0) & np.isfinite(stated)
-    return Assessment(Y, Y_pred, scores, measures, labels, np.where(is_used, stated, np.nan))
+    return Assessment(Y, Y_pred, scores, probabilities, measures, labels, np.where(is_used, stated, np.nan))
+
+
+def _probabilities(model: Any, X: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Probabilities of a model whose ``predict_proba`` has a column for every label; some have a list of arrays."""
+    P = model.predict_proba(X) if hasattr(model, "predict_proba") else None
+    return P if isinstance(P, np.ndarray) and P.shape == shape else None
+
+
+def reliability(Y: sp.csr_array, probabilities: np.ndarray, n_bins: int = 10) -> Reliability:
+    """How often labels of a probability are on."""
+    P = probabilities.ravel()
+    bins = np.minimum((P * n_bins).astype(np.intp), n_bins - 1)
+    count = np.bincount(bins, minlength=n_bins)
+    kept = np.flatnonzero(count)
+    predicted = np.bincount(bins, P, n_bins)[kept] / count[kept]
+    observed = np.bincount(bins, Y.toarray().ravel(), n_bins)[kept] / count[kept]
+    return Reliability(predicted, observed, count[kept])
 
 
 def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCurve | None:

@@ -39,7 +39,7 @@ def model_report(
 
     Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
     one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, the strongest
-    features of linear models, scores, how the model was trained with its certificate, convergence.
+    features of linear models, scores, probabilities, how the model was trained with its certificate, convergence.
 
     Parameters
     ----------
@@ -193,6 +193,8 @@ def _data_sections(
         sections.append(_sections.features_section(weights, features, names, order))
     if assessment is not None and assessment.scores is not None:
         sections.append(_sections.scores_section(assessment))
+    if assessment is not None and assessment.probabilities is not None:
+        sections.append(_sections.probabilities_section(assessment))
     return sections, data
 
 

@@ -12,11 +12,11 @@ import numpy as np
 from .. import metrics
 from ..core.wording import counted
 from ..graphs import LabelGraph
-from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, score_histogram
+from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, reliability, score_histogram
 from ._curves import objective_figure, rounds_figure
 from ._page import Section, escaped, facts, figure_place, folded, table
 from .anatomy import Anatomy, certificate_text, parameters_of, tuned_values, value_text
-from .label_figures import cut_figure, feature_figure, graph_with_choice, label_measures_figure, score_figure
+from .label_figures import cut_figure, feature_figure, graph_with_choice, label_measures_figure, reliability_figure, score_figure
 from .positions import short_name
 from .theme import number, plain
 
@@ -214,6 +214,19 @@ def scores_section(assessment: Assessment) -> Section:
         f"can be told apart by one cut.</p>{figure_place('all-scores', 'Distribution of all scores')}"
     )
     return Section("scores", "Scores", body, {"all-scores": score_figure(histogram)})
+
+
+def probabilities_section(assessment: Assessment) -> Section:
+    """How far probabilities can be taken at their word."""
+    assert assessment.probabilities is not None
+    error = assessment.measures["calibration_error"]
+    body = (
+        '<p class="caption">Probabilities of all labels and rows together, in ten bins: of the labels with a probability '
+        f"of 0.3, three in ten should be on. Label by label they are off by {error:.3f} on average.</p>"
+        f"{figure_place('reliability', 'Share of labels that are on, over their probability')}"
+    )
+    figure = reliability_figure(reliability(assessment.Y, assessment.probabilities))
+    return Section("probabilities", "Probabilities", body, {"reliability": figure})
 
 
 def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], meta: Mapping[str, Any]) -> Section:

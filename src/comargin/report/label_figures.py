@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..graphs import LabelGraph
-from ._assessment import Histogram
+from ._assessment import Histogram, Reliability
 from ._label_graph import label_graph_figure
 from .positions import short_name, text_width
 from .theme import BLUE, COLORS, FAINT_INK, GRID, HALO, VERMILLION, finite, measured_axis, new_figure, number, plain
@@ -117,6 +117,29 @@ def score_figure(histogram: Histogram) -> Figure:
     for name, shares, color in groups:
         marker = {"color": color, "opacity": 0.6, "line": {"width": 0}}
         figure.add_bar(x=centers, y=shares.tolist(), name=name, marker=marker, hovertemplate="%{y:.1%}")
+    return figure
+
+
+def reliability_figure(found: Reliability) -> Figure:
+    """Draw how often labels are on against their probability; the diagonal is perfect."""
+    figure = new_figure(
+        height=380,
+        hovermode="closest",
+        showlegend=False,
+        xaxis=measured_axis("Probability", range=[-0.02, 1.02]),
+        yaxis=measured_axis("Share that is on", range=[-0.02, 1.02]),
+        margin={"l": 60, "r": 16, "t": 16, "b": 52},
+    )
+    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"color": FAINT_INK, "dash": "dot"}, hoverinfo="skip")
+    figure.add_scatter(
+        x=found.predicted.tolist(),
+        y=found.observed.tolist(),
+        mode="lines+markers",
+        line={"color": BLUE, "width": 2},
+        marker={"size": 9, "color": BLUE},
+        customdata=found.count.tolist(),
+        hovertemplate="probability %{x:.3f}<br>on %{y:.3f}<br>%{customdata} labels of rows<extra></extra>",
+    )
     return figure
 
 

@@ -10,10 +10,11 @@ from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import logit
 from sklearn.pipeline import Pipeline
 
 from ..data import Chunk, stream
-from ..decisions import ThresholdClassifierCV
+from ..decisions import DecisionClassifierCV, ThresholdClassifierCV
 from ..metrics import scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
 
@@ -52,20 +53,27 @@ class Tagger:
         takes = "texts" if self.n_features is None else f"{self.n_features} features"
         return f"Tagger({type(self.model).__name__}: {takes}, {len(self.label_names)} labels)"
 
-    def predict(self, X: Any) -> sp.csr_array:
+    def predict(self, X: Any, aim: Any = None) -> sp.csr_array:
         """Labels of rows.
 
         Parameters
         ----------
         X : ndarray, sparse matrix or list of str
             Features, or texts.
+        aim : str, array-like or None, default=None
+            The measure that label sets are made for, as in `comargin.decisions.DecisionClassifierCV`; None: that of the
+            training.
 
         Returns
         -------
         csr_array of shape (n_rows, n_labels)
             Indicator.
         """
-        predicted = self.model.predict(X)
+        if aim is None:
+            predicted = self.model.predict(X)
+        else:
+            self._check_has_probabilities()
+            predicted = self.model.predict(X, aim=aim)
         if not sp.issparse(predicted):
             predicted = np.asarray(predicted)
             predicted = predicted[:, None] if predicted.ndim == 1 else predicted
@@ -88,8 +96,13 @@ class Tagger:
             return None
         return scores_of(self.model, X, n_labels=len(self.label_names))
 
-    def labels_and_scores(self, X: Any) -> tuple[sp.csr_array, np.ndarray | None]:
-        """Labels and scores of rows, from one pass over the rows.
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether the model decides by calibrated probabilities, so that aims can be named."""
+        return isinstance(_last(self.model), DecisionClassifierCV)
+
+    def probabilities(self, X: Any) -> np.ndarray:
+        """Calibrated probabilities of all labels.
 
         Parameters
         ----------
@@ -98,18 +111,54 @@ class Tagger:
 
         Returns
         -------
+        ndarray of shape (n_rows, n_labels)
+            Probability that each label is on; a ValueError for a model that has none.
+        """
+        self._check_has_probabilities()
+        return self.labels_and_scores(X, probabilities=True)[1]
+
+    def labels_and_scores(
+        self, X: Any, aim: Any = None, *, probabilities: bool = False
+    ) -> tuple[sp.csr_array, np.ndarray | None]:
+        """Labels and scores of rows, from one pass over the rows.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+        aim : str, array-like or None, default=None
+            As in `predict`.
+        probabilities : bool, default=False
+            Return calibrated probabilities in place of scores.
+
+        Returns
+        -------
         csr_array of shape (n_rows, n_labels)
             What `predict` returns.
         ndarray of shape (n_rows, n_labels) or None
-            What `scores` returns.
+            What `scores` returns, or `probabilities`.
         """
+        if aim is not None or probabilities:
+            self._check_has_probabilities()
         model = self.model
+        if isinstance(model, Pipeline) and len(model) > 1:
+            return replace(self, model=model[-1]).labels_and_scores(
+                model[:-1].transform(X), aim, probabilities=probabilities
+            )
+        if isinstance(model, DecisionClassifierCV):
+            labels, P = model.decide(X, aim)
+            return sp.csr_array(labels), P if probabilities else logit(P)
         if isinstance(model, ThresholdClassifierCV) and model.target_form_ != "classes":
             scores = scores_of(model.estimator_, X, n_labels=len(self.label_names))
             return sp.csr_array(model.rule_.predict(scores)), scores
-        if isinstance(model, Pipeline) and len(model) > 1:
-            return replace(self, model=model[-1]).labels_and_scores(model[:-1].transform(X))
         return self.predict(X), self.scores(X)
+
+    def _check_has_probabilities(self) -> None:
+        if not self.has_probabilities:
+            raise ValueError(
+                'the tagger has no calibrated probabilities; train with thresholds="aim" (the default) to have them, and '
+                "to name an aim"
+            )
 
     def rows(self, source: str | Path | IO[bytes], *, labels: Any = None, **options: Any) -> Iterator[Chunk]:
         """Rows of a file of any length as the model takes them: columns are found by name.
@@ -203,6 +252,10 @@ class Tagger:
         if not right:
             raise ModelFileError(Path(path), "names of labels or features do not belong to the model")
         return cls(model, tuple(names), n_features, tuple(feature_names), reading, facts)
+
+
+def _last(model: Any) -> Any:
+    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _are_names(names: Any) -> bool:

@@ -19,7 +19,7 @@ from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..core.progress import Progress
 from ..data import Dataset, fingerprint
-from ..decisions import fit_with_cuts
+from ..decisions import BY_AIM, check_aim, fit_with_cuts, make_decider, parse_guarantee
 from ..models import ModelRecipe, checked_models, criterion_of
 from ._folder import FolderMemory
 from ._tagger import Tagger
@@ -27,7 +27,7 @@ from .building import build, check_integer, check_rule, json_value, learner_of, 
 from .identity import described, hash_of
 
 DEFAULT_MODEL = "m3l"
-DEFAULT_RULE = "per-label"
+DEFAULT_AIM = "micro_f1"
 
 
 def train(
@@ -39,7 +39,10 @@ def train(
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: str | None = None,
     folds: int = 3,
-    thresholds: str | None = DEFAULT_RULE,
+    thresholds: str | None = BY_AIM,
+    aim: Any = DEFAULT_AIM,
+    guarantee: str | None = None,
+    confidence: float = 0.9,
     n_jobs: int | None = None,
     random_state: int = 0,
     verbose: int = 0,
@@ -50,8 +53,8 @@ def train(
     """Train a tagger: make features ready, search parameters, learn when a label is on, fit all rows.
 
     Texts, and sparse features without negative values, become TF-IDF; dense features are standardised. Parameters are
-    searched one after the other, as `comargin.tune` does, with ten times the learner's ``tol``. Labels are switched on
-    by a rule that is learned on out-of-fold scores, except for models whose label sets are more than cuts of scores.
+    searched one after the other, as `comargin.tune` does, with ten times the learner's ``tol``. Probabilities, and the
+    label sets that are best for a measure, are learned from out-of-fold scores.
 
     Parameters
     ----------
@@ -68,12 +71,21 @@ def train(
         Parameters of the learner and values to try, in place of the model's own.
     criterion : str or None, default=None
         Measure of `comargin.metrics.scorers` that parameters are chosen by, on held-out rows, or "ranking+hamming", the
-        mean of ranking loss and Hamming loss. None: average precision, or micro-F1 for a model that
-        has no rule.
+        mean of ranking loss and Hamming loss. None: average precision, or micro-F1 for a model whose
+        labels are more than cuts of scores.
     folds : int, default=3
-        Parts the rows are split in, for parameters and for the rule.
-    thresholds : str or None, default="per-label"
-        Rule of `comargin.thresholds.ThresholdClassifierCV`; None leaves every model its own cut.
+        Parts the rows are split in, for parameters and for probabilities or rules.
+    thresholds : str or None, default="aim"
+        "aim": labels are decided on by calibrated probabilities (`comargin.decisions.DecisionClassifierCV`). Else a rule
+        of `comargin.decisions.ThresholdClassifierCV`, for models whose labels are cuts of scores; None leaves every
+        model its own cut.
+    aim : str or array-like, default="micro_f1"
+        The measure that label sets are made for, with ``thresholds="aim"``; `Tagger.predict` takes another one.
+    guarantee : str or None, default=None
+        A promise that label sets keep, such as "recall >= 0.9" or "precision of sports >= 0.8"; see
+        `comargin.decisions.RiskController`.
+    confidence : float, default=0.9
+        Probability with which the promise holds.
     n_jobs : int or None, default=None
         Threads. The tagger is the same for any number.
     random_state : int, default=0
@@ -101,7 +113,7 @@ def train(
     >>> data = make_correlated(120, n_features=5, n_labels=3, seed=0)
     >>> tagger = train(data, "m3l", params={"C": 1.0})
     >>> tagger
-    Tagger(ThresholdClassifierCV: 5 features, 3 labels)
+    Tagger(DecisionClassifierCV: 5 features, 3 labels)
     >>> tagger.predict(data.X).shape
     (120, 3)
     """
@@ -116,7 +128,11 @@ def train(
     if folds > Y.shape[0]:
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
     check_rule(thresholds)
-    rule_name = thresholds if recipe.learn_cuts else None
+    rule_name = thresholds if thresholds == BY_AIM or recipe.learn_cuts else None
+    check_aim(aim, Y.shape[1])
+    promise = None if guarantee is None else parse_guarantee(guarantee, dataset.label_names)
+    if thresholds != BY_AIM and not (guarantee is None and isinstance(aim, str) and aim == DEFAULT_AIM):
+        raise ValueError(f'aim= and guarantee= need thresholds="aim"; got thresholds={thresholds!r}')
     criterion = criterion_of(recipe, criterion, rule_name)
     fixed = dict(params or {})
     estimator = with_parameters(build(recipe, X, seed), fixed, "params")
@@ -129,7 +145,8 @@ def train(
     with contextlib.ExitStack() as stack:
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
-            settings = [__version__, criterion, folds, rule_name, seed, searches]
+            decisions = [rule_name, described(aim, "aim"), described(guarantee, "guarantee"), confidence]
+            settings = [__version__, criterion, folds, decisions, seed, searches]
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
@@ -145,16 +162,17 @@ def train(
             memory=memory,
         )
         tuned_seconds = time.perf_counter() - began
-        fitted, measures = fit_with_cuts(
+        decider = make_decider(
             _with_threads(estimator, n_jobs, verbose),
-            X,
-            Y,
             rule_name,
             folds=folds,
             seed=seed,
-            memory=memory,
-            should_stop=should_stop,
-            show=Progress(verbose, folds, "cuts"),
+            aim=aim,
+            guarantee=promise,
+            confidence=confidence,
+        )
+        fitted, measures = fit_with_cuts(
+            decider, X, Y, memory=memory, should_stop=should_stop, show=Progress(verbose, folds, "cuts")
         )
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them
@@ -168,6 +186,8 @@ def train(
         "criterion": criterion if to_search else None,
         "folds": folds,
         "thresholds": rule_name,
+        "aim": aim if isinstance(aim, str) else np.asarray(aim).tolist(),
+        "guarantee": None if promise is None else fitted.rule_.promise_.statement_,
         "fold_measures": measures,
         "random_state": seed,
         "data": {
