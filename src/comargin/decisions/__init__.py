@@ -1,6 +1,8 @@
 """From scores to probabilities and label sets.
 
-`LabelCalibrator` makes probabilities of scores, `SetCalibrator` improves them by the label sets that occur.
+`LabelCalibrator` makes probabilities of scores, `SetCalibrator` improves them by the label sets that occur, and
+`AimRule` decides for a measure (`AIMS`, or costs) which labels are on. `check_aim` checks the name of a measure.
+
 `ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
@@ -19,10 +21,13 @@ from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from ._with_cuts import fit_with_cuts
+from .aims import AIMS, AimRule, check_aim
 from .calibration import LabelCalibrator
 from .set_calibration import SetCalibrator
 
 __all__ = [
+    "AIMS",
+    "AimRule",
     "GlobalCut",
     "LabelCalibrator",
     "PerLabelCut",
@@ -33,5 +38,6 @@ __all__ = [
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
+    "check_aim",
     "fit_with_cuts",
 ]

@@ -259,9 +259,14 @@ class TopK(ThresholdRule):
         self.k_ = int(np.argmax(value)) + 1
 
     def _switch(self, scores: FloatArray) -> BoolArray:
-        on = np.zeros(scores.shape, dtype=bool)
-        np.put_along_axis(on, _descending(scores, self.constant_)[:, : self.k_], True, axis=1)
-        return on
+        return top_labels(scores, self.constant_, self.k_)
+
+
+def top_labels(scores: FloatArray, constant: NDArray[np.int_], k: int) -> BoolArray:
+    """The k highest labels of every row, in the order of `TopK`."""
+    on = np.zeros(scores.shape, dtype=bool)
+    np.put_along_axis(on, _descending(scores, constant)[:, :k], True, axis=1)
+    return on
 
 
 def _descending(scores: FloatArray, constant: NDArray[np.int_]) -> NDArray[np.intp]:

@@ -1,0 +1,222 @@
+"""From probabilities to the label sets that are best for a named measure.
+
+With p_l the probability of label l in a row, improved by the label sets that occur (`SetCalibrator`), the labels are
+
+====================  =====================================================================================
+hamming_loss          those with p_l >= 1/2
+costs (f_l, m_l)      those with p_l >= f_l / (f_l + m_l), of a false and a missed tag
+subset_accuracy       the likeliest label set, from all sets that occur and the independent mode
+example_f1            among the sets of the k likeliest labels that with the greatest expected F1
+macro_f1              those with p_l >= F_l / 2, F_l the best F1 that the label has in expectation over all rows
+micro_f1              those above a cut of each label, learned by the micro-F1 of all labels together
+precision_at_3        the three with the greatest p_l
+ranking               as for hamming_loss; the ranking itself is the order of the p_l
+====================  =====================================================================================
+
+The cut F/2 holds for any set of rows: adding an entry of probability p to predictions with the expected F1 = 2 H / D
+changes it to 2 (H + p) / (D + 1), which is more if and only if p > H / D = F / 2.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
+from ..core.wording import did_you_mean
+from ._expected_f1 import best_expected_f1
+from ._rules import PerLabelCut, top_labels
+from .set_calibration import SetCalibrator, check_probabilities
+
+#: The measures an `AimRule` decides for; beside these ``"precision_at_3"``, of any depth, and cost matrices.
+AIMS = ("hamming_loss", "subset_accuracy", "micro_f1", "macro_f1", "example_f1", "ranking")
+
+
+class AimRule(ThresholdRule):
+    """Label sets that are best in expectation for a named measure.
+
+    Parameters
+    ----------
+    aim : str or array-like of shape (2,) or (n_labels, 2), default="micro_f1"
+        A measure of `AIMS`, ``"precision_at_3"`` (or another number), or the costs of a false and of a missed tag, the
+        same for all labels or one row a label. ``"ranking"`` gives the sets of ``"hamming_loss"``: a ranking is the
+        order of `probabilities`, not a set.
+    zero_division : float, default=0.0
+        What ``"example_f1"`` counts for a row without true and predicted labels, as in `comargin.metrics.example_f1`.
+        With 0 every row gets a label.
+
+    Attributes
+    ----------
+    sets_ : SetCalibrator
+        What improves the probabilities.
+    thresholds_ : ndarray of shape (n_labels,)
+        Least improved probability of a label that is on; only of aims that are a cut of each label.
+
+    Notes
+    -----
+    The probabilities should be calibrated label by label on rows that the scorer was not fitted on, as by
+    `LabelCalibrator`; the rule improves them itself. The cost is that of `SetCalibrator` and a sort of each label
+    (macro-F1 and micro-F1) or of each row (example-F1, precision at k).
+
+    References
+    ----------
+    Z. C. Lipton, C. Elkan, B. Naryanaswamy. Optimal thresholding of classifiers to maximize F1 measure. ECML 2014.
+
+    N. Ye, K. M. A. Chai, W. S. Lee, H. L. Chieu. Optimizing F-measures: a tale of two approaches. ICML 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from comargin.decisions import AimRule
+    >>> rng = np.random.default_rng(0)
+    >>> P = rng.random((300, 4))
+    >>> Y = (rng.random(P.shape) < P).astype(int)
+    >>> row = [[0.7, 0.4, 0.3, 0.1]]
+    >>> AimRule("hamming_loss").fit(P, Y).predict(row)
+    array([[1, 0, 0, 0]])
+    >>> AimRule("example_f1").fit(P, Y).predict(row)
+    array([[1, 1, 1, 0]])
+    >>> AimRule([1.0, 2.0]).fit(P, Y).predict(row)
+    array([[1, 1, 0, 0]])
+    """
+
+    def __init__(self, aim: Any = "micro_f1", *, zero_division: float = 0.0) -> None:
+        self.aim = aim
+        self.zero_division = zero_division
+
+    def fit(self, probabilities: Any, Y: Any, sample_weight: Any = None) -> Self:
+        """Learn the rule.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_samples, n_labels)
+            Probabilities of the labels, calibrated label by label.
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            True labels, 0 or 1.
+        sample_weight : array-like of shape (n_samples,) or None
+            Weights of the rows; a weight of 2 counts as the row given twice, 0 as the row left out.
+
+        Returns
+        -------
+        self : object
+            The fitted rule.
+        """
+        return super().fit(check_probabilities(probabilities), Y, sample_weight)
+
+    def predict(self, probabilities: Any) -> NDArray[np.int64]:
+        """Apply the rule.
+
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_samples, n_labels)
+            Probabilities of the labels `fit` saw, calibrated label by label.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            1 where a label is on, 0 elsewhere.
+        """
+        return super().predict(check_probabilities(probabilities))
+
+    def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
+        n_labels = scores.shape[1]
+        kind, value = check_aim(self.aim, n_labels)
+        check_range("zero_division", self.zero_division, 0.0, 1.0)
+        self.__dict__.pop("thresholds_", None)
+        self.sets_ = SetCalibrator().fit(scores, Y, weight)
+        if kind in ("hamming_loss", "ranking"):
+            self.thresholds_ = np.full(n_labels, 0.5)
+        elif kind == "costs":
+            self.thresholds_ = value[:, 0] / value.sum(axis=1)
+        elif kind == "macro_f1":
+            self.thresholds_ = 0.5 * _best_expected_f1_of_labels(self.sets_.predict_proba(scores), weight)
+        elif kind == "micro_f1":
+            cuts = PerLabelCut(micro_weight=1.0).fit(self.sets_.predict_proba(scores), Y, weight).thresholds_
+            self.thresholds_ = np.nextafter(cuts, np.inf)  # a label is on above a cut, and from a threshold on
+
+    def _switch(self, scores: FloatArray) -> BoolArray:
+        kind, k = check_aim(self.aim, scores.shape[1])
+        if kind == "subset_accuracy":
+            on = self.sets_.likeliest(scores) == 1
+        else:
+            p = self.sets_.predict_proba(scores)
+            if kind == "precision_at_k":
+                # The places are filled in any case, so constant labels may be on or off.
+                return top_labels(p, self.constant_, k)
+            on = best_expected_f1(p, self.zero_division)[0] if kind == "example_f1" else p >= self.thresholds_
+        return (on & (self.constant_ != 0)) | (self.constant_ == 1)
+
+
+def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
+    """Check an aim and split it into its kind and its numbers.
+
+    Parameters
+    ----------
+    aim : str or array-like of shape (2,) or (n_labels, 2)
+        As `AimRule` takes it.
+    n_labels : int
+        Number of labels.
+
+    Returns
+    -------
+    kind : str
+        A name of `AIMS`, "precision_at_k" or "costs".
+    value : int, ndarray of shape (n_labels, 2) or None
+        The depth k, or the costs.
+
+    Examples
+    --------
+    >>> from comargin.decisions import check_aim
+    >>> check_aim("precision_at_3", 10)
+    ('precision_at_k', 3)
+    >>> check_aim("f1_micro", 10)
+    Traceback (most recent call last):
+    ...
+    ValueError: aim is 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'?
+    """
+    if not isinstance(aim, str):
+        return "costs", _check_costs(aim, n_labels)
+    if aim in AIMS:
+        return aim, None
+    depth = re.fullmatch(r"precision_at_([1-9]\d*)", aim)
+    if depth:
+        k = int(depth[1])
+        if k > n_labels:
+            raise ValueError(f"aim is {aim!r}, but there are {n_labels} labels only.")
+        return "precision_at_k", k
+    if aim.startswith("precision_at"):
+        raise ValueError(f'aim is {aim!r}; write the number of labels, e.g. "precision_at_3".')
+    known = (*AIMS, "precision_at_3")
+    raise ValueError(f"aim is {aim!r}; {did_you_mean(aim, known, lambda text: '_'.join(sorted(text.split('_'))))}")
+
+
+def _check_costs(aim: Any, n_labels: int) -> FloatArray:
+    """Costs (n_labels, 2) of a false and a missed tag."""
+    try:
+        costs = np.asarray(aim, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"aim must be a name, or costs: numbers of shape (2,) or ({n_labels}, 2); {error}.") from error
+    if costs.shape not in ((2,), (n_labels, 2)):
+        raise ValueError(
+            f"aim as costs must have shape (2,) or ({n_labels}, 2), the cost of a false and of a missed tag for all "
+            f"labels or for each; got shape {costs.shape}."
+        )
+    if not (np.isfinite(costs).all() and (costs >= 0.0).all()):
+        raise ValueError("aim as costs must be finite and not negative.")
+    if not costs.any(axis=-1).all():
+        raise ValueError("aim as costs must have a positive cost of every label, of a false or of a missed tag.")
+    return np.broadcast_to(costs, (n_labels, 2))
+
+
+def _best_expected_f1_of_labels(p: FloatArray, weight: FloatArray) -> FloatArray:
+    """The best F1 of every label in expectation: the maximum of 2 H / (predicted + expected) over all cuts."""
+    best = np.empty(p.shape[1])
+    for label, column in enumerate(p.T):
+        order = np.argsort(-column)
+        hits = np.cumsum(weight[order] * column[order])
+        best[label] = np.max(2.0 * hits / (np.cumsum(weight[order]) + hits[-1]))
+    return best

@@ -1,0 +1,154 @@
+"""Label sets for a named measure: brute force in expectation, held-out rows, constant labels, weights, bad input."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import expit
+from sklearn.base import clone
+
+from comargin.decisions import AIMS, AimRule, SetCalibrator, check_aim
+from comargin.decisions.aims import _best_expected_f1_of_labels
+from comargin.metrics import evaluate
+
+COSTS = [1.0, 3.0]
+KINDS = [*AIMS, "precision_at_2", COSTS]
+
+
+def draw(rng, n, n_labels=6):
+    """Rows whose labels share a hidden variable, and a probability of each label from a score of its own."""
+    hidden = rng.normal(size=(n, 1))
+    truth = expit(3 * hidden * np.linspace(-1, 1, n_labels) + rng.normal(size=(n, n_labels)) - 1.2)
+    Y = (rng.random(truth.shape) < truth).astype(int)
+    return np.clip(truth, 0.02, 0.98), Y
+
+
+def cost(Y, on, costs=COSTS):
+    return np.mean(costs[0] * (on > Y) + costs[1] * (on < Y))
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+def test_own_aim_is_best(rng, kind):
+    P, Y = draw(rng, 2000)
+    new, truth = draw(rng, 4000)
+    value = {}
+    for aim in KINDS:
+        on = AimRule(aim).fit(P, Y).predict(new)
+        found = evaluate(truth, Y_pred=on)
+        value[str(aim)] = {
+            str(COSTS): -cost(truth, on),
+            "hamming_loss": -found["hamming_loss"],
+            "ranking": -found["hamming_loss"],
+            "precision_at_2": (on & truth).sum(axis=1).mean() if (on.sum(axis=1) == 2).all() else -1.0,
+            **{name: found[name] for name in AIMS[1:5]},
+        }[str(kind)]
+    assert value[str(kind)] >= max(value.values()) - 0.003
+    assert value[str(kind)] > np.median(list(value.values())) + 0.01
+
+
+@pytest.mark.parametrize("aim", KINDS, ids=str)
+def test_sets_are_those_of_the_definition(rng, aim):
+    P, Y = draw(rng, 400, 4)
+    new, _ = draw(rng, 30, 4)
+    rule = AimRule(aim).fit(P, Y)
+    p, on = rule.sets_.predict_proba(new), rule.predict(new)
+    assert_allclose(p, SetCalibrator().fit(P, Y).predict_proba(new))
+    if aim in ("hamming_loss", "ranking"):
+        assert_array_equal(on, p >= 0.5)
+    elif aim is COSTS:
+        assert_array_equal(on, p >= 0.25)
+    elif aim == "precision_at_2":
+        assert_array_equal(on.sum(axis=1), 2)
+        assert np.all(np.where(on, p, 2.0).min(axis=1) >= np.where(on, -1.0, p).max(axis=1))
+    elif aim == "subset_accuracy":
+        assert_array_equal(on, rule.sets_.likeliest(new))
+    elif aim == "example_f1":
+        truths = np.array(list(product([0, 1], repeat=4)))
+        chance = np.prod(np.where(truths, p[:, None, :], 1 - p[:, None, :]), axis=2)
+        f1 = 2 * truths @ truths.T / np.maximum(truths.sum(axis=1)[:, None] + truths.sum(axis=1), 1)
+        expected = chance @ f1
+        chosen = on @ [8, 4, 2, 1]
+        assert_allclose(expected[np.arange(30), chosen], expected.max(axis=1))
+    else:
+        assert_array_equal(on, p >= rule.thresholds_)
+
+
+def test_macro_cut_has_the_best_expected_f1(rng):
+    p, weight = rng.random((40, 3)) ** 2, rng.integers(1, 4, size=40).astype(float)
+
+    def expected_f1(column, cut):
+        on = column >= cut
+        return 2 * (weight * column)[on].sum() / (weight[on].sum() + (weight * column).sum())
+
+    best = _best_expected_f1_of_labels(p, weight)
+    for column, value in zip(p.T, best, strict=True):
+        assert_allclose(value, max(expected_f1(column, cut) for cut in column))
+        assert_allclose(value, expected_f1(column, value / 2))
+
+
+def test_value_of_empty_sets():
+    rng = np.random.default_rng(0)
+    P = rng.uniform(0.01, 0.3, size=(500, 4))
+    Y = (rng.random(P.shape) < P).astype(int)
+    assert AimRule("example_f1").fit(P, Y).predict(P).any(axis=1).all()
+    assert not AimRule("example_f1", zero_division=1.0).fit(P, Y).predict(P).any(axis=1).all()
+
+
+@pytest.mark.parametrize("aim", KINDS, ids=str)
+def test_constant_labels_weights_and_sparse_labels(rng, aim):
+    P, Y = draw(rng, 300, 4)
+    Y[:, 0], Y[:, 3] = 0, 1
+    rule = AimRule(aim).fit(P, sp.csr_array(Y))
+    on = rule.predict(P)
+    assert on.dtype == np.int64
+    assert not on[:, 0].any()
+    assert on[:, 3].all()
+    weight = rng.integers(0, 3, size=300)
+    weighted = clone(rule).fit(P, Y, weight).predict(P)
+    repeated = clone(rule).fit(np.repeat(P, weight, axis=0), np.repeat(Y, weight, axis=0)).predict(P)
+    assert (weighted != repeated).mean() < 0.005  # the optimum of the set model is found to its tolerance
+
+
+def test_costs_of_labels(rng):
+    P, Y = draw(rng, 300, 3)
+    rule = AimRule([[1.0, 1.0], [0.0, 2.0], [3.0, 1.0]]).fit(P, Y)
+    assert_allclose(rule.thresholds_, [0.5, 0.0, 0.75])
+    assert rule.predict(P)[:, 1].all()
+    assert not hasattr(rule.set_params(aim="example_f1").fit(P, Y), "thresholds_")
+
+
+@pytest.mark.parametrize(
+    ("aim", "message"),
+    [
+        ("f1_micro", r"aim is 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'\?"),
+        ("hamming", r"aim is 'hamming'; did you mean 'hamming_loss'\?"),
+        ("precision_at_k", r'aim is \'precision_at_k\'; write the number of labels, e\.g\. "precision_at_3"\.'),
+        ("precision_at_0", "write the number of labels"),
+        ("precision_at_7", r"aim is 'precision_at_7', but there are 4 labels only\."),
+        ([1.0, 2.0, 3.0], r"shape \(2,\) or \(4, 2\), .* got shape \(3,\)"),
+        (np.ones((2, 4)), r"got shape \(2, 4\)"),
+        ([1.0, -2.0], "finite and not negative"),
+        ([1.0, np.nan], "finite and not negative"),
+        ([[1, 0], [0, 1], [1, 1], [0, 0]], "a positive cost of every label"),
+        (None, "got shape"),
+        (["a", "b"], "aim must be a name, or costs: numbers"),
+    ],
+)
+def test_bad_aims(rng, aim, message):
+    with pytest.raises(ValueError, match=message):
+        check_aim(aim, 4)
+    P, Y = draw(rng, 20, 4)
+    with pytest.raises(ValueError, match=message):
+        AimRule(aim).fit(P, Y)
+
+
+def test_bad_input(rng):
+    P, Y = draw(rng, 20, 4)
+    with pytest.raises(ValueError, match="probabilities must be from 0 to 1"):
+        AimRule().fit(P + 1, Y)
+    with pytest.raises(ValueError, match="probabilities must be from 0 to 1"):
+        AimRule().fit(P, Y).predict(-P)
+    with pytest.raises(ValueError, match="zero_division must be a finite number from 0 to 1"):
+        AimRule(zero_division=2).fit(P, Y)
