@@ -10,7 +10,7 @@ from scipy.special import expit
 from sklearn.base import clone
 
 from comargin.decisions import AIMS, AimRule, SetCalibrator, check_aim
-from comargin.decisions.aims import _best_expected_f1_of_labels
+from comargin.decisions.aims import _best_expected_f1
 from comargin.metrics import evaluate
 
 COSTS = [1.0, 3.0]
@@ -72,7 +72,8 @@ def test_sets_are_those_of_the_definition(rng, aim):
         chosen = on @ [8, 4, 2, 1]
         assert_allclose(expected[np.arange(30), chosen], expected.max(axis=1))
     else:
-        assert_array_equal(on, p >= rule.thresholds_)
+        assert_array_equal(on, p >= (rule.micro_cuts_ if aim == "micro_f1" else rule.macro_cuts_))
+    assert_array_equal(on, AimRule().fit(P, Y).predict(new, aim))
 
 
 def test_macro_cut_has_the_best_expected_f1(rng):
@@ -82,8 +83,8 @@ def test_macro_cut_has_the_best_expected_f1(rng):
         on = column >= cut
         return 2 * (weight * column)[on].sum() / (weight[on].sum() + (weight * column).sum())
 
-    best = _best_expected_f1_of_labels(p, weight)
-    for column, value in zip(p.T, best, strict=True):
+    for column in p.T:
+        value = _best_expected_f1(column, weight)
         assert_allclose(value, max(expected_f1(column, cut) for cut in column))
         assert_allclose(value, expected_f1(column, value / 2))
 
@@ -113,10 +114,8 @@ def test_constant_labels_weights_and_sparse_labels(rng, aim):
 
 def test_costs_of_labels(rng):
     P, Y = draw(rng, 300, 3)
-    rule = AimRule([[1.0, 1.0], [0.0, 2.0], [3.0, 1.0]]).fit(P, Y)
-    assert_allclose(rule.thresholds_, [0.5, 0.0, 0.75])
-    assert rule.predict(P)[:, 1].all()
-    assert not hasattr(rule.set_params(aim="example_f1").fit(P, Y), "thresholds_")
+    on, p = AimRule([[1.0, 1.0], [0.0, 2.0], [3.0, 1.0]]).fit(P, Y).decide(P)
+    assert_array_equal(on, p >= [0.5, 0.0, 0.75])
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,19 @@ import typer
 from typer import Option
 
 from ._console import INTERRUPTED, check_target, console_for, file_size, measures_table, print_json, remark, say
-from ._options import Aim, AsJson, Criterion, DataHome, Quiet, Source, Thresholds, as_aim, flags_of, in_flags, reads_a_file
+from ._options import (
+    Aim,
+    AsJson,
+    Criterion,
+    DataHome,
+    Quiet,
+    Source,
+    Thresholds,
+    as_aim,
+    flags_of,
+    in_flags,
+    reads_a_file,
+)
 from ._rows import columns_for, matched_columns, obtain, published_split, true_labels
 
 if TYPE_CHECKING:

@@ -146,7 +146,7 @@ def _measured(cell: Cell) -> Record:
 
 
 def _rule_of(model: ModelRecipe, settings: Settings) -> str | None:
-    """"aim" is for all models, a rule for those whose labels are cuts of scores."""
+    """ "aim" is for all models, a rule for those whose labels are cuts of scores."""
     return settings.thresholds if settings.thresholds == BY_AIM or model.learn_cuts else None
 
 

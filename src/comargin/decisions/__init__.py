@@ -1,7 +1,14 @@
 """From scores to probabilities and label sets.
 
-`LabelCalibrator` makes probabilities of scores, `SetCalibrator` improves them by the label sets that occur, and
-`AimRule` decides for a measure (`AIMS`, or costs) which labels are on. `check_aim` checks the name of a measure.
+`DecisionClassifierCV` wraps any classifier with scores: one cross-fit gives probabilities, the best label sets for
+every measure, and promises. Its parts stand alone too (`LabelDecisions` holds them together):
+
+==================  ===========================================================================
+`LabelCalibrator`   probabilities from scores, label by label
+`SetCalibrator`     better probabilities, from the label sets that occur
+`AimRule`           the best label sets for a measure (`AIMS`) or for costs, from probabilities
+`RiskController`    the cut that keeps a promise (`Guarantee`, `parse_guarantee`)
+==================  ===========================================================================
 
 `ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
@@ -20,24 +27,33 @@ from ..core.threshold_rule import ThresholdRule
 from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
-from ._with_cuts import fit_with_cuts
+from ._with_cuts import BY_AIM, fit_with_cuts, make_decider
 from .aims import AIMS, AimRule, check_aim
 from .calibration import LabelCalibrator
+from .decision_classifier import DecisionClassifierCV, LabelDecisions
+from .guarantees import Guarantee, RiskController, parse_guarantee
 from .set_calibration import SetCalibrator
 
 __all__ = [
     "AIMS",
     "AimRule",
+    "BY_AIM",
+    "DecisionClassifierCV",
     "GlobalCut",
+    "Guarantee",
     "LabelCalibrator",
+    "LabelDecisions",
     "PerLabelCut",
     "ProportionalCut",
     "RULES",
     "RankSVMCut",
+    "RiskController",
     "SetCalibrator",
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
     "check_aim",
     "fit_with_cuts",
+    "make_decider",
+    "parse_guarantee",
 ]

@@ -71,7 +71,7 @@ class CrossFittedClassifier(WrappingClassifier):
         complete_docstring(cls)
 
     @abstractmethod
-    def _new_rule(self) -> Any:
+    def _new_rule(self, label_names: tuple[str, ...] | None) -> Any:
         """What learns from scores, not fitted; raises ValueError for parameters that are wrong."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
@@ -96,7 +96,7 @@ class CrossFittedClassifier(WrappingClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        rule = self._new_rule()
+        rule = self._new_rule(_names_of(y))
         Y, y, classes = read_target(y, type(self).__name__)
         if sample_weight is not None:
             check_weight(sample_weight, Y.shape[0])
@@ -178,6 +178,11 @@ class CrossFittedClassifier(WrappingClassifier):
                 raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
             cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
         return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
+
+
+def _names_of(y: Any) -> tuple[str, ...] | None:
+    """Names of the columns of a DataFrame of labels."""
+    return tuple(map(str, y.columns)) if hasattr(y, "columns") and np.ndim(y) == 2 else None
 
 
 def read_target(y: Any, name: str) -> tuple[sparse.csr_array, Any, NDArray[Any]]:

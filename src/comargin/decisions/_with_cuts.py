@@ -133,7 +133,7 @@ def _learned_rule(
 ) -> tuple[Any, dict[str, float | None]]:
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
     classifier._check_parameters()
-    rule = classifier._new_rule()
+    rule = classifier._new_rule(None)
     kept = memory.recall("rule")
     if kept is not None:
         right = isinstance(kept, tuple) and len(kept) == 2 and isinstance(kept[1], dict)

@@ -8,7 +8,7 @@ costs (f_l, m_l)      those with p_l >= f_l / (f_l + m_l), of a false and a miss
 subset_accuracy       the likeliest label set, from all sets that occur and the independent mode
 example_f1            among the sets of the k likeliest labels that with the greatest expected F1
 macro_f1              those with p_l >= F_l / 2, F_l the best F1 that the label has in expectation over all rows
-micro_f1              those above a cut of each label, learned by the micro-F1 of all labels together
+micro_f1              those above the mean of F / 2, F that of all labels together, and a learned cut of the label
 precision_at_3        the three with the greatest p_l
 ranking               as for hamming_loss; the ranking itself is the order of the p_l
 ====================  =====================================================================================
@@ -25,6 +25,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
 from ..core.wording import did_you_mean
@@ -53,8 +54,8 @@ class AimRule(ThresholdRule):
     ----------
     sets_ : SetCalibrator
         What improves the probabilities.
-    thresholds_ : ndarray of shape (n_labels,)
-        Least improved probability of a label that is on; only of aims that are a cut of each label.
+    micro_cuts_, macro_cuts_ : ndarray of shape (n_labels,)
+        Least improved probability of a label that is on for micro-F1 and for macro-F1.
 
     Notes
     -----
@@ -80,7 +81,7 @@ class AimRule(ThresholdRule):
     array([[1, 0, 0, 0]])
     >>> AimRule("example_f1").fit(P, Y).predict(row)
     array([[1, 1, 1, 0]])
-    >>> AimRule([1.0, 2.0]).fit(P, Y).predict(row)
+    >>> AimRule().fit(P, Y).predict(row, aim=[1.0, 2.0])
     array([[1, 1, 0, 0]])
     """
 
@@ -107,48 +108,70 @@ class AimRule(ThresholdRule):
         """
         return super().fit(check_probabilities(probabilities), Y, sample_weight)
 
-    def predict(self, probabilities: Any) -> NDArray[np.int64]:
+    def predict(self, probabilities: Any, aim: Any = None) -> NDArray[np.int64]:
         """Apply the rule.
 
         Parameters
         ----------
         probabilities : array-like of shape (n_samples, n_labels)
             Probabilities of the labels `fit` saw, calibrated label by label.
+        aim : str, array-like or None, default=None
+            What to decide for, in place of the parameter ``aim``.
 
         Returns
         -------
         ndarray of shape (n_samples, n_labels)
             1 where a label is on, 0 elsewhere.
         """
-        return super().predict(check_probabilities(probabilities))
+        return self.decide(probabilities, aim)[0]
 
-    def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
-        n_labels = scores.shape[1]
-        kind, value = check_aim(self.aim, n_labels)
-        check_range("zero_division", self.zero_division, 0.0, 1.0)
-        self.__dict__.pop("thresholds_", None)
-        self.sets_ = SetCalibrator().fit(scores, Y, weight)
-        if kind in ("hamming_loss", "ranking"):
-            self.thresholds_ = np.full(n_labels, 0.5)
-        elif kind == "costs":
-            self.thresholds_ = value[:, 0] / value.sum(axis=1)
-        elif kind == "macro_f1":
-            self.thresholds_ = 0.5 * _best_expected_f1_of_labels(self.sets_.predict_proba(scores), weight)
-        elif kind == "micro_f1":
-            cuts = PerLabelCut(micro_weight=1.0).fit(self.sets_.predict_proba(scores), Y, weight).thresholds_
-            self.thresholds_ = np.nextafter(cuts, np.inf)  # a label is on above a cut, and from a threshold on
+    def decide(self, probabilities: Any, aim: Any = None) -> tuple[NDArray[np.int64], FloatArray]:
+        """Label sets, and the improved probabilities that they come from.
 
-    def _switch(self, scores: FloatArray) -> BoolArray:
-        kind, k = check_aim(self.aim, scores.shape[1])
+        Parameters
+        ----------
+        probabilities : array-like of shape (n_samples, n_labels)
+            Probabilities of the labels `fit` saw, calibrated label by label.
+        aim : str, array-like or None, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples, n_labels)
+            1 where a label is on, 0 elsewhere.
+        probabilities : ndarray of shape (n_samples, n_labels)
+            What ``sets_`` makes of the probabilities.
+        """
+        check_is_fitted(self)
+        scores = check_probabilities(probabilities)
+        p = self.sets_.predict_proba(scores)
+        kind, value = check_aim(self.aim if aim is None else aim, self.n_labels_)
+        if kind == "precision_at_k":
+            # The places are filled in any case, so constant labels may be on or off.
+            return top_labels(p, self.constant_, value).astype(np.int64), p
         if kind == "subset_accuracy":
             on = self.sets_.likeliest(scores) == 1
+        elif kind == "example_f1":
+            on = best_expected_f1(p, self.zero_division)[0]
+        elif kind == "costs":
+            on = p >= value[:, 0] / value.sum(axis=1)
         else:
-            p = self.sets_.predict_proba(scores)
-            if kind == "precision_at_k":
-                # The places are filled in any case, so constant labels may be on or off.
-                return top_labels(p, self.constant_, k)
-            on = best_expected_f1(p, self.zero_division)[0] if kind == "example_f1" else p >= self.thresholds_
-        return (on & (self.constant_ != 0)) | (self.constant_ == 1)
+            on = p >= {"micro_f1": self.micro_cuts_, "macro_f1": self.macro_cuts_}.get(kind, 0.5)
+        return ((on & (self.constant_ != 0)) | (self.constant_ == 1)).astype(np.int64), p
+
+    def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
+        check_aim(self.aim, scores.shape[1])
+        check_range("zero_division", self.zero_division, 0.0, 1.0)
+        self.sets_ = SetCalibrator().fit(scores, Y, weight)
+        p = self.sets_.predict_proba(scores)
+        self.macro_cuts_ = 0.5 * np.array([_best_expected_f1(column, weight) for column in p.T])
+        # What the probabilities expect and what the labels show: their mean is steadier than either.
+        expected = 0.5 * _best_expected_f1(p.ravel(), np.repeat(weight, p.shape[1]))
+        shown = PerLabelCut(micro_weight=1.0).fit(p, Y, weight).thresholds_
+        self.micro_cuts_ = 0.5 * (expected + np.clip(shown, 0.0, 1.0))
+
+    def _switch(self, scores: FloatArray) -> BoolArray:
+        return self.decide(scores)[0] == 1
 
 
 def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
@@ -212,11 +235,8 @@ def _check_costs(aim: Any, n_labels: int) -> FloatArray:
     return np.broadcast_to(costs, (n_labels, 2))
 
 
-def _best_expected_f1_of_labels(p: FloatArray, weight: FloatArray) -> FloatArray:
-    """The best F1 of every label in expectation: the maximum of 2 H / (predicted + expected) over all cuts."""
-    best = np.empty(p.shape[1])
-    for label, column in enumerate(p.T):
-        order = np.argsort(-column)
-        hits = np.cumsum(weight[order] * column[order])
-        best[label] = np.max(2.0 * hits / (np.cumsum(weight[order]) + hits[-1]))
-    return best
+def _best_expected_f1(p: FloatArray, weight: FloatArray) -> float:
+    """The best F1 in expectation of entries of these probabilities: the maximum of 2 H / (predicted + expected)."""
+    order = np.argsort(-p)
+    hits = np.cumsum(weight[order] * p[order])
+    return float(np.max(2.0 * hits / (np.cumsum(weight[order]) + hits[-1])))

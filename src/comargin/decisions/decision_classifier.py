@@ -9,22 +9,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logit
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
-from ..core.validation import check_seed
+from ..core.threshold_rule import FloatArray, read_scores_and_labels
 from ._base import CrossFittedClassifier
-from .aims import AIMS, AimRule, check_aim
+from .aims import AimRule, check_aim
 from .calibration import LabelCalibrator
 from .guarantees import RiskController, check_confidence
-from .set_calibration import SetCalibrator
 
 
 class LabelDecisions(BaseEstimator):
     """What held-out scores say: probabilities, the best label sets for every aim, and the cut of a guarantee.
 
-    A `LabelCalibrator` makes probabilities of scores, a `SetCalibrator` corrects them by the label sets that occur, and
-    an `AimRule` for every aim learns from them. The parameters are those of `DecisionClassifierCV`.
+    A `LabelCalibrator` makes probabilities of scores, and an `AimRule` label sets of probabilities, which it improves by
+    the label sets that occur. The parameters are those of `DecisionClassifierCV`;
+    ``label_names`` are for promises about named labels.
 
     Attributes
     ----------
@@ -32,10 +32,8 @@ class LabelDecisions(BaseEstimator):
         Number of labels.
     calibrator_ : LabelCalibrator
         From scores to probabilities.
-    sets_ : SetCalibrator
-        From these probabilities to better ones, and to the likeliest label set.
-    rules_ : dict of str to AimRule
-        The rule of every aim of `AIMS` but "subset_accuracy", which ``sets_`` serves.
+    sets_for_ : AimRule
+        From these probabilities to better ones, and to the label sets of every aim.
     promise_ : RiskController or None
         The cut that keeps the guarantee.
 
@@ -55,11 +53,13 @@ class LabelDecisions(BaseEstimator):
         aim: Any = "micro_f1",
         guarantee: Any = None,
         confidence: float | None = 0.9,
+        label_names: Any = None,
         random_state: Any = None,
     ) -> None:
         self.aim = aim
         self.guarantee = guarantee
         self.confidence = confidence
+        self.label_names = label_names
         self.random_state = random_state
 
     def fit(self, scores: Any, Y: Any, sample_weight: Any = None) -> Self:
@@ -84,22 +84,22 @@ class LabelDecisions(BaseEstimator):
         learned = certified = np.arange(len(scores))
         if self.guarantee is not None:
             # What the cut is made of must not have seen the rows that certify it.
-            mixed = check_seed(self.random_state).permutation(len(scores))
+            seed = 0 if self.random_state is None else self.random_state
+            mixed = check_random_state(seed).permutation(len(scores))
             learned, certified = np.sort(mixed[: len(mixed) // 2]), np.sort(mixed[len(mixed) // 2 :])
         Y_learned, weight_learned = Y[learned], weight[learned]
         self.n_labels_ = Y.shape[1]
         self.calibrator_ = LabelCalibrator().fit(scores[learned], Y_learned, weight_learned)
-        alone = self.calibrator_.probabilities(scores[learned])
-        self.sets_ = SetCalibrator().fit(alone, Y_learned, weight_learned)
-        P = self.sets_.predict_proba(alone)
-        self.rules_ = {
-            aim: AimRule(aim).fit(P, Y_learned, weight_learned) for aim in AIMS if aim != "subset_accuracy"
-        }
+        self.sets_for_ = AimRule(self.aim).fit(
+            self.calibrator_.probabilities(scores[learned]), Y_learned, weight_learned
+        )
         self.promise_ = None
         if self.guarantee is not None:
-            controller = RiskController(self.guarantee, self.confidence)
+            controller = RiskController(self.guarantee, self.confidence, self.label_names)
             self.promise_ = controller.fit(
-                self.probabilities(scores[certified]), Y[certified], None if sample_weight is None else weight[certified]
+                self.probabilities(scores[certified]),
+                Y[certified],
+                None if sample_weight is None else weight[certified],
             )
         return self
 
@@ -117,7 +117,7 @@ class LabelDecisions(BaseEstimator):
             Neither 0 nor 1.
         """
         check_is_fitted(self)
-        return self.sets_.predict_proba(self.calibrator_.probabilities(check_scores(scores)))
+        return self.sets_for_.sets_.predict_proba(self.calibrator_.probabilities(scores))
 
     def predict(self, scores: Any, aim: Any = None) -> NDArray[np.int64]:
         """Label sets.
@@ -154,22 +154,8 @@ class LabelDecisions(BaseEstimator):
             What `probabilities` returns.
         """
         check_is_fitted(self)
-        alone = self.calibrator_.probabilities(check_scores(scores))
-        P = self.sets_.predict_proba(alone)
-        if aim is None and self.promise_ is not None:
-            return self.promise_.predict(P), P
-        aim = self.aim if aim is None else aim
-        check_aim(aim, self.n_labels_)
-        if isinstance(aim, str) and aim == "subset_accuracy":
-            return self.sets_.likeliest(alone), P
-        known = self.rules_.get(aim) if isinstance(aim, str) else None
-        return (known or self._unlearned(aim)).predict(P), P
-
-    def _unlearned(self, aim: Any) -> AimRule:
-        """The rule of an aim that learns nothing: places or costs."""
-        rule, other = AimRule(aim), self.rules_["hamming_loss"]
-        rule.n_labels_, rule.constant_ = other.n_labels_, other.constant_
-        return rule
+        on, P = self.sets_for_.decide(self.calibrator_.probabilities(scores), aim)
+        return on if self.promise_ is None or aim is not None else self.promise_.predict(P), P
 
 
 class DecisionClassifierCV(CrossFittedClassifier):
@@ -247,10 +233,10 @@ class DecisionClassifierCV(CrossFittedClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _new_rule(self) -> LabelDecisions:
+    def _new_rule(self, label_names: tuple[str, ...] | None) -> LabelDecisions:
         if self.guarantee is not None:
             check_confidence(self.confidence)
-        return LabelDecisions(self.aim, self.guarantee, self.confidence, self.random_state)
+        return LabelDecisions(self.aim, self.guarantee, self.confidence, label_names, self.random_state)
 
     def predict(self, X: Any, aim: Any = None) -> NDArray[Any] | sparse.csr_array:
         """Label sets.

@@ -130,10 +130,12 @@ class SetCalibrator(BaseEstimator):
             Probability that each label is on, neither 0 nor 1.
         """
         p = self._checked(probabilities)
-        marginals = np.empty_like(p)
+        marginals = p.copy()
+        # Known sets say nothing of a label that all of them have, or none.
+        varying = np.flatnonzero(np.bincount(self.sets_.indices, minlength=p.shape[1]) % max(len(self.log_counts_), 1))
         for rows, log_q, _ in self._blocks(p):
             known = (self.sets_.T @ np.exp(log_q).T).T
-            marginals[rows] = p[rows] + self.known_share_ * (known - p[rows])
+            marginals[rows, varying] += self.known_share_ * (known - p[rows])[:, varying]
         return np.clip(marginals, _NEAREST, 1.0 - _NEAREST)
 
     def likeliest(self, probabilities: Any) -> NDArray[np.int64]:

@@ -16,7 +16,14 @@ from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, reliabi
 from ._curves import objective_figure, rounds_figure
 from ._page import Section, escaped, facts, figure_place, folded, table
 from .anatomy import Anatomy, certificate_text, parameters_of, tuned_values, value_text
-from .label_figures import cut_figure, feature_figure, graph_with_choice, label_measures_figure, reliability_figure, score_figure
+from .label_figures import (
+    cut_figure,
+    feature_figure,
+    graph_with_choice,
+    label_measures_figure,
+    reliability_figure,
+    score_figure,
+)
 from .positions import short_name
 from .theme import number, plain
 
