@@ -136,7 +136,8 @@ class AimRule(ThresholdRule):
             self.thresholds_ = 0.5 * _best_expected_f1_of_labels(self.sets_.predict_proba(scores), weight)
         elif kind == "micro_f1":
             cuts = PerLabelCut(micro_weight=1.0).fit(self.sets_.predict_proba(scores), Y, weight).thresholds_
-            self.thresholds_ = np.nextafter(cuts, np.inf)  # a label is on above a cut, and from a threshold on
+            # A label is on above a cut, and from a threshold on.
+            self.thresholds_ = np.where(np.isfinite(cuts), np.nextafter(cuts, np.inf), cuts)
 
     def _switch(self, scores: FloatArray) -> BoolArray:
         kind, k = check_aim(self.aim, scores.shape[1])
