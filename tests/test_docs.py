@@ -171,7 +171,7 @@ def test_measures_are_those_of_evaluate():
     from comargin.metrics import evaluate, higher_is_better
 
     Y = np.eye(3, dtype=int)
-    computed = evaluate(Y, Y.astype(float), Y, k=[2], propensities=[0.5, 0.5, 0.5])
+    computed = evaluate(Y, Y.astype(float), Y, k=[2], propensities=[0.5, 0.5, 0.5], probabilities=Y)
     assert {name.replace("_at_k", "_at_2") for name in measures_of_the_page()} == set(computed)
     for name, high in measures_of_the_page().items():
         assert higher_is_better[name.replace("_at_k", "_at_2")] == high, name

@@ -1,8 +1,8 @@
 """Measures of multi-label predictions, and the same measures as scorers.
 
-Two kinds: measures of predicted label sets take ``(Y_true, Y_pred)``, measures of rankings
-``(Y_true, scores)``. Y and predictions are {0, 1} indicators, dense or sparse. `evaluate` gives all that
-apply at once.
+Three kinds: measures of predicted label sets take ``(Y_true, Y_pred)``, measures of rankings ``(Y_true, scores)``,
+measures of probabilities ``(Y_true, probabilities)``; the last are no scorers. Y and predictions are {0, 1} indicators,
+dense or sparse. `evaluate` gives all that apply at once.
 
 **A scorer of a loss returns the negated loss**: ``scorers["hamming_loss"]``, ``["one_error"]``, ``["coverage"]``
 and ``["ranking_loss"]`` are 0 at best, because ``scoring=`` of scikit-learn is maximised. The functions of the
@@ -25,6 +25,7 @@ classes, refuse infinite scores, share no counts, and are slower (up to 60 times
 from __future__ import annotations
 
 from ._evaluate import evaluate, per_label
+from ._probabilities import brier_score, calibration_error, calibration_error_at_k, log_loss
 from ._ranking import average_precision, coverage, macro_auc, micro_auc, one_error, ranking_loss
 from ._scorers import MeasureScorer, Scorers, higher_is_better, propensity_scorer, scorers, scores_of
 from ._sets import (
@@ -47,6 +48,9 @@ __all__ = [
     "MeasureScorer",
     "Scorers",
     "average_precision",
+    "brier_score",
+    "calibration_error",
+    "calibration_error_at_k",
     "coverage",
     "evaluate",
     "example_f1",
@@ -55,6 +59,7 @@ __all__ = [
     "hamming_loss",
     "higher_is_better",
     "label_propensities",
+    "log_loss",
     "macro_auc",
     "macro_f1",
     "macro_f1_of_averages",

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import Weights, check_predicted, check_scores, check_true, mean_defined
+from ._input import Weights, check_predicted, check_probabilities, check_scores, check_true, mean_defined
+from ._probabilities import CALIBRATION_AT, PROBABILITY_MEASURES, Probabilities, top_calibration_error
 from ._ranking import RANKING_MEASURES, Ranking, label_auc
 from ._sets import FORMULAS, SET_MEASURES, count_sets
 from ._top_k import AT_K_MEASURES, TopLabels, check_k, check_propensities, propensity_scored_of
@@ -23,6 +24,7 @@ def evaluate(
     *,
     k: int | Sequence[int] = (1, 3, 5),
     propensities: ArrayLike | None = None,
+    probabilities: ArrayLike | None = None,
     sample_weight: Weights = None,
 ) -> dict[str, float]:
     """All measures that apply, in a fixed order, sharing the work between them.
@@ -39,6 +41,8 @@ def evaluate(
         Depths of the measures at k. Beyond n_labels all labels are taken, and precision still divides by k.
     propensities : array-like of shape (n_labels,), default=None
         Also give propensity-scored precision; see `label_propensities`.
+    probabilities : array-like of shape (n_samples, n_labels), default=None
+        Probability of each label, for the Brier score, the log loss and the calibration errors.
     sample_weight : array-like of shape (n_samples,), default=None
         Weight of each row.
 
@@ -65,8 +69,8 @@ def evaluate(
     recall_at_1       0.500
     ndcg_at_1         0.500
     """
-    if scores is None and Y_pred is None:
-        raise ValueError("scores or Y_pred must be given, or both.")
+    if scores is None and Y_pred is None and probabilities is None:
+        raise ValueError("scores or Y_pred must be given, or both, or probabilities.")
     Y = check_true(Y, "Y")
     if Y_pred is not None:
         Y_pred = check_predicted(Y_pred, Y, "Y")
@@ -81,8 +85,8 @@ def evaluate(
     if scores is not None and not sparse.issparse(scores):
         ranking = Ranking(Y, scores, None if sample_weight is None else weight)
         result |= {name: of(ranking) for name, of in RANKING_MEASURES.items()}
-    depths = [] if scores is None else [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
-    if depths:
+    depths = [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
+    if depths and scores is not None:
         best = TopLabels(Y, scores, weight, max(depths))
         for stem, measure in AT_K_MEASURES.items():
             result |= {f"{stem}_{depth}": mean_defined(measure(best, depth), weight) for depth in depths}
@@ -90,6 +94,13 @@ def evaluate(
             values = check_propensities(propensities, Y.shape[1])
             for depth in depths:
                 result[f"propensity_scored_precision_at_{depth}"] = propensity_scored_of(best, depth, values)
+    if probabilities is not None:
+        p = check_probabilities(probabilities, Y, "Y")
+        of = Probabilities(Y, p, weight)
+        result |= {name: measure(of) for name, measure in PROBABILITY_MEASURES.items()}
+        if depths:
+            best = TopLabels(Y, p, weight, max(depths))
+            result |= {f"{CALIBRATION_AT}_{depth}": top_calibration_error(best, p, depth) for depth in depths}
     return result
 
 

@@ -64,6 +64,19 @@ def check_scores(
     return scores
 
 
+def check_probabilities(probabilities: Any, Y_true: sparse.csr_array, true_name: str = "Y_true") -> FloatArray:
+    """Check probabilities: dense numbers from 0 to 1, of the shape of Y_true."""
+    if sparse.issparse(probabilities):
+        raise ValueError("probabilities must be dense.")
+    p = np.asarray(probabilities)
+    if p.dtype.kind not in "biuf":
+        raise ValueError(f"probabilities must hold numbers, got dtype {p.dtype}.")
+    _check_same_shape(p, "probabilities", Y_true, true_name)
+    if not (p.min() >= 0 and p.max() <= 1):
+        raise ValueError(f"probabilities must be from 0 to 1, got values from {p.min():g} to {p.max():g}.")
+    return p.astype(np.float64, copy=False)
+
+
 def check_zero_division(zero_division: float) -> float:
     """Return the value of 0/0: 0, 1 or NaN (NaN leaves the case out of the mean)."""
     if not (zero_division in (0, 1) or np.isnan(zero_division)):

@@ -19,6 +19,8 @@ _SCORES_AT_K = (
 _ENTRIES = {
     "Y_true": (_MATRIX, "True {0, 1} label indicator."),
     "Y_pred": (_MATRIX, "Predicted {0, 1} label indicator."),
+    "probabilities": ("array-like of shape (n_samples, n_labels)", "Probability of each label, from 0 to 1."),
+    "n_bins": ("int, default=10", "Number of bins of equal mass."),
     "k": ("int", "Number of labels taken of each row, positive. Beyond n_labels all are taken."),
     "propensities": (
         "array-like of shape (n_labels,)",

@@ -14,18 +14,20 @@ from scipy import sparse
 
 from ..core.indicator import refuse_label_sets
 from ..core.wording import did_you_mean
-from . import _ranking, _sets, _top_k
+from . import _probabilities, _ranking, _sets, _top_k
 from ._input import Weights, check_true
 
 _DEPTHS = (1, 3, 5)
 
 _PROPENSITY_AT = "propensity_scored_precision_at"
-_LOSSES = _sets.SET_LOSSES | _ranking.RANKING_LOSSES
 _NAMES = (
     *_sets.SET_MEASURES,
     *_ranking.RANKING_MEASURES,
     *(f"{stem}_{k}" for stem in _top_k.AT_K_MEASURES for k in _DEPTHS),
 )
+
+_OF_PROBABILITIES = (*_probabilities.PROBABILITY_MEASURES, *(f"{_probabilities.CALIBRATION_AT}_{k}" for k in _DEPTHS))
+_LOSSES = _sets.SET_LOSSES | _ranking.RANKING_LOSSES | _probabilities.PROBABILITY_LOSSES
 
 
 def _split_depth(name: Any) -> tuple[str, int]:
@@ -70,7 +72,8 @@ class _ByMeasure(Mapping[str, Value]):
 
 #: Whether greater values of a measure are better, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
 higher_is_better: Mapping[str, bool] = _ByMeasure(
-    (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS)), lambda name: name not in _LOSSES
+    (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS), *_OF_PROBABILITIES),
+    lambda name: name not in _LOSSES and _split_depth(name)[0] not in _LOSSES,
 )
 
 
