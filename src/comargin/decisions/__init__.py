@@ -1,7 +1,7 @@
 """From scores to probabilities and label sets.
 
-`LabelCalibrator` makes probabilities of scores. `ThresholdClassifierCV` wraps any classifier with scores; its rules
-also stand alone, on a matrix of scores:
+`LabelCalibrator` makes probabilities of scores, and `RiskController` finds cuts on them that keep a promise.
+`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
 `GlobalCut`         one cut for all labels, the best for a named measure
@@ -20,16 +20,22 @@ from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from ._with_cuts import fit_with_cuts
 from .calibration import LabelCalibrator
+from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
 
 __all__ = [
     "GlobalCut",
+    "Guarantee",
     "LabelCalibrator",
     "PerLabelCut",
     "ProportionalCut",
     "RULES",
     "RankSVMCut",
+    "RiskController",
+    "RiskCurve",
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
+    "check_confidence",
     "fit_with_cuts",
+    "parse_guarantee",
 ]
