@@ -3,14 +3,7 @@
 `DecisionClassifierCV` wraps any classifier with scores: one cross-fit gives probabilities, the best label sets for
 every measure, and promises. Its parts stand alone too (`LabelDecisions` holds them together):
 
-==================  ===========================================================================
-`LabelCalibrator`   probabilities from scores, label by label
-`SetCalibrator`     better probabilities, from the label sets that occur
-`AimRule`           the best label sets for a measure (`AIMS`) or for costs, from probabilities
-`RiskController`    the cut that keeps a promise (`Guarantee`, `parse_guarantee`)
-==================  ===========================================================================
-
-`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
+==================  ====================================================================`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
 `GlobalCut`         one cut for all labels, the best for a named measure
@@ -31,7 +24,7 @@ from ._with_cuts import BY_AIM, fit_with_cuts, make_decider
 from .aims import AIMS, AimRule, check_aim
 from .calibration import LabelCalibrator
 from .decision_classifier import DecisionClassifierCV, LabelDecisions
-from .guarantees import Guarantee, RiskController, parse_guarantee
+from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
 from .set_calibration import SetCalibrator
 
 __all__ = [
@@ -48,11 +41,13 @@ __all__ = [
     "RULES",
     "RankSVMCut",
     "RiskController",
+    "RiskCurve",
     "SetCalibrator",
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
     "check_aim",
+    "check_confidence",
     "fit_with_cuts",
     "make_decider",
     "parse_guarantee",
