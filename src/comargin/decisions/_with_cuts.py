@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.executor import Executor, Threads
-from ..core.memory import Memory
+from ..core.memory import Memory, silent_clone
 from ..core.threshold_rule import ThresholdRule
 from ..metrics import evaluate
 from ._classifier import ThresholdClassifierCV, make_rule, read_target
@@ -100,7 +100,7 @@ def _learned_cuts(
     classifier._check_parameters()
     indicator, y, _ = read_target(Y)
     splits = classifier._splits(X, y, None)
-    _, scores, rows = cross_fit(classifier.estimator, X, y, indicator, splits, {}, executor, memory, show)
+    _, scores, rows = cross_fit(silent_clone(classifier.estimator), X, y, indicator, splits, {}, executor, memory, show)
     rule = make_rule(classifier.rule).fit(scores, indicator[rows])
     found = evaluate(indicator[rows], scores, rule.predict(scores))
     measures = {name: float(value) if np.isfinite(value) else None for name, value in found.items()}

@@ -125,7 +125,7 @@ def train(
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
     data_print = fingerprint(X, Y)
-    memory = Memory()
+    memory, executor = Memory(), Threads(n_jobs)
     with contextlib.ExitStack() as stack:
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
@@ -140,7 +140,7 @@ def train(
             criterion=criterion,
             folds=folds,
             seed=seed,
-            executor=Threads(n_jobs),
+            executor=executor,
             verbose=verbose,
             memory=memory,
         )
@@ -152,6 +152,7 @@ def train(
             rule_name,
             folds=folds,
             seed=seed,
+            executor=executor,
             memory=memory,
             should_stop=should_stop,
             show=Progress(verbose, folds, "cuts"),
