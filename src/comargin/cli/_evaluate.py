@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,7 @@ from ._console import (
     say,
 )
 from ._options import AsJson, DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
-from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
+from ._rows import STANDARD, labelled_rows, load_tagger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -70,6 +71,7 @@ def evaluate(
     comargin evaluate tagger.cmg test.csv --per-label --sort f1
     comargin evaluate tagger.cmg bibtex --top-k 1,3,5,10 --json
     """
+    from ..data.matching import true_labels
     from ..metrics import evaluate as measured
     from ..metrics import per_label as label_by_label
 
@@ -84,7 +86,7 @@ def evaluate(
     chunks = labelled_rows(model, data, reading, split, data_home)
     with row_progress(quiet) as show:
         tags, Y_pred, scores = _predicted(model, chunks, show)
-    Y, unknown = true_labels(tags, model.label_names, data, quiet)
+    Y, unknown = true_labels(tags, model.label_names, data, partial(remark, quiet=quiet))
     measures = measured(Y, scores, Y_pred, k=depths)
     labels = _sorted(label_by_label(Y, Y_pred, model.label_names, scores), sort)
     if to_csv is not None:

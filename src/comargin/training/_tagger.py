@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -12,9 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
-from ..data import Chunk, stream
+from ..core.validation import dense_if_needed
+from ..data import Chunk, Dataset, stream
+from ..data.matching import matched
 from ..decisions import ThresholdClassifierCV
-from ..metrics import scores_of
+from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
 
 _META = "tagger"
@@ -110,6 +112,22 @@ class Tagger:
         if isinstance(model, Pipeline) and len(model) > 1:
             return replace(self, model=model[-1]).labels_and_scores(model[:-1].transform(X))
         return self.predict(X), self.scores(X)
+
+    def measure(self, dataset: Dataset, show: Callable[[str], object] = lambda text: None) -> None:
+        """Measure on labelled rows, and note name, number of rows and all measures in ``facts``.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Columns and labels are found by name where both have names.
+        show : callable
+            Called with a remark on labels that the tagger does not know; they are left out of the measures.
+        """
+        X, Y = matched(dataset, self.n_features, self.feature_names, self.label_names, show)
+        predicted, scores = self.labels_and_scores(dense_if_needed(X, self.model))
+        found = evaluate(Y, scores, predicted, k=[k for k in (1, 3, 5) if k <= Y.shape[1]])
+        measures = {name: float(value) if value == value else None for name, value in found.items()}
+        self.facts.update(test_data={"name": dataset.name, "rows": Y.shape[0]}, test_measures=measures)
 
     def rows(self, source: str | Path | IO[bytes], *, labels: Any = None, **options: Any) -> Iterator[Chunk]:
         """Rows of a file of any length as the model takes them: columns are found by name.

@@ -20,10 +20,20 @@ from ..core.memory import Memory
 from ..core.progress import Progress
 from ..data import Dataset, fingerprint
 from ..decisions import fit_with_cuts
-from ..models import ModelRecipe, checked_models, criterion_of
+from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
-from .building import build, check_integer, check_rule, json_value, learner_of, search, searched, with_parameters
+from .building import (
+    build,
+    check_integer,
+    check_rule,
+    criterion_of,
+    json_value,
+    learner_of,
+    search,
+    searched,
+    with_parameters,
+)
 from .identity import described, hash_of
 
 DEFAULT_MODEL = "m3l"
