@@ -24,9 +24,7 @@ from .baselines.chains import ChainEnsemble
 from .core.wording import did_you_mean
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
-from .metrics import scorers
 from .rank import RankCVMClassifier, RankSVMClassifier
-from .search.tune_input import DEFAULT_CRITERION
 from .structured import CGMClassifier, StructuredSVMClassifier
 from .svmplus import PrBRClassifier, PrMLClassifier
 
@@ -195,29 +193,6 @@ def get_model(name: str) -> ModelRecipe:
     if name in known:
         return known[name]
     raise ValueError(f"models: there is no model {name!r}; {did_you_mean(name, list(known))}")
-
-
-def checked_criterion(criterion: Any) -> None:
-    """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
-    if not isinstance(criterion, str | None):
-        raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
-    if criterion in (None, DEFAULT_CRITERION):
-        return
-    try:
-        scorers[criterion]
-    except KeyError as error:
-        raise ValueError(f"criterion: {error.args[0]}") from None
-
-
-def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
-    """The criterion for the parameters of a model, checked, or chosen if none is given.
-
-    Scores that will be cut later are judged by how they rank; label sets by themselves.
-    """
-    checked_criterion(criterion)
-    if criterion is not None:
-        return criterion
-    return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"
 
 
 def checked_models(models: Any) -> list[ModelRecipe]:

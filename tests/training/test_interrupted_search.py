@@ -127,7 +127,7 @@ def test_a_fit_of_the_search_goes_on(model, tmp_path, monkeypatch, every_state):
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(_cells, "_silent", lambda model: set_callback(model, fail_when_kept))
+        patched.setattr(_cells, "silent_clone", lambda model: set_callback(model, fail_when_kept))
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
     assert file.exists()

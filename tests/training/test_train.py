@@ -1,5 +1,8 @@
 """Training: what is prepared, searched, cut and kept, against the same done by hand."""
 
+import threading
+import time
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,7 +16,7 @@ from sklearn.tree import ExtraTreeClassifier
 import comargin
 from comargin import M3LClassifier, tune
 from comargin.data import Dataset, make_correlated
-from comargin.decisions import ThresholdClassifierCV
+from comargin.decisions import ThresholdClassifierCV, _cross_fit
 from comargin.metrics import evaluate
 from comargin.persistence import ModelFileError
 from comargin.training import ModelRecipe, Tagger, clear_checkpoint, get_model, model_names, train
@@ -98,6 +101,53 @@ def test_the_tagger_is_the_same_for_any_number_of_threads(tmp_path):
     assert facts[0] == facts[1]
     scores = [Tagger.load(path).scores(DATA.X) for path in paths]
     np.testing.assert_array_equal(*scores)
+
+
+@pytest.mark.parametrize("model", ["m3l", "ovr"])
+def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
+    """Each of two fits waits for the other one; thresholds and measures are those of one thread."""
+    first_of_pair, original, threads = threading.Barrier(2, timeout=30), _cross_fit.fit_clone, set()
+
+    def fit_together(*arguments, **options):
+        threads.add(threading.get_ident())
+        first_of_pair.wait()
+        return original(*arguments, **options)
+
+    one = train(DATA, model, tune=False, folds=4, n_jobs=1)
+    monkeypatch.setattr(_cross_fit, "fit_clone", fit_together)  # the last fit has its own name of it
+    two = train(DATA, model, tune=False, folds=4, n_jobs=2)
+    assert len(threads) == 2
+    np.testing.assert_array_equal(two.model.thresholds_, one.model.thresholds_)
+    assert two.facts["fold_measures"] == one.facts["fold_measures"]
+    np.testing.assert_array_equal(two.scores(DATA.X), one.scores(DATA.X))
+
+
+def test_an_error_in_one_fold_ends_the_others(monkeypatch):
+    """The first fold is at its first certificate, far from its tolerance, when the second one fails."""
+    original, fitted, begun = _cross_fit.fit_clone, [], threading.Event()
+
+    def fit_or_fail(estimator, X, y, memory, key, **options):
+        if key == "cuts/1":
+            assert begun.wait(30)
+            raise KeyError(key)
+        should_stop = estimator[-1].callback
+
+        def wait_for_the_error(point):
+            begun.set()
+            for _ in range(300):
+                if should_stop(point):
+                    return True
+                time.sleep(0.1)
+            return False
+
+        estimator[-1].callback = wait_for_the_error
+        fitted.append(original(estimator, X, y, memory, key, **options))
+        return fitted[0]
+
+    monkeypatch.setattr(_cross_fit, "fit_clone", fit_or_fail)
+    with pytest.raises(KeyError, match="cuts/1"):
+        train(DATA, tune=False, folds=2, n_jobs=2)
+    assert fitted[0][-1].n_iter_ == 0
 
 
 def test_given_parameters_are_not_searched_and_reach_their_step():

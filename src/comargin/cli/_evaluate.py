@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,7 +25,7 @@ from ._console import (
     say,
 )
 from ._options import Aim, AsJson, DataHome, Quiet, TaggerFile, TestSplit, as_aim, in_flags, streams_labelled_rows
-from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
+from ._rows import STANDARD, labelled_rows, load_tagger
 
 if TYPE_CHECKING:
     import numpy as np
@@ -71,6 +72,7 @@ def evaluate(
     comargin evaluate tagger.cmg test.csv --per-label --sort f1
     comargin evaluate tagger.cmg bibtex --top-k 1,3,5,10 --json
     """
+    from ..data.matching import true_labels
     from ..metrics import evaluate as measured
     from ..metrics import per_label as label_by_label
 
@@ -85,7 +87,7 @@ def evaluate(
     chunks = labelled_rows(model, data, reading, split, data_home)
     with row_progress(quiet) as show:
         tags, Y_pred, scores = _predicted(model, chunks, None if aim is None else as_aim(aim), show)
-    Y, unknown = true_labels(tags, model.label_names, data, quiet)
+    Y, unknown = true_labels(tags, model.label_names, data, partial(remark, quiet=quiet))
     measures = measured(Y, scores, Y_pred, k=depths, probabilities=scores if model.has_probabilities else None)
     labels = _sorted(label_by_label(Y, Y_pred, model.label_names, scores), sort)
     if to_csv is not None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from ._console import check_target, file_size, row_progress, say
+from ._console import check_target, file_size, remark, row_progress, say
 from ._options import DataHome, Quiet, TaggerFile, TestSplit, streams_labelled_rows
-from ._rows import STANDARD, labelled_rows, load_tagger, true_labels
+from ._rows import STANDARD, labelled_rows, load_tagger
 
 if TYPE_CHECKING:
     from ..data import Dataset
@@ -78,6 +79,7 @@ def _rows_of(
     """All rows with the tagger's labels."""
     from ..data import Dataset
     from ..data.chunks import stacked
+    from ..data.matching import true_labels
 
     features: list[Any] = []
     tags: list[list[str]] = []
@@ -86,6 +88,6 @@ def _rows_of(
             features.append(chunk.X)
             tags += chunk.tags or []
             show(len(tags))
-    Y, _ = true_labels(tags, tagger.label_names, data, quiet)
+    Y, _ = true_labels(tags, tagger.label_names, data, partial(remark, quiet=quiet))
     name = "the standard input" if data == STANDARD else Path(data).name
     return Dataset(stacked(features), Y, tagger.feature_names, tagger.label_names, name)

@@ -6,7 +6,7 @@ import ast
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,14 +27,13 @@ from ._options import (
     in_flags,
     reads_a_file,
 )
-from ._rows import columns_for, matched_columns, obtain, published_split, true_labels
 
 if TYPE_CHECKING:
     from ..data import Dataset
     from ..training import ModelRecipe, Tagger
 
 _FLAGS = flags_of(
-    ("grid", "criterion", "folds", "thresholds", "aim", "guarantee", "confidence", "checkpoint"),
+    ("test", "holdout", "grid", "criterion", "folds", "thresholds", "aim", "guarantee", "confidence", "checkpoint"),
     models="--model",
     params="--param",
     n_jobs="--jobs",
@@ -129,6 +128,7 @@ def train(
     comargin train posts.csv --holdout 0.2 --grid C=0.1,1,10 --criterion micro_f1
     comargin train posts.csv --guarantee "recall >= 0.9"
     """
+    from ..data.sources import rows_to_learn
     from ..training import clear_checkpoint, get_model
     from ..training import train as train_tagger
 
@@ -146,7 +146,8 @@ def train(
     check_target("--output", target, "tagger.cmg")
     if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
         raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
-    dataset, tested = _rows(data, split, test, holdout, seed, data_home, reading)
+    with in_flags(_FLAGS), in_flags():
+        dataset, tested = rows_to_learn(data, split, test, holdout, seed, data_home, reading)
     remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
     _warn_about_labels(dataset, silent)
     with in_flags(_FLAGS), _Stop().on_interrupt() as stop:
@@ -172,8 +173,7 @@ def train(
     tagger.facts.update(test_data=None, test_measures=None)
     tagger.save(target)  # before measuring, which may fail
     if tested is not None:
-        tagger.facts["test_data"] = {"name": tested.name, "rows": tested.Y.shape[0]}
-        tagger.facts["test_measures"] = _measures(tagger, tested, silent)
+        tagger.measure(tested, partial(remark, quiet=silent))
         tagger.save(target)
     if checkpoint is not None and not stop.wanted:
         clear_checkpoint(checkpoint)
@@ -240,48 +240,6 @@ def _value(text: str) -> Any:
         return text
 
 
-def _rows(
-    data: str,
-    split: str | None,
-    test: Path | None,
-    holdout: float | None,
-    seed: int,
-    data_home: Path | None,
-    reading: dict[str, Any],
-) -> tuple[Dataset, Dataset | None]:
-    """Rows to learn from, and rows to measure on."""
-    from ..data import detect_format
-    from ..data.labels import tags_of
-
-    if test is not None and holdout is not None:
-        raise ValueError("--test and --holdout exclude each other")
-    if holdout is not None and not 0.0 < holdout < 1.0:
-        raise ValueError(f"--holdout must be a share of the rows between 0 and 1, got {holdout:g}")
-    tested = None
-    if split is None and holdout is None and published_split(data, data_home):
-        dataset = obtain(data, "train", data_home, reading)
-        tested = obtain(data, "test", data_home, reading) if test is None else None
-    else:
-        dataset = obtain(data, split or "all", data_home, reading)
-    if test is not None:
-        if not test.exists():
-            raise FileNotFoundError(f"--test: there is no file {test}")
-        n_features = None if isinstance(dataset.X, list) else int(dataset.X.shape[1])
-        if n_features is not None and (reading.get("format") or detect_format(test)) == "libsvm":
-            # The largest indices of the training file need not occur in the test file.
-            reading = {**reading, "n_features": n_features, "n_labels": dataset.Y.shape[1]}
-        tested = obtain(str(test), "all", data_home, reading)
-        matched_columns(tested, n_features, dataset.feature_names)  # before hours of training
-        true_labels(tags_of(tested.Y, tested.label_names), dataset.label_names, tested.name)
-    if holdout is not None:
-        from ..model_selection import MultilabelStratifiedShuffleSplit
-
-        splitter = MultilabelStratifiedShuffleSplit(1, test_size=holdout, random_state=seed)
-        ((kept, held),) = splitter.split(dataset.Y, dataset.Y)
-        dataset, tested = _part(dataset, kept), _part(dataset, held)
-    return dataset, tested
-
-
 def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
     """Remark on labels that look like whole cells or texts, before a training that may take very long."""
     n_labels = dataset.Y.shape[1]
@@ -294,11 +252,6 @@ def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
         )
 
 
-def _part(dataset: Dataset, rows: Any) -> Dataset:
-    X = [dataset.X[i] for i in rows] if isinstance(dataset.X, list) else dataset.X[rows]
-    return replace(dataset, X=X, Y=dataset.Y[rows], extra={})
-
-
 def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
     """Reading options that the tagger applies to new files with texts."""
     if not isinstance(dataset.X, list):
@@ -307,16 +260,6 @@ def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
     if isinstance(given["labels"], list) and len(given["labels"]) == 1:  # without --text, names are a list
         given["labels"] = given["labels"][0]
     return {name: value for name, value in given.items() if isinstance(value, str)}
-
-
-def _measures(tagger: Tagger, tested: Dataset, quiet: bool) -> dict[str, float | None]:
-    from ..data.labels import tags_of
-    from ..metrics import evaluate
-
-    Y, _ = true_labels(tags_of(tested.Y, tested.label_names), tagger.label_names, tested.name, quiet)
-    predicted, scores = tagger.labels_and_scores(columns_for(tested, tagger))
-    found = evaluate(Y, scores, predicted, k=[k for k in (1, 3, 5) if k <= Y.shape[1]])
-    return {name: float(value) if value == value else None for name, value in found.items()}
 
 
 def _print_result(

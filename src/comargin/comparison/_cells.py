@@ -20,9 +20,8 @@ from threadpoolctl import threadpool_limits
 from ..core.row_blocks import take_rows
 from ..decisions import BY_AIM, DecisionClassifierCV, fit_with_cuts, make_decider
 from ..metrics import evaluate, scores_of
-from ..models import criterion_of
 from ..training import ModelRecipe
-from ..training.building import build, json_value, search
+from ..training.building import build, criterion_of, json_value, search
 from ..training.identity import described, hash_of
 from ._results import Record
 

@@ -15,9 +15,9 @@ from ..core.indicator import check_indicator
 from ..data import Dataset, fingerprint, load
 from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from ..models import check_names, checked_criterion, checked_models
+from ..models import check_names, checked_models
 from ..training import ModelRecipe
-from ..training.building import check_integer, check_rule
+from ..training.building import check_integer, check_rule, checked_criterion
 from ..training.identity import hash_of
 from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
 from ._comparison import DEFAULT_MEASURES, Comparison

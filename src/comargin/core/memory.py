@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from .estimator import MultilabelClassifier
+from .executor import should_stop as task_should_stop
 from .result import FitState
 
 
@@ -58,6 +60,15 @@ def can_go_on(learner: Any) -> bool:
     """
     is_ours = isinstance(learner, MultilabelClassifier) and type(learner).fit is MultilabelClassifier.fit
     return is_ours and "warm_start" in learner.get_params(deep=False)
+
+
+def silent_clone(model: Any) -> Any:
+    """A clone in which this library's learners are silent, as they run side by side, and stop when their task does."""
+    model = clone(model)
+    for part in (model, *model.get_params(deep=True).values()):
+        if isinstance(part, MultilabelClassifier):
+            part.set_params(verbose=0, callback=task_should_stop)
+    return model
 
 
 def fit_and_keep(

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
 from sklearn.preprocessing import LabelBinarizer
-from sklearn.utils import check_array, check_consistent_length, check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -201,6 +201,16 @@ def _with_labels(Y: Any) -> Any:
 def is_estimator(thing: Any) -> bool:
     """Whether this is an instance of a scikit-learn estimator."""
     return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
+
+
+def takes_sparse(estimator: Any) -> bool:
+    """Whether the tags of an estimator say that it takes sparse rows."""
+    return bool(get_tags(estimator).input_tags.sparse)
+
+
+def dense_if_needed(X: Any, estimator: Any) -> Any:
+    """X, made dense if it is sparse and the estimator takes no sparse rows."""
+    return X.toarray() if sp.issparse(X) and not takes_sparse(estimator) else X
 
 
 def require_estimator(estimator: Any, what: str, any_of: tuple[str, ...] = ("fit",)) -> None:

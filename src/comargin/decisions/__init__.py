@@ -1,7 +1,7 @@
 """From scores to probabilities and label sets.
 
 `DecisionClassifierCV` wraps any classifier with scores: one cross-fit gives probabilities, the best label sets for
-every measure, and promises. Its parts stand alone too (`LabelDecisions` holds them together):
+every measure, and promises. `LabelDecisions` holds its parts together, which stand alone too:
 
 ==================  ====================================================================`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ def cross_fit(
         memory.keep(f"cuts/{fold}", scores[fold])
         show("fold scored")
 
-    found = run(tasks, executor, done)
+    with _silent_about_constant_labels():  # of all threads: each restores what it found, the first before the last
+        found = run(tasks, executor, done)
     in_order = np.vstack([scores[fold] for fold in range(len(splits))])
     return found[0][1] if found else None, fill_unlearned(in_order), np.concatenate([test for _, test in splits])
 
@@ -82,14 +84,20 @@ def _score_fold(
     split_params = {
         name: take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
     }
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+    with _silent_about_constant_labels():
         fitted = fit_clone(estimator, X_train, y[train], memory, f"cuts/{fold}", params=split_params)
     scores = score_matrix(fitted, X_test, Y.shape[1])
     positives = np.asarray(Y[train].sum(axis=0))
     scores[:, positives == 0] = -np.inf
     scores[:, positives == len(train)] = np.inf
     return fold, fitted if wants_model else None, scores
+
+
+@contextmanager
+def _silent_about_constant_labels() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        yield
 
 
 def fit_clone(estimator: Any, X: Any, y: Any, memory: Memory, key: str, **options: Any) -> Any:

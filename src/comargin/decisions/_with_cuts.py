@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core.executor import Executor, Threads
-from ..core.memory import Memory
+from ..core.memory import Memory, silent_clone
 from ..metrics import evaluate
 from ._base import CrossFittedClassifier, read_target
 from ._classifier import ThresholdClassifierCV
@@ -142,7 +142,8 @@ def _learned_rule(
         return kept
     indicator, y, _ = read_target(Y, type(classifier).__name__)
     splits = classifier._splits(X, y, None)
-    _, scores, rows = cross_fit(classifier.estimator, X, y, indicator, splits, {}, executor, memory, show)
+    alone = silent_clone(classifier.estimator)
+    _, scores, rows = cross_fit(alone, X, y, indicator, splits, {}, executor, memory, show)
     rule.fit(scores, indicator[rows])
     probabilities = None
     if isinstance(rule, LabelDecisions):

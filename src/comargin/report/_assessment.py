@@ -37,7 +37,7 @@ class Reliability(NamedTuple):
 
     predicted: np.ndarray  # mean probability of a bin
     observed: np.ndarray  # share that is on
-    count: np.ndarray  # labels of rows
+    sizes: np.ndarray  # labels of rows
 
 
 class ConfusedPair(NamedTuple):

@@ -228,8 +228,8 @@ def probabilities_section(assessment: Assessment) -> Section:
     assert assessment.probabilities is not None
     error = assessment.measures["calibration_error"]
     body = (
-        '<p class="caption">Probabilities of all labels and rows together, in ten bins: of the labels with a probability '
-        f"of 0.3, three in ten should be on. Label by label they are off by {error:.3f} on average.</p>"
+        '<p class="caption">Probabilities of all labels and rows together, in ten bins: of the labels with a '
+        f"probability of 0.3, three in ten should be on. Label by label they are off by {error:.3f} on average.</p>"
         f"{figure_place('reliability', 'Share of labels that are on, over their probability')}"
     )
     figure = reliability_figure(reliability(assessment.Y, assessment.probabilities))

@@ -137,7 +137,7 @@ def reliability_figure(found: Reliability) -> Figure:
         mode="lines+markers",
         line={"color": BLUE, "width": 2},
         marker={"size": 9, "color": BLUE},
-        customdata=found.count.tolist(),
+        customdata=found.sizes.tolist(),
         hovertemplate="probability %{x:.3f}<br>on %{y:.3f}<br>%{customdata} labels of rows<extra></extra>",
     )
     return figure

@@ -18,14 +18,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn import get_config
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from ..core.estimator import MultilabelClassifier
 from ..core.executor import Executor, Task, run, should_stop
-from ..core.memory import Memory, fit_and_keep
+from ..core.memory import Memory, fit_and_keep, silent_clone
 from ..core.path import fit_path, path_data
 from ..core.progress import Progress
 from ..core.result import FitState
@@ -122,7 +120,7 @@ def measure_value(
     model: Any, rows: Rows, fold: int, k: int, criterion: Criterion, memory: Memory, key: str
 ) -> Iterator[Cell]:
     """One value on one fold; ``key`` is that of the state of its fit."""
-    model = _silent(model)
+    model = silent_clone(model)
     train, test = rows.fold(fold, model)
     with convergence_messages() as messages:
         fit_and_keep(model, train.X, train.y, memory, key, params=weight_params(model, train.weight))
@@ -138,7 +136,7 @@ def measure_path(
     The state of a path has what it has measured, and the solution of the last value or the state of the fit under way.
     An interrupted path resumes from it, so that every fit has the same start as without an interruption.
     """
-    seen = _silent(model)
+    seen = silent_clone(model)
     train, test = rows.fold(fold, seen)
     head, learner = parts_of(seen)
     if head is not None:
@@ -173,15 +171,6 @@ def parts_of(estimator: Any) -> tuple[Pipeline | None, Any]:
     if type(estimator) is not Pipeline:
         return None, estimator
     return estimator[:-1] if len(estimator.steps) > 1 else None, estimator.steps[-1][1]
-
-
-def _silent(model: Any) -> Any:
-    """A clone in which this library's learners are silent, as they run side by side, and stop when the search does."""
-    model = clone(model)
-    for part in (model, *model.get_params(deep=True).values()):
-        if isinstance(part, MultilabelClassifier):
-            part.set_params(verbose=0, callback=should_stop)
-    return model
 
 
 def weight_params(estimator: Any, weight: np.ndarray | None) -> dict[str, np.ndarray]:

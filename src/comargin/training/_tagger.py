@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
@@ -13,9 +13,11 @@ import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.pipeline import Pipeline
 
-from ..data import Chunk, stream
+from ..core.validation import dense_if_needed
+from ..data import Chunk, Dataset, stream
+from ..data.matching import matched
 from ..decisions import DecisionClassifierCV, ThresholdClassifierCV
-from ..metrics import scores_of
+from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
 
 _META = "tagger"
@@ -115,7 +117,7 @@ class Tagger:
             Probability that each label is on; a ValueError for a model that has none.
         """
         self._check_has_probabilities()
-        return self.labels_and_scores(X, probabilities=True)[1]
+        return self.model.predict_proba(X)
 
     def labels_and_scores(
         self, X: Any, aim: Any = None, *, probabilities: bool = False
@@ -156,9 +158,27 @@ class Tagger:
     def _check_has_probabilities(self) -> None:
         if not self.has_probabilities:
             raise ValueError(
-                'the tagger has no calibrated probabilities; train with thresholds="aim" (the default) to have them, and '
-                "to name an aim"
+                'the tagger has no calibrated probabilities; train with thresholds="aim" (the default) to have them, '
+                "and to name an aim"
             )
+
+    def measure(self, dataset: Dataset, show: Callable[[str], object] = lambda text: None) -> None:
+        """Measure on labelled rows, and note name, number of rows and all measures in ``facts``.
+
+        Parameters
+        ----------
+        dataset : Dataset
+            Columns and labels are found by name where both have names.
+        show : callable
+            Called with a remark on labels that the tagger does not know; they are left out of the measures.
+        """
+        X, Y = matched(dataset, self.n_features, self.feature_names, self.label_names, show)
+        calibrated = self.has_probabilities
+        predicted, scores = self.labels_and_scores(dense_if_needed(X, self.model), probabilities=calibrated)
+        depths = [k for k in (1, 3, 5) if k <= Y.shape[1]]
+        found = evaluate(Y, scores, predicted, k=depths, probabilities=scores if calibrated else None)
+        measures = {name: float(value) if value == value else None for name, value in found.items()}
+        self.facts.update(test_data={"name": dataset.name, "rows": Y.shape[0]}, test_measures=measures)
 
     def rows(self, source: str | Path | IO[bytes], *, labels: Any = None, **options: Any) -> Iterator[Chunk]:
         """Rows of a file of any length as the model takes them: columns are found by name.

@@ -20,10 +20,20 @@ from ..core.memory import Memory
 from ..core.progress import Progress
 from ..data import Dataset, fingerprint
 from ..decisions import BY_AIM, check_aim, fit_with_cuts, make_decider, parse_guarantee
-from ..models import ModelRecipe, checked_models, criterion_of
+from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
-from .building import build, check_integer, check_rule, json_value, learner_of, search, searched, with_parameters
+from .building import (
+    build,
+    check_integer,
+    check_rule,
+    criterion_of,
+    json_value,
+    learner_of,
+    search,
+    searched,
+    with_parameters,
+)
 from .identity import described, hash_of
 
 DEFAULT_MODEL = "m3l"
@@ -76,8 +86,8 @@ def train(
     folds : int, default=3
         Parts the rows are split in, for parameters and for probabilities or rules.
     thresholds : str or None, default="aim"
-        "aim": labels are decided on by calibrated probabilities (`comargin.decisions.DecisionClassifierCV`). Else a rule
-        of `comargin.decisions.ThresholdClassifierCV`, for models whose labels are cuts of scores; None leaves every
+        "aim": calibrated probabilities decide on labels (`comargin.decisions.DecisionClassifierCV`). Else a rule of
+        `comargin.decisions.ThresholdClassifierCV`, for models whose labels are cuts of scores; None leaves every
         model its own cut.
     aim : str or array-like, default="micro_f1"
         The measure that label sets are made for, with ``thresholds="aim"``; `Tagger.predict` takes another one.
@@ -141,7 +151,7 @@ def train(
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
     data_print = fingerprint(X, Y)
-    memory = Memory()
+    memory, executor = Memory(), Threads(n_jobs)
     with contextlib.ExitStack() as stack:
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
@@ -157,7 +167,7 @@ def train(
             criterion=criterion,
             folds=folds,
             seed=seed,
-            executor=Threads(n_jobs),
+            executor=executor,
             verbose=verbose,
             memory=memory,
         )
@@ -172,7 +182,13 @@ def train(
             confidence=confidence,
         )
         fitted, measures = fit_with_cuts(
-            decider, X, Y, memory=memory, should_stop=should_stop, show=Progress(verbose, folds, "cuts")
+            decider,
+            X,
+            Y,
+            executor=executor,
+            memory=memory,
+            should_stop=should_stop,
+            show=Progress(verbose, folds, "cuts"),
         )
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them

@@ -18,7 +18,9 @@ from ..core.executor import Executor, Threads
 from ..core.memory import Memory
 from ..core.wording import did_you_mean
 from ..decisions import BY_AIM, RULES
+from ..metrics import scorers
 from ..models import ModelRecipe
+from ..search.tune_input import DEFAULT_CRITERION
 from ..search.tuning import tune_with_memory
 
 LEARNER = "model"  # name of the last step of a pipeline
@@ -39,6 +41,29 @@ def check_rule(thresholds: Any) -> None:
     if thresholds is not None and thresholds not in (BY_AIM, *RULES):
         names = ", ".join(map(repr, (BY_AIM, *RULES)))
         raise ValueError(f"thresholds must be None or one of {names}; got {thresholds!r}")
+
+
+def checked_criterion(criterion: Any) -> None:
+    """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
+    if not isinstance(criterion, str | None):
+        raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
+    if criterion in (None, DEFAULT_CRITERION):
+        return
+    try:
+        scorers[criterion]
+    except KeyError as error:
+        raise ValueError(f"criterion: {error.args[0]}") from None
+
+
+def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
+    """The criterion for the parameters of a model, checked, or chosen if none is given.
+
+    Scores that will be cut later are judged by how they rank; label sets by themselves.
+    """
+    checked_criterion(criterion)
+    if criterion is not None:
+        return criterion
+    return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"
 
 
 def preparation(X: Any) -> list[tuple[str, Any]]:
