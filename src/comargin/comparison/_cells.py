@@ -145,7 +145,7 @@ def _measured(cell: Cell) -> Record:
 
 
 def _rule_of(model: ModelRecipe, settings: Settings) -> str | None:
-    """ "aim" is for all models, a rule for those whose labels are cuts of scores."""
+    """All models can serve aims; only those whose labels are cuts of scores can have a rule."""
     return settings.thresholds if settings.thresholds == BY_AIM or model.learn_cuts else None
 
 

@@ -3,7 +3,14 @@
 `DecisionClassifierCV` wraps any classifier with scores: one cross-fit gives probabilities, the best label sets for
 every measure, and promises. `LabelDecisions` holds its parts together, which stand alone too:
 
-==================  ====================================================================`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
+==================  ===========================================================================
+`LabelCalibrator`   probabilities from scores, label by label
+`SetCalibrator`     better probabilities, from the label sets that occur
+`AimRule`           the best label sets for a measure (`AIMS`) or for costs, from probabilities
+`RiskController`    the cut that keeps a promise (`Guarantee`, `parse_guarantee`)
+==================  ===========================================================================
+
+`ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
 `GlobalCut`         one cut for all labels, the best for a named measure

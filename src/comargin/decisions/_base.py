@@ -136,7 +136,8 @@ class CrossFittedClassifier(WrappingClassifier):
         ndarray or csr_array of shape (n_samples, n_labels), or ndarray of shape (n_samples,)
             A {0, 1} indicator, sparse when ``y`` was sparse; classes when ``y`` was 1-D.
         """
-        return self._as_given(self.rule_.predict(self._scores(X)))
+        scores = self._scores(X)
+        return self._as_given(self.rule_.predict(scores))
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         """Scores of the fitted estimator, one column for a 1-D y."""

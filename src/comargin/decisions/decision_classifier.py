@@ -22,9 +22,9 @@ from .guarantees import RiskController, check_confidence
 class LabelDecisions(BaseEstimator):
     """What held-out scores say: probabilities, the best label sets for every aim, and the cut of a guarantee.
 
-    A `LabelCalibrator` makes probabilities of scores, and an `AimRule` label sets of probabilities, which it improves by
-    the label sets that occur. The parameters are those of `DecisionClassifierCV`;
-    ``label_names`` are for promises about named labels.
+    A `LabelCalibrator` makes probabilities of scores, and an `AimRule` label sets of probabilities, which it improves
+    by the label sets that occur. The parameters are those of `DecisionClassifierCV`; ``label_names`` are for promises
+    about named labels.
 
     Attributes
     ----------
@@ -268,7 +268,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
         ndarray of shape (n_samples, n_labels), or (n_samples, 2)
             Probability that each label is on, neither 0 nor 1; of both classes when ``y`` was 1-D.
         """
-        P = self._decisions().probabilities(self._scores(X))
+        scores = self._scores(X)
+        P = self.rule_.probabilities(scores)
         return np.hstack([1.0 - P, P]) if self.target_form_ == "classes" else P
 
     def decision_function(self, X: Any) -> FloatArray:
@@ -284,7 +285,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
         ndarray of shape (n_samples, n_labels), or (n_samples,)
             Higher for labels more likely on, and comparable between labels; of the second class when ``y`` was 1-D.
         """
-        odds = logit(self._decisions().probabilities(self._scores(X)))
+        scores = self._scores(X)
+        odds = logit(self.rule_.probabilities(scores))
         return odds[:, 0] if self.target_form_ == "classes" else odds
 
     def decide(self, X: Any, aim: Any = None) -> tuple[NDArray[np.int64], FloatArray]:
@@ -304,8 +306,5 @@ class DecisionClassifierCV(CrossFittedClassifier):
         probabilities : ndarray of shape (n_samples, n_labels)
             Probability that each label is on.
         """
-        return self._decisions().decide(self._scores(X), aim)
-
-    def _decisions(self) -> LabelDecisions:
-        check_is_fitted(self, "estimator_")
-        return self.rule_
+        scores = self._scores(X)
+        return self.rule_.decide(scores, aim)
