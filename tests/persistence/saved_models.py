@@ -21,6 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import comargin
 from comargin import decisions as thresholds
 from comargin.baselines import ChainEnsemble
+from comargin.decisions import DecisionClassifierCV
 from comargin.graphs import LabelGraph
 
 rng = np.random.default_rng(7)
@@ -67,6 +68,15 @@ LEARNERS = {
         )
         for rule in ("per-label", "global", "proportional", "rank-svm", thresholds.TopK(k=2))
     },
+    "decisions": DecisionClassifierCV(comargin.M3LClassifier(random_state=0), cv=2, random_state=0),
+    "decisions with a promise": DecisionClassifierCV(
+        comargin.M3LClassifier(random_state=0),
+        aim=[1.0, 2.0],
+        guarantee="recall >= 0.2 and false tags per row of 1 <= 0.9",
+        confidence=0.6,
+        cv=2,
+        random_state=0,
+    ),
 }
 TREES = {
     "tree": DecisionTreeClassifier(ccp_alpha=0.01, random_state=0),

@@ -11,7 +11,6 @@ from ..baselines import ChainEnsemble
 from ..core.kernel_functions import KernelFunction
 from ..core.result import Checkpoint
 from ..core.validation import Targets
-from ..decisions import GlobalCut, PerLabelCut, ProportionalCut, RankSVMCut, ThresholdClassifierCV, TopK
 from ..graphs import LabelGraph
 from ..inference.engine import LARGEST_WIDTH
 from ..lsg21 import LSG21Classifier
@@ -20,6 +19,7 @@ from ..m3l import M3LClassifier, ZeroShotClassifier
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..rank import RankCVMClassifier, RankSVMClassifier
 from ..rank.classifier import RankClassifier
+from ..rank.label_sets import RankSVMCut
 from ..search import LSG21ClassifierCV, M3LClassifierCV
 from ..search.path_cv import PathSearch
 from ..structured import CGMClassifier, StructuredSVMClassifier
@@ -38,7 +38,6 @@ from ._values import Codec, Reader
 # Bytes of the plan of an elimination, for every state of its widest table.
 _STATE_BYTES = 16
 
-_RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut)
 # `_rebuild_structured` makes them.
 _REBUILT = frozenset({"_column_coef", "_column_intercept", "_inference_engine"})
 
@@ -163,17 +162,6 @@ def _rebuild_structured(model: Any, reader: Reader) -> None:
     reader.take(_STATE_BYTES << min(model._inference_engine.width, LARGEST_WIDTH))
 
 
-def _check_top_k(rule: Any, where: str) -> None:
-    if not 1 <= rule.k_ <= rule.n_labels_:
-        raise ValueError(f"{inside(where, 'k_')}: must be from 1 to {rule.n_labels_}")
-
-
-def _check_threshold_classifier(model: Any, where: str) -> None:
-    n_labels = 1 if model.target_form_ == "classes" else len(model.classes_)
-    if model.rule_.n_labels_ != n_labels or (model.target_form_ == "classes" and len(model.classes_) != 2):
-        raise ValueError(f"{inside(where, 'rule_')}: is of another number of labels")
-
-
 def _check_chains(model: Any, where: str) -> None:
     n_labels, varying = len(model.classes_), model.varying_
     if len(varying) and (varying.max() >= n_labels or (np.diff(varying) <= 0).any()):
@@ -193,13 +181,6 @@ def _learner(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
 def _structured(cls: type, fitted: dict[str, Kind]) -> EstimatorCodec:
     return _learner(cls, {**_STRUCTURED, **fitted}, rebuilt=_REBUILT, rebuild=_rebuild_structured)
 
-
-def _rule(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
-    common = {"n_labels_": COUNT.shaped("labels"), "constant_": kinds.integers(1, least=-1).shaped("labels")}
-    return _codec(cls, {**common, **fitted}, **more)
-
-
-_BY_LABEL = kinds.LOOSE_VECTOR.shaped("labels")
 
 CODECS: tuple[Codec, ...] = (
     _learner(M3LClassifier, {**_KERNEL, "_dual_start": MATRIX}),
@@ -224,21 +205,6 @@ CODECS: tuple[Codec, ...] = (
             "lower_bound_": NUMBER,
             "_dual_start": instance(PrMLStart),
         },
-    ),
-    _rule(GlobalCut, {"thresholds_": _BY_LABEL, "cut_": NUMBER}),
-    _rule(PerLabelCut, {"thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR}),
-    _rule(ProportionalCut, {"thresholds_": _BY_LABEL}),
-    _rule(TopK, {"k_": COUNT}, check=_check_top_k),
-    _rule(RankSVMCut, {"coef_": VECTOR.shaped("labels"), "intercept_": NUMBER}),
-    _codec(
-        ThresholdClassifierCV,
-        {
-            "estimator_": kinds.CLASSIFIER,
-            "rule_": instance(*_RULES),
-            "classes_": kinds.CLASSES,
-            "target_form_": kinds.choice("classes", "sparse", "dense"),
-        },
-        check=_check_threshold_classifier,
     ),
     _codec(
         ZeroShotClassifier,

@@ -92,10 +92,11 @@ def register(
 @cache
 def _table() -> dict[str, Codec]:
     """Codecs of comargin's and scikit-learn's classes, by their names in files."""
-    from ._learners import CODECS as OURS
+    from ._decisions import CODECS as DECISIONS
+    from ._learners import CODECS as LEARNERS
     from ._sklearn import CODECS as SCIKIT_LEARN
 
-    return {codec.name: codec for codec in (*OURS, *SCIKIT_LEARN)}
+    return {codec.name: codec for codec in (*LEARNERS, *DECISIONS, *SCIKIT_LEARN)}
 
 
 def _codecs() -> Iterator[Codec]:

@@ -1,0 +1,161 @@
+"""What decides on labels: rules, calibrators, promises, and the classifiers that hold them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..decisions import (
+    AimRule,
+    DecisionClassifierCV,
+    GlobalCut,
+    Guarantee,
+    LabelCalibrator,
+    LabelDecisions,
+    PerLabelCut,
+    ProportionalCut,
+    RankSVMCut,
+    RiskController,
+    RiskCurve,
+    SetCalibrator,
+    ThresholdClassifierCV,
+    TopK,
+)
+from . import _kinds as kinds
+from ._codecs import EstimatorCodec, RecordCodec
+from ._kinds import COUNT, NUMBER, VECTOR, Kind, check_shape, inside, instance, list_of
+from ._values import Codec
+
+_BY_LABEL = kinds.LOOSE_VECTOR.shaped("labels")
+_COMMON: dict[str, Kind] = {
+    "n_labels_": COUNT.shaped("labels"),
+    "constant_": kinds.integers(1, least=-1).shaped("labels"),
+}
+_CLASSIFIER: dict[str, Kind] = {
+    "estimator_": kinds.CLASSIFIER,
+    "classes_": kinds.CLASSES,
+    "target_form_": kinds.choice("classes", "sparse", "dense"),
+}
+
+
+def _check_top_k(rule: Any, where: str) -> None:
+    if not 1 <= rule.k_ <= rule.n_labels_:
+        raise ValueError(f"{inside(where, 'k_')}: must be from 1 to {rule.n_labels_}")
+
+
+def _check_classifier(model: Any, where: str) -> None:
+    n_labels = 1 if model.target_form_ == "classes" else len(model.classes_)
+    if model.rule_.n_labels_ != n_labels or (model.target_form_ == "classes" and len(model.classes_) != 2):
+        raise ValueError(f"{inside(where, 'rule_')}: is of another number of labels")
+
+
+def _check_calibrator(calibrator: Any, where: str) -> None:
+    """Every label with a share of its steps has some, and they are where ``first_`` says."""
+    first, n_labels = calibrator.first_, len(calibrator.slope_)
+    check_shape(inside(where, "first_"), first.shape, n_labels + 1)
+    steps = np.diff(first)
+    if first[0] != 0 or first[-1] != len(calibrator.knots_) or (steps < 0).any():
+        raise ValueError(f"{inside(where, 'first_')}: must rise from 0 to the number of knots")
+    if (steps[calibrator.share_ != 0.0] == 0).any():
+        raise ValueError(f"{inside(where, 'share_')}: is not 0 for a label without knots")
+
+
+def _check_decisions(decisions: Any, where: str) -> None:
+    n_labels = decisions.n_labels_
+    parts = {"calibrator_": len(decisions.calibrator_.slope_), "sets_for_": decisions.sets_for_.n_labels_}
+    if decisions.promise_ is not None:
+        parts["promise_"] = len(decisions.promise_.cuts_)
+    for name, found in parts.items():
+        if found != n_labels:
+            raise ValueError(f"{inside(where, name)}: is of {found} labels, not of {n_labels}")
+
+
+def _check_aim_rule(rule: Any, where: str) -> None:
+    if rule.sets_.sets_.shape[1] != rule.n_labels_:
+        raise ValueError(f"{inside(where, 'sets_')}: is of another number of labels")
+
+
+def _codec(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
+    return EstimatorCodec(cls.__name__, cls, fitted, **more)
+
+
+_RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut, AimRule, LabelDecisions)
+CODECS: tuple[Codec, ...] = (
+    _codec(GlobalCut, {**_COMMON, "thresholds_": _BY_LABEL, "cut_": NUMBER}),
+    _codec(
+        PerLabelCut,
+        {**_COMMON, "thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR},
+    ),
+    _codec(ProportionalCut, {**_COMMON, "thresholds_": _BY_LABEL}),
+    _codec(TopK, {**_COMMON, "k_": COUNT}, check=_check_top_k),
+    _codec(RankSVMCut, {**_COMMON, "coef_": VECTOR.shaped("labels"), "intercept_": NUMBER}),
+    _codec(
+        LabelCalibrator,
+        {
+            **dict.fromkeys(("slope_", "offset_", "share_"), VECTOR.shaped("labels")),
+            **dict.fromkeys(("knots_", "values_"), VECTOR.shaped("knots")),
+            "first_": kinds.INDICES,
+        },
+        check=_check_calibrator,
+    ),
+    _codec(
+        SetCalibrator,
+        {
+            "sets_": kinds.csr(sp.csr_array).shaped("sets", "labels"),
+            "log_counts_": VECTOR.shaped("sets"),
+            **dict.fromkeys(("count_power_", "probability_power_", "known_share_"), NUMBER),
+        },
+    ),
+    _codec(
+        AimRule,
+        {
+            **_COMMON,
+            "sets_": instance(SetCalibrator),
+            **dict.fromkeys(("micro_cuts_", "macro_cuts_"), VECTOR.shaped("labels")),
+        },
+        check=_check_aim_rule,
+    ),
+    RecordCodec(
+        "Guarantee",
+        Guarantee,
+        {
+            "measure": kinds.choice("recall", "precision", "false tags per row"),
+            "target": NUMBER,
+            "label": kinds.any_of(kinds.NOTHING, COUNT),
+            "name": kinds.any_of(kinds.NOTHING, kinds.TEXT),
+        },
+    ),
+    RecordCodec(
+        "RiskCurve",
+        RiskCurve,
+        {
+            "guarantee": instance(Guarantee),
+            **dict.fromkeys(("cuts", "value", "bound", "tags_per_row"), kinds.LOOSE_VECTOR.shaped("cuts")),
+            "allowed": list_of(NUMBER, tuple),
+        },
+    ),
+    _codec(
+        RiskController,
+        {
+            "cuts_": _BY_LABEL,
+            "guarantees_": list_of(instance(Guarantee), tuple),
+            "risk_curves_": list_of(instance(RiskCurve), tuple),
+            "tags_per_row_": NUMBER,
+            "statement_": kinds.TEXT,
+        },
+    ),
+    _codec(
+        LabelDecisions,
+        {
+            "n_labels_": COUNT,
+            "calibrator_": instance(LabelCalibrator),
+            "sets_for_": instance(AimRule),
+            "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)),
+        },
+        check=_check_decisions,
+    ),
+    _codec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
+    _codec(DecisionClassifierCV, {**_CLASSIFIER, "rule_": instance(LabelDecisions)}, check=_check_classifier),
+)
