@@ -39,7 +39,8 @@ def model_report(
 
     Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
     one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, the strongest
-    features of linear models, scores, probabilities, how the model was trained with its certificate, convergence.
+    features of linear models, scores, probabilities, the promise that label sets keep, how the model was trained with
+    its certificate, convergence.
 
     Parameters
     ----------
@@ -195,6 +196,9 @@ def _data_sections(
         sections.append(_sections.scores_section(assessment))
     if assessment is not None and assessment.probabilities is not None:
         sections.append(_sections.probabilities_section(assessment))
+    promise = getattr(anatomy.first("rule_"), "promise_", None)
+    if promise is not None:
+        sections.append(_sections.promise_section(promise))
     return sections, data
 
 

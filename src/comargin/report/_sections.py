@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import metrics
 from ..core.wording import counted
+from ..decisions import RiskController
 from ..graphs import LabelGraph
 from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, reliability, score_histogram
 from ._curves import objective_figure, rounds_figure
@@ -21,6 +22,7 @@ from .label_figures import (
     feature_figure,
     graph_with_choice,
     label_measures_figure,
+    promise_figure,
     reliability_figure,
     score_figure,
 )
@@ -234,6 +236,21 @@ def probabilities_section(assessment: Assessment) -> Section:
     )
     figure = reliability_figure(reliability(assessment.Y, assessment.probabilities))
     return Section("probabilities", "Probabilities", body, {"reliability": figure})
+
+
+def promise_section(promise: RiskController) -> Section:
+    """What is promised, the cut that keeps it, and its price."""
+    figures, pictures = {}, []
+    for k, curve in enumerate(promise.risk_curves_):
+        g = curve.guarantee
+        chosen = promise.cuts_[0 if g.label is None else g.label]
+        figures[f"promise-{k}"] = promise_figure(curve).add_vline(x=float(np.clip(chosen, 0.0, 1.0)), line_width=1)
+        pictures.append(
+            f"<h3>{escaped(str(g))}: on above {number(chosen)}</h3>{figure_place(f'promise-{k}', f'Risk curve of {g}')}"
+        )
+    price = f"On the rows that certify it, {promise.tags_per_row_:.2f} labels per row are on."
+    body = f'<p class="statement">{escaped(promise.statement_)} {price}</p>{"".join(pictures)}'
+    return Section("promise", "Promise", body, figures)
 
 
 def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], meta: Mapping[str, Any]) -> Section:

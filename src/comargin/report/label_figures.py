@@ -16,6 +16,8 @@ from .theme import BLUE, COLORS, FAINT_INK, GRID, HALO, VERMILLION, finite, meas
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
+    from ..decisions import RiskCurve
+
 _HIGHLIGHT = COLORS[4]
 # Up to so many labels each has a line of its own in the picture of their measures.
 _MOST_LINES = 40
@@ -140,6 +142,28 @@ def reliability_figure(found: Reliability) -> Figure:
         customdata=found.sizes.tolist(),
         hovertemplate="probability %{x:.3f}<br>on %{y:.3f}<br>%{customdata} labels of rows<extra></extra>",
     )
+    return figure
+
+
+def promise_figure(curve: RiskCurve) -> Figure:
+    """Draw what a promise is about over the cut: measured, vouched for, and promised."""
+    figure = new_figure(
+        height=340,
+        hovermode="x unified",
+        xaxis=measured_axis("Cut: labels with a greater probability are on", hoverformat=".3g", range=[-0.02, 1.02]),
+        yaxis=measured_axis(curve.guarantee.measure[0].upper() + curve.guarantee.measure[1:], rangemode="tozero"),
+        yaxis2=measured_axis("Tags per row", overlaying="y", side="right", showgrid=False, rangemode="tozero"),
+        legend=_LEGEND_ABOVE,
+        margin={"l": 60, "r": 60, "t": 40, "b": 52},
+    )
+    shown = {"x": curve.cuts.tolist(), "mode": "lines", "hovertemplate": "%{y:.3f}"}
+    price = {"color": FAINT_INK, "width": 1.5, "dash": "dot"}
+    figure.add_scatter(y=finite(curve.tags_per_row), name="tags per row", yaxis="y2", line=price, **shown)
+    figure.add_scatter(
+        y=finite(curve.value), name="on the calibration rows", line={"color": BLUE, "width": 1.5}, **shown
+    )
+    figure.add_scatter(y=finite(curve.bound), name="vouched for", line={"color": VERMILLION, "width": 3}, **shown)
+    figure.add_hline(y=curve.guarantee.target, line={"color": VERMILLION, "width": 1, "dash": "dash"})
     return figure
 
 
