@@ -20,8 +20,8 @@ from ..core.row_blocks import take_rows
 from ..decisions import fit_with_cuts
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
-from ..training.building import build, criterion_of, json_value, search
-from ..training.identity import described, hash_of
+from ..training.building import build, criterion_of, search
+from ..training.identity import described, hash_of, json_value
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file

@@ -204,11 +204,3 @@ def search(
         memory=memory or Memory(),
     ).best_params
     return clone(estimator).set_params(**best), {name.removeprefix(prefix): value for name, value in best.items()}
-
-
-def json_value(value: Any) -> Any:
-    """A parameter's value as JSON takes it: plain finite values as they are, others as their repr."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
-    return value if plain else repr(value)
