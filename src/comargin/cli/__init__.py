@@ -2,8 +2,7 @@
 
 - _app.py: the tree of commands. _data.py: those of ``comargin data``. _demo.py: ``demo`` and ``warmup``.
 - _train.py, _predict.py, _evaluate.py, _compare.py, _graph.py, _report.py: one command each.
-- _options.py: options that commands share; the library's errors in their words. _rows.py: rows as a tagger takes them.
-- _console.py: results, remarks, tables and progress.
+- _options.py: what commands share. _rows.py: rows as a tagger takes them. _console.py: results, remarks, progress.
 """
 
 from __future__ import annotations

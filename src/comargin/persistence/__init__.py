@@ -4,8 +4,7 @@ A ``.cmg`` file is a zip file of plain arrays and one JSON document; see ``docs/
 
 - _files.py: models to files and back. _archive.py: the zip file; sizes are checked before memory is taken.
 - _registry.py: which classes a file may hold. _codecs.py: how one is written. _values.py: values to JSON and back.
-- _kinds.py: what an attribute may hold. _learners.py, _sklearn.py, _trees.py: our classes, scikit-learn's, its trees.
-- _starts.py: states that fits continue from.
+- _kinds.py: what attributes hold. _learners.py, _sklearn.py, _trees.py: our classes, theirs. _starts.py: kept states.
 """
 
 from __future__ import annotations

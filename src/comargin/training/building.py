@@ -46,10 +46,9 @@ def checked_criterion(criterion: Any) -> None:
     """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
     if not isinstance(criterion, str | None):
         raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
-    if criterion in (None, DEFAULT_CRITERION):
-        return
     try:
-        scorers[criterion]
+        if criterion not in (None, DEFAULT_CRITERION):
+            scorers[criterion]
     except KeyError as error:
         raise ValueError(f"criterion: {error.args[0]}") from None
 
