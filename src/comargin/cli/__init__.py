@@ -1,4 +1,9 @@
-"""The command ``comargin``. Nothing heavy is imported before a command needs it, so that ``--help`` answers at once."""
+"""The command ``comargin``. Nothing heavy is imported before a command needs it, so that ``--help`` answers at once.
+
+- _app.py: the tree of commands. _data.py: those of ``comargin data``. _demo.py: ``demo`` and ``warmup``.
+- _train.py, _predict.py, _evaluate.py, _compare.py, _graph.py, _report.py: one command each.
+- _options.py: what commands share. _rows.py: rows as a tagger takes them. _console.py: results, remarks, progress.
+"""
 
 from __future__ import annotations
 

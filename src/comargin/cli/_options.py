@@ -47,8 +47,7 @@ Thresholds = Annotated[
     str, Option(help="When a label is on: aim, or a rule: per-label, global, proportional, top-k, rank-svm; or none.")
 ]
 ToDelimiter = Annotated[
-    str | None,
-    Option(callback=as_delimiter, help="Between the cells of a CSV file that is written; \\t is a tab."),
+    str | None, Option(callback=as_delimiter, help="Between the cells of a CSV file that is written; \\t is a tab.")
 ]
 
 # Help of the arguments of `comargin.data.read`. None, the default of all, leaves the choice to `read`.

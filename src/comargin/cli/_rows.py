@@ -69,7 +69,7 @@ def rows_for(
     path = Path(source)
     chunk_rows = chunk_rows or _rows_at_once(tagger)
     if source != STANDARD and not is_file(source):
-        return _rows_of_known_set(tagger, source, reading, split, data_home, chunk_rows)
+        return _taken(_rows_of_known_set(tagger, source, reading, split, data_home, chunk_rows), tagger)
     if split is not None:
         raise ValueError("--split is for known sets; a file is read whole")
     options = dict(reading)
@@ -101,10 +101,10 @@ def _taken(chunks: Iterator[Chunk], tagger: Tagger) -> Iterator[Chunk]:
 
 def _rows_at_once(tagger: Tagger) -> int:
     """Rows whose scores, and whose features when they are made dense, take at most 32 MiB."""
-    from ..core.validation import takes_sparse
+    from sklearn.utils import get_tags
 
     width = len(tagger.label_names)
-    if tagger.n_features is not None and not takes_sparse(tagger.model):
+    if tagger.n_features is not None and not get_tags(tagger.model).input_tags.sparse:
         width = max(width, tagger.n_features)
     return max(1, min(_MOST_ROWS, _MOST_NUMBERS // width))
 
@@ -112,7 +112,6 @@ def _rows_at_once(tagger: Tagger) -> int:
 def _rows_of_known_set(
     tagger: Tagger, source: str, reading: dict[str, Any], split: str | None, data_home: Path | None, chunk_rows: int
 ) -> Iterator[Chunk]:
-    from ..core.validation import dense_if_needed
     from ..data import Chunk
     from ..data.labels import tags_of
     from ..data.matching import matched_columns
@@ -121,7 +120,7 @@ def _rows_of_known_set(
     if split is None:
         split = "test" if has_published_split(source, data_home) else "all"
     dataset = obtain(source, split, data_home, reading)
-    X = dense_if_needed(matched_columns(dataset, tagger.n_features, tagger.feature_names), tagger.model)
+    X = matched_columns(dataset, tagger.n_features, tagger.feature_names)
     for first in range(0, dataset.Y.shape[0], chunk_rows):
         rows = slice(first, first + chunk_rows)
         yield Chunk(X[rows], first, None, tags_of(dataset.Y[rows], dataset.label_names))

@@ -21,8 +21,8 @@ from ..core.row_blocks import take_rows
 from ..decisions import BY_AIM, DecisionClassifierCV, fit_with_cuts, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
-from ..training.building import build, criterion_of, json_value, search
-from ..training.identity import described, hash_of
+from ..training.building import build, criterion_of, search
+from ..training.identity import described, hash_of, json_value
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file

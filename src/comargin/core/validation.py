@@ -203,14 +203,9 @@ def is_estimator(thing: Any) -> bool:
     return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
-def takes_sparse(estimator: Any) -> bool:
-    """Whether the tags of an estimator say that it takes sparse rows."""
-    return bool(get_tags(estimator).input_tags.sparse)
-
-
 def dense_if_needed(X: Any, estimator: Any) -> Any:
     """X, made dense if it is sparse and the estimator takes no sparse rows."""
-    return X.toarray() if sp.issparse(X) and not takes_sparse(estimator) else X
+    return X.toarray() if sp.issparse(X) and not get_tags(estimator).input_tags.sparse else X
 
 
 def require_estimator(estimator: Any, what: str, any_of: tuple[str, ...] = ("fit",)) -> None:

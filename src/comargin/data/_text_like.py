@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
+import numbers
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
 from ._dataset import LABEL_DTYPE, Dataset
-from ._drawing import _count, _names, _number, _streams
 
 _BLOCK_ROWS = 2048  # rows drawn from one random stream; a constant of the model, not a tuning knob
 _BACKGROUND_SHARE = 0.4  # of the tokens of a row; the rest comes from the topics of its labels
@@ -40,13 +40,7 @@ class _Corpus:
 
 
 def make_text_like(
-    n: int = 1000,
-    d: int = 2000,
-    L: int = 20,
-    nnz: int = 40,
-    seed: int = 0,
-    *,
-    labels_per_row: float | None = None,
+    n: int = 1000, d: int = 2000, L: int = 20, nnz: int = 40, seed: int = 0, *, labels_per_row: float | None = None
 ) -> Dataset:
     """Sparse data that looks like tf-idf of news texts with topics as labels (RCV1 by shape and statistics).
 
@@ -252,3 +246,28 @@ def _draw_block(corpus: _Corpus, rng: np.random.Generator) -> tuple[np.ndarray, 
     value = (1.0 + np.log(times)) * corpus.idf[word]
     value /= np.sqrt(np.bincount(row, weights=value * value))[row]
     return observed, np.bincount(row), word.astype(np.int32), value
+
+
+def _streams(seed: int, number: int) -> list[np.random.Generator]:
+    """Independent random streams of one seed."""
+    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
+        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
+    return [np.random.default_rng([int(seed), 0, stream]) for stream in range(number)]
+
+
+def _count(name: str, value: int, least: int = 1, most: int | None = None) -> int:
+    allowed = f"at least {least}" if most is None else f"from {least} to {most}"
+    ok = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not ok or value < least or (most is not None and value > most):
+        raise ValueError(f"{name} must be an integer {allowed}, got {value!r}")
+    return int(value)
+
+
+def _number(name: str, value: float, least: float, most: float) -> float:
+    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not least <= value <= most:
+        raise ValueError(f"{name} must be a number in [{least:g}, {most:g}], got {value!r}")
+    return float(value)
+
+
+def _names(stem: str, number: int) -> tuple[str, ...]:
+    return tuple(f"{stem}_{i}" for i in range(number))

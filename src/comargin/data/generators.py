@@ -15,8 +15,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from ._dataset import LABEL_DTYPE, Dataset
-from ._drawing import _count, _names, _number, _streams
-from ._text_like import make_text_like
+from ._text_like import _count, _names, _number, _streams, make_text_like
 
 __all__ = ["make_cgm_toy", "make_correlated", "make_text_like"]
 

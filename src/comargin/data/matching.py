@@ -48,10 +48,7 @@ def matched_columns(dataset: Dataset, n_features: int | None, feature_names: tup
 
 
 def true_labels(
-    tags: Sequence[Sequence[str]],
-    label_names: Sequence[str],
-    data: str,
-    show: Callable[[str], object] = lambda text: None,
+    tags: Sequence[Sequence[str]], label_names: Sequence[str], data: str, show: Callable[[str], object] = lambda _: None
 ) -> tuple[sp.csr_array, dict[str, int]]:
     """True labels in the order of the tagger's, and the number of rows with every label that it does not know.
 

@@ -19,11 +19,11 @@ def is_file(source: str) -> bool:
 
 def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, Any]) -> Dataset:
     """Read a file, or load a known set."""
-    path = Path(source)
     if is_file(source):
         if split != "all":
             raise ValueError("split= is for known sets; a file is read whole")
-        return read(path, **reading)
+        return read(Path(source), **reading)
+    path = Path(source)
     if _known(source, data_home) is None:
         if path.is_dir():
             raise ValueError(f"{source} is a folder, neither a data file nor a known set")
@@ -37,8 +37,7 @@ def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, A
 
 def has_published_split(source: str, data_home: Path | None) -> bool:
     """Whether this is the name of a known set that comes with rows to train on and rows to test."""
-    known = None if is_file(source) else _known(source, data_home)
-    # OpenML has the sets, and not their splits.
+    known = None if is_file(source) else _known(source, data_home)  # OpenML has the sets, and not their splits
     return known is not None and known.n_train is not None and known.where != "OpenML"
 
 

@@ -23,13 +23,7 @@ from .prior import PriorPart, identity_prior, split_prior
 from .problem import M3LKernelProblem, M3LProblem
 from .solver import label_blocks, solve_m3l
 
-_LOSSES = {
-    "hinge": HINGE,
-    "hamming": HINGE,
-    "squared_hinge": SQUARED_HINGE,
-    "logistic": LOGISTIC,
-    "correlated": HINGE,
-}
+_LOSSES = {"hinge": HINGE, "hamming": HINGE, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC, "correlated": HINGE}
 
 
 class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):

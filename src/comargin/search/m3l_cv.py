@@ -103,7 +103,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"],
+        "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"]
     }
     _learner = M3LClassifier
 

@@ -87,13 +87,7 @@ def first_dictionary(
 
 
 def kept_predictors(
-    problem: PrMLProblem,
-    coef: np.ndarray,
-    privileged: np.ndarray,
-    rank: int,
-    rng: np.random.Generator,
-    *,
-    drawn: bool,
+    problem: PrMLProblem, coef: np.ndarray, privileged: np.ndarray, rank: int, rng: np.random.Generator, *, drawn: bool
 ) -> Point | None:
     """The predictors of as many labels as the rank allows, zero predictors for all others.
 

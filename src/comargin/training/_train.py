@@ -23,18 +23,8 @@ from ..decisions import BY_AIM, check_aim, fit_with_cuts, make_decider, parse_gu
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
-from .building import (
-    build,
-    check_integer,
-    check_rule,
-    criterion_of,
-    json_value,
-    learner_of,
-    search,
-    searched,
-    with_parameters,
-)
-from .identity import described, hash_of
+from .building import build, check_integer, check_rule, criterion_of, learner_of, search, searched, with_parameters
+from .identity import described, hash_of, json_value
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_AIM = "micro_f1"

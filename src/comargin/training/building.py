@@ -47,10 +47,9 @@ def checked_criterion(criterion: Any) -> None:
     """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
     if not isinstance(criterion, str | None):
         raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
-    if criterion in (None, DEFAULT_CRITERION):
-        return
     try:
-        scorers[criterion]
+        if criterion not in (None, DEFAULT_CRITERION):
+            scorers[criterion]
     except KeyError as error:
         raise ValueError(f"criterion: {error.args[0]}") from None
 
@@ -205,11 +204,3 @@ def search(
         memory=memory or Memory(),
     ).best_params
     return clone(estimator).set_params(**best), {name.removeprefix(prefix): value for name, value in best.items()}
-
-
-def json_value(value: Any) -> Any:
-    """A parameter's value as JSON takes it: plain finite values as they are, others as their repr."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
-    return value if plain else repr(value)

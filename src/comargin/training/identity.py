@@ -54,6 +54,14 @@ def described(value: Any, where: str) -> Any:
     return [kind, text]
 
 
+def json_value(value: Any) -> Any:
+    """A parameter's value as JSON takes it: plain finite values as they are, others as their repr."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
+    return value if plain else repr(value)
+
+
 def _cannot_tell(where: str, what: str) -> str:
     return (
         f"{where} is {what}, which cannot be told from another one in a file: give a named function of a module, or an "
