@@ -33,6 +33,8 @@ NAVIGATION = {
     ],
     "Around them": [
         "Measures <measures>",
+        "Probabilities and aims <decisions>",
+        "Guarantees <guarantees>",
         "Thresholds <thresholds>",
         "Comparing models <compare>",
         "Reports <report>",

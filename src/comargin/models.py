@@ -70,7 +70,7 @@ class ModelRecipe:
         Parameters to search one after the other by `comargin.tune`, named as the estimator names them. Values are a
         tuple, or an object with ``of(X)`` that makes one from the training features.
     learn_cuts : bool
-        Whether a threshold rule learned on inner folds switches its labels on. False for a model whose label sets are
+        Whether a threshold rule, where one is asked for, switches its labels on. False for a model whose label sets are
         more than a cut of its scores.
     prepare : bool
         Whether texts, and sparse features without negative values, are weighted by TF-IDF, and dense ones standardised.
@@ -125,7 +125,7 @@ def known_models() -> dict[str, ModelRecipe]:
     Examples
     --------
     >>> known_models()["m3l"].description
-    'M3L, linear; correlated labels if that helps'
+    'M3L, linear, logistic loss; correlated labels if that helps'
     """
     _load_plugins()
     return dict(_REGISTRY)
@@ -241,9 +241,9 @@ _with_cuts = partial(ModelRecipe, learn_cuts=True)
 for _model in (
     _with_cuts(
         "m3l",
-        M3LClassifier(),
+        M3LClassifier(loss="logistic"),  # ranks better than hinge on all six choosing sets, in less time
         (("C", (0.001, 0.01, 0.1, 1.0, 10.0)), ("label_correlation", (None, "train"))),
-        description="M3L, linear; correlated labels if that helps",
+        description="M3L, linear, logistic loss; correlated labels if that helps",
     ),
     _with_cuts(
         "m3l-rbf",
