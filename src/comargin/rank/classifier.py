@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval
+from ..core.explanation import Explanation
 from ..core.gram import Gram
 from ..core.kernel_functions import KernelFunction, KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
@@ -106,6 +107,22 @@ class RankClassifier(KernelMultilabelClassifier):
         scores = super()._scores(X)
         rule = getattr(self, "threshold_", None)
         return scores if rule is None else rule.margins(scores)
+
+    def _explained(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        rule = getattr(self, "threshold_", None)
+        if rule is None:
+            return coef, intercept
+        # f_l - t with t = s.f + s_0
+        return coef - rule.coef_ @ coef, intercept - rule.coef_ @ intercept - rule.intercept_
+
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        found = super()._explanations(X, asked, top, names)
+        rule = getattr(self, "threshold_", None)
+        if rule is None:
+            return found
+        # Constant labels have the absolute margin with the sign of the constant.
+        sign = np.select([rule.constant_ == 0, rule.constant_ == 1], [-1, 1], 0)
+        return [[one.negated() if one.score * sign[one.label] < 0.0 else one for one in row] for row in found]
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on C; returns the function that solves for a C from a start."""
