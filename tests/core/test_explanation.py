@@ -117,7 +117,7 @@ def test_kernels_name_the_strongest_training_rows(rows):
     (one,), *_ = model.explain(X[:1], top=3, labels=[0])
     values = np.exp(-0.5 * ((model.support_vectors_ - X[0]) ** 2).sum(axis=1)) * model.dual_coef_[0]
     strongest = np.argsort(-np.abs(values), kind="stable")[:3]
-    assert [term.kind for term in one.contributions] == ["row"] * 3
+    assert [term.kind for term in one.contributions] == ["training_row"] * 3
     assert [term.name for term in one.contributions] == model.support_[strongest].tolist()
     assert_allclose([term.value for term in one.contributions], values[strongest], rtol=1e-9)
     K = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
@@ -272,16 +272,23 @@ def test_bad_arguments(rows):
 
 
 def test_an_explanation_as_text_and_as_numbers():
-    terms = (Contribution("feature", "sea", 1.25), Contribution("with", (1, 0), -0.5), Contribution("row", 17, 0.25))
+    terms = (
+        Contribution("feature", "sea", 1.25),
+        Contribution("with", (1, 0), -0.5),
+        Contribution("training_row", 17, 0.25),
+    )
     one = Explanation(2, 0.75, terms, 0.0, -0.25)
     named = one.with_names(["sky", "city", "beach"])
-    assert str(named) == "beach: sea +1.25, with city and sky -0.5, row 17 +0.25, others +0, intercept -0.25 = 0.75"
+    assert (
+        str(named)
+        == "beach: sea +1.25, with city and sky -0.5, training row 17 +0.25, others +0, intercept -0.25 = 0.75"
+    )
     assert named.to_dict() == {
         "score": 0.75,
         "contributions": [
             {"feature": "sea", "value": 1.25},
             {"with": ["city", "sky"], "value": -0.5},
-            {"row": 17, "value": 0.25},
+            {"training_row": 17, "value": 0.25},
         ],
         "others": 0.0,
         "intercept": -0.25,

@@ -27,6 +27,9 @@ def predict(
         int | None, Option(min=1, metavar="K", help="Write also the K labels of the highest scores, in order.")
     ] = None,
     scores: Annotated[bool, Option("--scores", help="Write also the scores of all labels.")] = False,
+    explain: Annotated[
+        int | None, Option(min=1, metavar="N", help="Write also the N strongest reasons of every predicted label.")
+    ] = None,
     to: Annotated[
         str | None, Option(help="Format to write: csv, jsonl or parquet (default: by the suffix; csv).")
     ] = None,
@@ -51,8 +54,10 @@ def predict(
     \b
     comargin predict tagger.cmg new.csv -o labels.csv
     comargin predict tagger.cmg new.jsonl --id number --top-k 5 -o top.parquet
+    comargin predict tagger.cmg new.csv --explain 3 -o why.jsonl
     zcat posts.csv.gz | comargin predict tagger.cmg - --to jsonl | head
     """
+    from ..core.explanation import require_explainable
     from ..core.wording import counted as plural
     from ..data import PredictionWriter
 
@@ -60,6 +65,8 @@ def predict(
     if not to_stdout:
         check_target("--output", Path(output), "labels.csv")
     model = load_tagger(tagger)
+    if explain is not None:
+        require_explainable(model.model)
     with_scores = scores or top_k is not None
     with in_flags(WRITING_FLAGS):
         writer = PredictionWriter(
@@ -68,6 +75,7 @@ def predict(
             format=to,
             top_k=top_k,
             scores=scores,
+            explain=explain is not None,
             sep=to_sep or model.reading.get("sep", ";"),
             delimiter=to_delimiter,
             id_name=reading.get("id", "row"),
@@ -83,7 +91,8 @@ def predict(
         with row_progress(silent, size) as show, writer:
             for chunk in chain([first], chunks):
                 Y, values = model.labels_and_scores(chunk.X) if with_scores else (model.predict(chunk.X), None)
-                writer.write(chunk, Y, values)
+                reasons = None if explain is None else model.explain(chunk.X, top=explain, labels=Y)
+                writer.write(chunk, Y, values, reasons)
                 n_labels += Y.nnz
                 show(writer.n_rows, 0 if counted is None else counted.tell())
     if not to_stdout:

@@ -1,8 +1,7 @@
 """Why a label has its score: the contributions that sum to it.
 
-`explain` goes through pipelines, searches and wrappers to the classifier inside. Learners of ours write
-``_explanations(X, asked, top, names)``, most of them by `linear_explanations`; other classifiers are explained if they
-are linear in their features.
+`explain` goes through pipelines, searches and wrappers to the classifier inside: a learner that writes
+``_explanations(X, asked, top, names)``, best by `linear_explanations`, or any classifier linear in its features.
 """
 
 from __future__ import annotations
@@ -24,12 +23,16 @@ from .validation import Matrix, _canonical
 _ROUNDING = 1e-5
 
 
+class NoExplanationError(ValueError):
+    """The model has scores that `explain` cannot explain."""
+
+
 class Contribution(NamedTuple):
     """What one thing adds to a score.
 
     Attributes
     ----------
-    kind : {"feature", "row", "with", "without", "attribute"}
+    kind : {"feature", "training_row", "with", "without", "attribute"}
         A feature; a training row; other labels that are on, or off; an attribute of a class.
     name : str, int or tuple
         Name of the feature, or its number; number of the row or attribute; the other labels.
@@ -41,10 +44,15 @@ class Contribution(NamedTuple):
     name: Any
     value: float
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What it is, in words."""
         if isinstance(self.name, tuple):
-            return f"{self.kind} {' and '.join(map(str, self.name))} {self.value:+.3g}"
-        return f"{self.name if isinstance(self.name, str) else f'{self.kind} {self.name}'} {self.value:+.3g}"
+            return f"{self.kind} {' and '.join(map(str, self.name))}"
+        return self.name if isinstance(self.name, str) else f"{self.kind.replace('_', ' ')} {self.name}"
+
+    def __str__(self) -> str:
+        return f"{self.text} {self.value:+.3g}"
 
 
 class Explanation(NamedTuple):
@@ -75,13 +83,7 @@ class Explanation(NamedTuple):
         return f"{self.label}: {', '.join(terms)} = {self.score:.3g}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The numbers, as JSON takes them; a contribution is ``{kind: name, "value": value}``.
-
-        Returns
-        -------
-        dict
-            ``score``, ``contributions``, ``others`` and ``intercept``.
-        """
+        """All but the label, as JSON takes it; a contribution is ``{kind: name, "value": value}``."""
         terms = [
             {kind: list(name) if isinstance(name, tuple) else name, "value": value}
             for kind, name, value in self.contributions
@@ -95,11 +97,6 @@ class Explanation(NamedTuple):
         ----------
         label_names : sequence of str
             Name of every label.
-
-        Returns
-        -------
-        Explanation
-            With ``label`` and the other labels by name.
         """
         terms = (
             term._replace(name=tuple(label_names[k] for k in term.name)) if isinstance(term.name, tuple) else term
@@ -108,13 +105,7 @@ class Explanation(NamedTuple):
         return self._replace(label=label_names[int(self.label)], contributions=tuple(terms))
 
     def negated(self) -> Explanation:
-        """The explanation of minus the score.
-
-        Returns
-        -------
-        Explanation
-            With the signs of all numbers changed.
-        """
+        """The explanation of minus the score."""
         terms = tuple(term._replace(value=-term.value) for term in self.contributions)
         return Explanation(self.label, -self.score, terms, -self.others, -self.intercept)
 
@@ -178,9 +169,9 @@ def explain(
 
     - linear learners: features add :math:`x_j w_{lj}`;
     - kernels: training rows add their coefficient times the kernel value;
-    - structured learners: the score is how much worse the best labeling gets when the label is switched (on minus off,
-      the other labels held). Features add :math:`x_j g_{lj}`, and each clique what it prefers on to off, named by the
-      other labels in it that are on ("with"), or by all of them if they are off ("without");
+    - structured learners: the score is that of the best labeling with the label on minus with it off, the other labels
+      held. Features add :math:`x_j g_{lj}`, and each clique its own difference, named by the other labels in it that
+      are on ("with"), or by all of them if they are off ("without");
     - `ZeroShotClassifier`: the attributes add their scores, with the signs of the signature.
 
     Examples
@@ -193,7 +184,8 @@ def explain(
     """
     if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
         raise ValueError(f"top must be an int of at least 1, got {top!r}")
-    check_is_fitted(model)
+    if hasattr(model, "fit"):
+        check_is_fitted(model)
     require_explainable(model)
     asked = _asked(model, X, labels)
     names: Any = None if feature_names is None or len(feature_names) == 0 else np.array(list(feature_names), object)
@@ -219,7 +211,7 @@ def explain(
 
 
 def require_explainable(model: Any) -> None:
-    """Raise a ValueError that names the classifier if `explain` cannot explain it."""
+    """Raise an error that names the classifier if `explain` cannot explain it."""
     while (inside := _inside(model)) is not None:
         model = inside
     if hasattr(model, "_explanations"):
@@ -241,7 +233,7 @@ def linear_explanations(
 ) -> list[list[Explanation]]:
     """Explanations of f_l(x) = sum_j x_j coef_lj + intercept_l, and what else ``more`` lists for a row and a label.
 
-    X is canonical, ``asked`` has the labels of every row, ``names`` the names (or numbers) of the columns.
+    X is canonical, ``asked`` has the labels of every row, ``names`` is an array of names (or numbers) of the columns.
     """
     most = max((int(labels.max()) for labels in asked if len(labels)), default=-1)
     if most >= len(coef):
@@ -257,10 +249,8 @@ def linear_explanations(
         for label in labels.tolist():
             products = values * coef[label, columns]
             best = _strongest(products, top)
-            terms = [
-                Contribution(kind, _name(names, columns[j]), value)
-                for j, value in zip(best, products[best].tolist(), strict=True)
-            ]
+            named = columns[best] if names is None else names[columns[best]]
+            terms = [Contribution(kind, *term) for term in zip(named.tolist(), products[best].tolist(), strict=True)]
             terms = sorted([*terms, *(more(i, label) if more else [])], key=lambda term: -abs(term.value))
             products[best] = 0.0
             others = float(products.sum()) + sum(term.value for term in terms[top:])
@@ -337,10 +327,10 @@ def _asked(model: Any, X: Any, labels: Any) -> list[np.ndarray]:
     return [numbers.astype(np.intp)] * n_rows
 
 
-def _refusal(model: Any) -> ValueError:
+def _refusal(model: Any) -> NoExplanationError:
     inner = model.get_params(deep=False).get("estimator") if hasattr(model, "estimators_") else None
     of = "" if inner is None else f" of {type(inner).__name__}"
-    return ValueError(
+    return NoExplanationError(
         f"{type(model).__name__}{of} gives no explanation of its scores; the learners of comargin do, and linear "
         "classifiers, such as LogisticRegression and LinearSVC in a OneVsRestClassifier"
     )
@@ -352,11 +342,6 @@ def _strongest(values: np.ndarray, top: int) -> np.ndarray:
     chosen = np.sort(np.argpartition(-size, top - 1)[:top]) if len(size) > top else np.arange(len(size))
     chosen = chosen[np.argsort(-size[chosen], kind="stable")]
     return chosen[size[chosen] > 0.0]
-
-
-def _name(names: Any, column: Any) -> str | int:
-    name = column if names is None else names[column]
-    return str(name) if isinstance(name, str) else int(name)
 
 
 def _dense(values: Any) -> np.ndarray:

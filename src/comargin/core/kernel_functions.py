@@ -92,7 +92,7 @@ class KernelMultilabelClassifier(MultilabelClassifier):
         found: list[list[Explanation]] = []
         for rows in row_blocks(X.shape[0], max(_BLOCK_SIZE // max(len(self.support_), 1), 1)):
             values = self._kernel_function.values(X[rows], self.support_vectors_, self.support_)
-            found += linear_explanations(values, coef, intercept, asked[rows], top, self.support_, kind="row")
+            found += linear_explanations(values, coef, intercept, asked[rows], top, self.support_, kind="training_row")
         return found
 
     def _explained(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

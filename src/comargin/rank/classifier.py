@@ -109,19 +109,17 @@ class RankClassifier(KernelMultilabelClassifier):
         return scores if rule is None else rule.margins(scores)
 
     def _explained(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        rule = getattr(self, "threshold_", None)
-        if rule is None:
+        if not hasattr(self, "threshold_"):
             return coef, intercept
-        # f_l - t with t = s.f + s_0
+        rule = self.threshold_  # f_l - t with t = s.f + s_0
         return coef - rule.coef_ @ coef, intercept - rule.coef_ @ intercept - rule.intercept_
 
     def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
         found = super()._explanations(X, asked, top, names)
-        rule = getattr(self, "threshold_", None)
-        if rule is None:
+        if not hasattr(self, "threshold_"):
             return found
-        # Constant labels have the absolute margin with the sign of the constant.
-        sign = np.select([rule.constant_ == 0, rule.constant_ == 1], [-1, 1], 0)
+        # Margins of constant labels have the sign of the constant (-1: not constant).
+        sign = np.array([-1, 1, 0])[self.threshold_.constant_]
         return [[one.negated() if one.score * sign[one.label] < 0.0 else one for one in row] for row in found]
 
     def _prepare(self, data: TrainingData) -> _Solve:

@@ -12,6 +12,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline
 
+from ..core.explanation import Explanation, explain
+from ..core.wording import nearest
 from ..data import Chunk, stream
 from ..decisions import ThresholdClassifierCV
 from ..metrics import scores_of
@@ -110,6 +112,33 @@ class Tagger:
         if isinstance(model, Pipeline) and len(model) > 1:
             return replace(self, model=model[-1]).labels_and_scores(model[:-1].transform(X))
         return self.predict(X), self.scores(X)
+
+    def explain(self, X: Any, *, top: int = 5, labels: Any = None) -> list[list[Explanation]]:
+        """Say why labels have their scores; see `comargin.explain`.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+        top : int, default=5
+            Contributions of each score that are named.
+        labels : sequence of str, indicator of shape (n_rows, n_labels) or None, default=None
+            Labels to explain, the same of every row or of each its own. None: the predicted ones.
+
+        Returns
+        -------
+        list of list of Explanation
+            For every row one explanation per label, with the names of labels and features.
+        """
+        if labels is None:
+            labels = self.predict(X)
+        elif np.ndim(labels) < 2 and not sp.issparse(labels):
+            for name in labels:
+                if name not in self.label_names:
+                    raise ValueError(f"labels: there is no label {name!r}{nearest(str(name), self.label_names)}")
+            labels = [self.label_names.index(name) for name in labels]
+        found = explain(self.model, X, top=top, labels=labels, feature_names=self.feature_names)
+        return [[one.with_names(self.label_names) for one in row] for row in found]
 
     def rows(self, source: str | Path | IO[bytes], *, labels: Any = None, **options: Any) -> Iterator[Chunk]:
         """Rows of a file of any length as the model takes them: columns are found by name.
