@@ -193,17 +193,12 @@ def pairs_section(pairs: Sequence[ConfusedPair], names: Sequence[str], place: Ma
 
 
 def explanations_section(
-    explained: Mapping[int, Sequence[Explanation]],
-    assessment: Assessment,
-    names: Sequence[str],
-    place: Mapping[int, int],
+    explained: Mapping[int, list[Explanation]], assessment: Assessment, names: Sequence[str], place: Mapping[int, int]
 ) -> Section:
     """Why some rows have their tags; ``explained`` by the numbers of the rows."""
-    columns = (
-        *(("Row", "count"), ("Label", "label"), ("True", "text"), ("Score", "number")),
-        *(("Speaks for it", "weighted"), ("Speaks against it", "weighted"), ("All others", "number")),
-        ("Intercept", "number"),
-    )
+    begin = (("Row", "count"), ("Label", "label"), ("True", "text"), ("Score", "number"))
+    sides = (("Speaks for it", "weighted"), ("Speaks against it", "weighted"))
+    columns = (*begin, *sides, ("All others", "number"), ("Intercept", "number"))
     rows = []
     for row, explanations in explained.items():
         for one in explanations:
