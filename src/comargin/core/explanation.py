@@ -249,7 +249,7 @@ def linear_explanations(
         for label in labels.tolist():
             products = values * coef[label, columns]
             best = _strongest(products, top)
-            named = columns[best] if names is None else names[columns[best]]
+            named = columns[best] if names is None else np.asarray(names)[columns[best]]
             terms = [Contribution(kind, *term) for term in zip(named.tolist(), products[best].tolist(), strict=True)]
             terms = sorted([*terms, *(more(i, label) if more else [])], key=lambda term: -abs(term.value))
             products[best] = 0.0
