@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         report,
         training,
     )
+    from .core import Explanation, explain
     from .lsg21 import LSG21Classifier
     from .m3l import M3LClassifier, ZeroShotClassifier
     from .persistence import load, save
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from .training import warmup
 
 _HOMES = {
+    "core": ("Explanation", "explain"),
     "lsg21": ("LSG21Classifier",),
     "m3l": ("M3LClassifier", "ZeroShotClassifier"),
     "persistence": ("load", "save"),
@@ -47,6 +49,7 @@ _HOMES = {
 
 __all__ = [
     "CGMClassifier",
+    "Explanation",
     "LSG21Classifier",
     "LSG21ClassifierCV",
     "M3LClassifier",
@@ -62,6 +65,7 @@ __all__ = [
     "core",
     "data",
     "decisions",
+    "explain",
     "graphs",
     "inference",
     "load",

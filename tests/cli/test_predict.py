@@ -5,6 +5,7 @@ import csv
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,6 +16,7 @@ from command import COMMAND, run
 from rich.console import Console
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
+from sklearn.neighbors import KNeighborsClassifier
 from small_taggers import LABELS, TAGS, TEXTS, TRUE, feature_rows, feature_tagger, text_tagger
 
 from comargin.cli import _console, _rows
@@ -108,6 +110,40 @@ def test_the_standard_output_takes_json_and_other_separators(predict, texts):
     assert [json.loads(line) for line in out.splitlines()][2] == {"name": "n2", "labels": ["sport", "weather"]}
     out, _ = predict("texts", texts, "-o", "-", "--to-sep", "+", "--to-delimiter", "\\t")
     assert out.splitlines()[3] == "2\tsport+weather"
+
+
+def test_every_predicted_label_is_explained(predict, texts):
+    tagger = text_tagger()
+    out, _ = predict("texts", texts, "--explain", "1", "--to", "jsonl")
+    rows = [json.loads(line) for line in out.splitlines()]
+    scores = tagger.scores(TEXTS)
+    for i, row in enumerate(rows):
+        assert list(row["explain"]) == row["labels"] == TRUE[i]
+        for label, one in row["explain"].items():
+            (term,) = one["contributions"]
+            assert term["feature"] in TEXTS[i].split()
+            assert one["score"] == pytest.approx(scores[i, TAGS.index(label)])
+            assert term["value"] + one["others"] + one["intercept"] == pytest.approx(one["score"])
+    assert {rows[5]["explain"]["weather"]["contributions"][0]["feature"]} == {"wind"}
+    out, _ = predict("texts", texts, "--explain", "1")
+    assert re.fullmatch(r"weather: wind \+[\d.]+, others \+0, intercept [-+][\d.]+ = [\d.]+", column(out, "explain")[5])
+    out, _ = predict("boxes", "--explain", "5", "-", stdin=b"depth,width,height\n1,-1,-1\n-1,-1,-1\n")
+    assert [set(re.findall(r"(\w+) [-+]", cell)) for cell in column(out, "explain")] == [
+        {"width", "height", "depth", "others", "intercept"},
+        set(),
+    ]
+
+
+def test_a_model_that_gives_no_explanation_is_named_before_anything_is_written(tmp_path):
+    data = feature_rows(40)
+    model = KNeighborsClassifier(3).fit(data.X, data.Y)
+    Tagger(model, LABELS, 3, data.feature_names).save(tmp_path / "t.cmg")
+    write(data, tmp_path / "new.csv")
+    code, out, err = run("predict", tmp_path / "t.cmg", tmp_path / "new.csv", "--explain", "2")
+    assert (code, out) == (1, "")
+    assert "KNeighborsClassifier gives no explanation of its scores; the learners of comargin do" in " ".join(
+        err.split()
+    )
 
 
 def test_labels_are_separated_as_they_were_in_training(tmp_path, texts):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from comargin.core import Contribution, Explanation
 from comargin.data import Chunk, PredictionWriter, read, stream
 
 pa = pytest.importorskip("pyarrow")
@@ -91,6 +92,28 @@ def test_parquet(tmp_path, chunks):
     assert table.column("top").to_pylist() == [["wine, dry"], ["wine, dry"], ["food"]]
     assert table.column("top_scores").to_pylist() == [[2.0], [-0.25], [1 / 3]]
     assert [table.column(f"score:{name}").to_pylist() for name in LABELS] == SCORES.T.tolist()
+
+
+def test_explanations(tmp_path):
+    terms = (Contribution("feature", "grape", 1.5), Contribution("with", ("food",), -0.5))
+    one = Explanation("wine, dry", 1.0, terms, 0.0, 0.0)
+    text = "wine, dry: grape +1.5, with food -0.5, others +0, intercept +0 = 1"
+    red = one._replace(label="red", contributions=())
+    told = [[red, one], [], [one]]
+    for name in ("a.csv", "a.jsonl", "a.parquet"):
+        with PredictionWriter(tmp_path / name, LABELS, explain=True) as out:
+            out.write(Chunk(["a", "b", "c"], 0), Y, None, told)
+            with pytest.raises(ValueError, match="explanations must be those of the 1 rows of the chunk"):
+                out.write(Chunk(["d"], 3), Y[:1], None, told)
+            with pytest.raises(ValueError, match="explanations must be those of the 1 rows of the chunk"):
+                out.write(Chunk(["d"], 3), Y[:1])
+    rows = cells(tmp_path / "a.csv")
+    assert rows[0] == ["row", "labels", "explain"]
+    assert [row[2] for row in rows[1:]] == [f"red: others +0, intercept +0 = 1;{text}", "", text]
+    rows = [json.loads(line)["explain"] for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert rows == [{"red": red.to_dict(), "wine, dry": one.to_dict()}, {}, {"wine, dry": one.to_dict()}]
+    table = pq.read_table(tmp_path / "a.parquet")
+    assert table.column("explain").to_pylist() == [[str(red), text], [], [text]]
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.parquet"])

@@ -89,13 +89,13 @@ END = ["scores", "training"]
 @pytest.mark.parametrize(
     ("model", "sections"),
     [
-        (M3LClassifier(), [*ALWAYS, "features", *END, "convergence"]),
-        (ThresholdClassifierCV(M3LClassifier(), cv=2), [*ALWAYS, "features", *END, "convergence"]),
-        (M3LClassifier(kernel="rbf"), [*ALWAYS, *END, "convergence"]),
-        (RankSVMClassifier(), [*ALWAYS, *END, "convergence"]),
-        (LSG21Classifier(), [*ALWAYS, "features", *END, "convergence"]),
-        (CGMClassifier(alpha=0.1, max_cliques=2, random_state=0), [*ALWAYS, "features", *END, "convergence"]),
-        (ovr(), [*ALWAYS, "features", *END]),
+        (M3LClassifier(), [*ALWAYS, "why", "features", *END, "convergence"]),
+        (ThresholdClassifierCV(M3LClassifier(), cv=2), [*ALWAYS, "why", "features", *END, "convergence"]),
+        (M3LClassifier(kernel="rbf"), [*ALWAYS, "why", *END, "convergence"]),
+        (RankSVMClassifier(), [*ALWAYS, "why", *END, "convergence"]),
+        (LSG21Classifier(), [*ALWAYS, "why", "features", *END, "convergence"]),
+        (CGMClassifier(alpha=0.1, max_cliques=2, random_state=0), [*ALWAYS, "why", "features", *END, "convergence"]),
+        (ovr(), [*ALWAYS, "why", "features", *END]),
         (RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0), [*ALWAYS, *END]),
     ],
     ids=lambda value: type(value).__name__,
@@ -176,6 +176,37 @@ def test_texts_through_a_pipeline():
     )
     assert page.data["labels"][0]["features"]["names"][0] == "sea"
     assert page.data["labels"][1]["name"] == "SUN"
+    assert {"red sea", "grey sky"}.isdisjoint(page.texts)  # words, not texts
+
+
+def test_tags_are_explained_by_numbers_that_sum(rows):
+    X, Y = rows
+    model = M3LClassifier().fit(X, Y)
+    names, features = ["sea", "sun", "sky", "ski"], list("uvwxyz")
+    page = Page(model_report(model, (X[:4], Y[:4]), label_names=names, feature_names=features))
+    assert (
+        f"The tags of the first {np.count_nonzero(model.predict(X[:4]).any(axis=1))} rows that have some" in page.shown
+    )
+    (row, label), *_ = np.argwhere(model.predict(X[:4]))
+    products = X[row] * model.coef_[label]
+    order = np.argsort(-np.abs(products))
+    sides = [
+        " , ".join(f"{features[j]} {products[j]:+.3g}" for j in order if sign * products[j] > 0) or "none"
+        for sign in (1, -1)
+    ]
+    begin = f"{row} {names[label]} {'yes' if Y[row, label] else 'no'} {model.decision_function(X)[row, label]:.4g} "
+    assert f"{begin}{sides[0]} {sides[1]} 0 {model.intercept_[label]:.4g}" in page.shown.replace(" ,", " ,")
+
+
+def test_names_in_explanations_are_text_and_short():
+    X = np.array([[1.0, 0.0], [0.0, 1.0]] * 4)
+    names = ["<b>" * 40, "<script>window.hacked = 1</script>"]
+    page = model_report(ovr().fit(X, X.astype(int)), (X, X.astype(int)), label_names=HOSTILE[:2], feature_names=names)
+    why = page[page.index('<section id="why">') : page.index('<section id="features">')]
+    assert "<script>" not in why
+    assert "<b>" not in why
+    assert "&lt;b&gt;" in why
+    assert "&lt;b&gt;" * 20 not in why
 
 
 def test_hostile_names_stay_text_and_no_foreign_script_may_run(rows):
@@ -293,7 +324,7 @@ def test_powers_of_ten_are_not_crowded(rows, last_dual, dtick):
 def test_one_label_needs_no_graph(rows):
     X, Y = rows
     page = Page(model_report(M3LClassifier().fit(X, Y[:, :1]), (X, Y[:, :1])))
-    assert page.sections == ["summary", "labels", "one-label", "features", "scores", "training", "convergence"]
+    assert page.sections == ["summary", "labels", "one-label", "why", "features", "scores", "training", "convergence"]
 
 
 def test_bad_arguments_are_named(rows, tmp_path):

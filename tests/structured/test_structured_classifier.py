@@ -17,7 +17,8 @@ from tests.structured.reference_structured import (
     structured_optimum,
 )
 
-from comargin import StructuredSVMClassifier
+from comargin import CGMClassifier, StructuredSVMClassifier
+from comargin.data import make_cgm_toy
 from comargin.graphs import LabelGraph, chow_liu_tree
 from comargin.structured import classifier as module
 
@@ -559,3 +560,43 @@ def test_warning_names_inexact_inference(rng):
     X, Y = rng.normal(size=(30, 3)), rng.integers(0, 2, (30, 4))
     with pytest.warns(ConvergenceWarning, match="inference='mplp' is not exact on this graph"):
         StructuredSVMClassifier(1e-3, graph="full", inference="mplp", tol=1e-9, max_iter=3, random_state=0).fit(X, Y)
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize(
+    "learner",
+    [
+        StructuredSVMClassifier(alpha=1e-2, graph=[(0, 1), (1, 2, 3), (0, 4), (2, 4)], random_state=0),
+        StructuredSVMClassifier(alpha=1e-2, graph="none", random_state=0),
+        CGMClassifier(alpha=1e-2, max_cliques=3, random_state=0),
+    ],
+)
+def test_explanations_are_differences_of_joint_scores(learner, storage):
+    toy = make_cgm_toy(80)
+    model = learner.fit(storage(toy.X), toy.Y)
+    X, Y = toy.X[:15], model.predict_map(toy.X[:15]).labels
+
+    def joint_score(x, y):
+        total = y @ (model.coef_ @ x + model.intercept_)
+        for clique, coef, intercept in zip(model.cliques_, model.clique_coef_, model.clique_intercept_, strict=True):
+            state = sum(int(y[label]) << (len(clique) - 1 - t) for t, label in enumerate(clique))
+            total += coef[state] @ x + intercept[state]
+        return total
+
+    kinds = set()
+    for x, y, row in zip(X, Y, model.explain(storage(X), top=3, labels=range(Y.shape[1])), strict=True):
+        for label, one in enumerate(row):
+            on, off = y.copy(), y.copy()
+            on[label], off[label] = 1, 0
+            assert_allclose(one.score, joint_score(x, on) - joint_score(x, off), rtol=1e-9, atol=1e-11)
+            total = sum(term.value for term in one.contributions) + one.others + one.intercept
+            assert_allclose(total, one.score, rtol=1e-9, atol=1e-12)
+            assert one.score * (2 * int(y[label]) - 1) >= -1e-9  # no flip improves the best labeling
+            for term in one.contributions:
+                kinds.add(term.kind)
+                if term.kind in ("with", "without"):
+                    assert {int(y[other]) for other in term.name} == {term.kind == "with"}
+                    assert any({label, *term.name} <= set(clique) for clique in model.cliques_)
+    assert kinds == ({"feature"} if not model.cliques_ else {"feature", "with", "without"})
+    predicted = [[one.label for one in row] for row in model.explain(X)]
+    assert predicted == [np.flatnonzero(y).tolist() for y in Y]

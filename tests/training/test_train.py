@@ -85,6 +85,38 @@ def test_texts_become_one_model_with_names(tmp_path):
 
 
 @pytest.mark.parametrize("name", model_names())
+def test_models_say_why_or_that_they_cannot(name):
+    tagger = train(DATA, name, tune=False)
+    if name in ("ovr-rbf", "chain", "forest", "knn"):
+        with pytest.raises(ValueError, match=f"^{tagger.facts['estimator']}.* gives no explanation"):
+            tagger.explain(DATA.X)
+        return
+    Y, scores = tagger.labels_and_scores(DATA.X)
+    found = tagger.explain(DATA.X, top=2)
+    assert [[one.label for one in row] for row in found] == [
+        [tagger.label_names[k] for k in row] for row in np.split(Y.indices, Y.indptr[1:-1])
+    ]
+    kinds = {term.kind for row in found for one in row for term in one.contributions}
+    assert kinds <= (
+        {"training_row"} if name in ("m3l-rbf", "rank-cvm", "rank-svm") else {"feature", "with", "without"}
+    )
+    if name not in ("cgm", "ssvm-tree"):  # max-marginals, not differences of the best labeling
+        told = [one.score for row in found for one in row]
+        np.testing.assert_allclose(told, scores[Y.toarray() > 0], rtol=1e-8, atol=1e-10)
+
+
+def test_words_and_columns_are_explained_by_name():
+    tagger = train(texts(), "ovr", tune=False)
+    (row,) = tagger.explain(["red wine and green tea"], top=1, labels=["tea", "wine"])
+    assert [(one.label, one.contributions[0].name) for one in row] == [("tea", "tea"), ("wine", "wine")]
+    with pytest.raises(ValueError, match="labels: there is no label 'win'; the nearest is 'wine'"):
+        tagger.explain(["red wine"], labels=["win"])
+    named = Dataset(DATA.X, DATA.Y, tuple("abcdef"), DATA.label_names, "named")
+    found = train(named, "ovr", tune=False).explain(named.X)
+    assert {term.name for row in found for one in row for term in one.contributions} == set("abcdef")
+
+
+@pytest.mark.parametrize("name", model_names())
 def test_every_model_that_can_be_saved_is_trained_and_comes_back(name, tmp_path):
     tagger = train(DATA, name, tune=False)
     loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))

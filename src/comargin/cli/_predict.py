@@ -40,6 +40,9 @@ def predict(
     scores: Annotated[bool, Option("--scores", help="Write also the scores of all labels.")] = False,
     proba: Annotated[bool, Option("--proba", help="Write also the probabilities of all labels.")] = False,
     aim: Aim = None,
+    explain: Annotated[
+        int | None, Option(min=1, metavar="N", help="Write also the N strongest reasons of every predicted label.")
+    ] = None,
     to: Annotated[
         str | None, Option(help="Format to write: csv, jsonl or parquet (default: by the suffix; csv).")
     ] = None,
@@ -65,8 +68,10 @@ def predict(
     comargin predict tagger.cmg new.csv -o labels.csv
     comargin predict tagger.cmg new.jsonl --id number --top-k 5 -o top.parquet
     comargin predict tagger.cmg new.csv --aim macro_f1 --proba -o labels.parquet
+    comargin predict tagger.cmg new.csv --explain 3 -o why.jsonl
     zcat posts.csv.gz | comargin predict tagger.cmg - --to jsonl | head
     """
+    from ..core.explanation import require_explainable
     from ..core.wording import counted as plural
     from ..data import PredictionWriter
 
@@ -76,6 +81,8 @@ def predict(
     model = load_tagger(tagger)
     if proba and scores:
         raise ValueError("--proba and --scores exclude each other")
+    if explain is not None:
+        require_explainable(model.model)
     with_scores = scores or proba or top_k is not None
     target = None if aim is None else as_aim(aim)
     with in_flags(WRITING_FLAGS):
@@ -85,6 +92,7 @@ def predict(
             format=to,
             top_k=top_k,
             scores=scores or proba,
+            explain=explain is not None,
             sep=to_sep or model.reading.get("sep", ";"),
             delimiter=to_delimiter,
             id_name=reading.get("id", "row"),
@@ -107,7 +115,8 @@ def predict(
         with row_progress(silent, size) as show, writer:
             for chunk in chain([first], chunks):
                 Y, values = decided(chunk.X)
-                writer.write(chunk, Y, values)
+                reasons = None if explain is None else model.explain(chunk.X, top=explain, labels=Y)
+                writer.write(chunk, Y, values, reasons)
                 n_labels += Y.nnz
                 show(writer.n_rows, 0 if counted is None else counted.tell())
     if not to_stdout:

@@ -8,6 +8,7 @@ loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: it
 executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: their states for a resumed run
 path, progress       fits along the values of a parameter, each started from the last; how far a list of fits is
 estimator            `MultilabelClassifier`: the contract of every learner
+explanation          `explain`: why a label has its score
 docstrings           what learners share is described once, in the docstrings of their bases
 wrapper              base of classifiers that fit another estimator
 validation           X and y checked and converted to one form; indicator: the check of a {0, 1} matrix and of weights
@@ -29,18 +30,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .estimator import Interval, LinearMultilabelClassifier, MultilabelClassifier, StrOptions
+    from .explanation import Contribution, Explanation, explain
     from .loop import Control, run_loop
     from .result import Checkpoint, FitState, Result, Status
 
 _HOMES = {
     "estimator": ("Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"),
+    "explanation": ("Contribution", "Explanation", "explain"),
     "loop": ("Control", "run_loop"),
     "result": ("Checkpoint", "FitState", "Result", "Status"),
 }
 
 __all__ = [
     "Checkpoint",
+    "Contribution",
     "Control",
+    "Explanation",
     "FitState",
     "Interval",
     "LinearMultilabelClassifier",
@@ -48,6 +53,7 @@ __all__ = [
     "Result",
     "Status",
     "StrOptions",
+    "explain",
     "run_loop",
 ]
 

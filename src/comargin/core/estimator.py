@@ -28,6 +28,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
 from .docstrings import complete_docstring
+from .explanation import Explanation, ExplanationMixin, linear_explanations
 from .loop import Control
 from .result import Checkpoint, FitState, Result, Status
 from .validation import TrainingData, label_weights, validate_features, validate_training
@@ -35,7 +36,7 @@ from .validation import TrainingData, label_weights, validate_features, validate
 __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"]
 
 
-class MultilabelClassifier(ClassifierMixin, BaseEstimator):
+class MultilabelClassifier(ExplanationMixin, ClassifierMixin, BaseEstimator):
     """Base of all learners.
 
     A subclass has the parameters below in its ``__init__`` (the first two if it uses them), gives the constraints of
@@ -350,3 +351,6 @@ class LinearMultilabelClassifier(MultilabelClassifier):
     def _scores(self, X: Any) -> np.ndarray:
         X = validate_features(self, X)
         return np.asarray(X @ self.coef_.T) + self.intercept_
+
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        return linear_explanations(validate_features(self, X), self.coef_, self.intercept_, asked, top, names)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
 from .estimator import Interval, MultilabelClassifier, StrOptions
+from .explanation import Explanation, linear_explanations
 from .gram import Gram
 from .row_blocks import row_blocks, squared_lengths
 from .validation import Matrix, validate_features
@@ -83,6 +84,21 @@ class KernelMultilabelClassifier(MultilabelClassifier):
         scores = self._kernel_function.scores(X, self.support_vectors_, self.support_, self.dual_coef_)
         return scores + self.intercept_
 
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        X = validate_features(self, X)
+        if hasattr(self, "coef_"):
+            return linear_explanations(X, *self._explained(self.coef_, self.intercept_), asked, top, names)
+        coef, intercept = self._explained(self.dual_coef_, self.intercept_)
+        found: list[list[Explanation]] = []
+        for rows in row_blocks(X.shape[0], max(_BLOCK_SIZE // max(len(self.support_), 1), 1)):
+            values = self._kernel_function.values(X[rows], self.support_vectors_, self.support_)
+            found += linear_explanations(values, coef, intercept, asked[rows], top, self.support_, kind="training_row")
+        return found
+
+    def _explained(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of the scores, from those of the kernel expansion."""
+        return coef, intercept
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = self.kernel == "precomputed"
@@ -153,6 +169,12 @@ class KernelFunction:
 
         return Gram(values, diagonal + constant, constant)
 
+    def values(self, X: Matrix, support_vectors: Matrix | None, support: np.ndarray) -> np.ndarray:
+        """Kernel values of the rows of X with the support vectors, as in `scores`."""
+        if len(support) == 0:
+            return np.zeros((X.shape[0], 0))
+        return X[:, support] if support_vectors is None else self.matrix(X, support_vectors)
+
     def scores(self, X: Matrix, support_vectors: Matrix | None, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
         """k(X, support vectors) coef^T of shape (n_samples, n_labels), a block of rows at a time.
 
@@ -163,8 +185,7 @@ class KernelFunction:
             return np.zeros((X.shape[0], coef.shape[0]))
         scores = np.empty((X.shape[0], coef.shape[0]))
         for rows in row_blocks(X.shape[0], max(_BLOCK_SIZE // len(support), 1)):
-            values = X[rows][:, support] if support_vectors is None else self.matrix(X[rows], support_vectors)
-            scores[rows] = values @ coef.T
+            scores[rows] = self.values(X[rows], support_vectors, support) @ coef.T
         return scores
 
 

@@ -10,10 +10,11 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
+from .explanation import ExplanationMixin
 from .validation import is_estimator
 
 
-class WrappingClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class WrappingClassifier(ExplanationMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Base of classifiers with a parameter ``estimator``, which ``fit`` clones and keeps as ``estimator_``."""
 
     @property

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from .chunks import Chunk
 from .format_table import format_of_suffix
 from .formats import check_sep, checked_names
 from .labels import LABELS_COLUMN, check_separable, tags_of
-from .parquet import TOP_COLUMN, TOP_SCORES_COLUMN, PredictionTable
+from .parquet import EXPLAIN_COLUMN, TOP_COLUMN, TOP_SCORES_COLUMN, PredictionTable
+
+if TYPE_CHECKING:
+    from ..core.explanation import Explanation
 
 PREDICTION_FORMATS = ("csv", "jsonl", "parquet")
 _STANDARD = "-"
@@ -48,6 +51,8 @@ class PredictionWriter:
         Write also the ``top_k`` labels of the highest scores, in their order, and these scores.
     scores : bool
         Write also the scores of all labels.
+    explain : bool
+        Write also why the labels have their scores.
     sep : str
         Between the labels of a CSV cell.
     delimiter : str or None
@@ -59,7 +64,8 @@ class PredictionWriter:
     -----
     In CSV the labels stand in one cell, and so do the best ones (``top``) and their scores (``top_scores``); scores
     have a column ``score:NAME`` each. JSON Lines have a list each, and an object ``scores``. Parquet has lists, and a
-    column ``score:NAME`` each. Scores are written so that they read back as the same doubles.
+    column ``score:NAME`` each. Scores are written so that they read back as the same doubles. ``explain`` has a text
+    per label, in JSON Lines an object.
 
     Examples
     --------
@@ -82,6 +88,7 @@ class PredictionWriter:
         format: str | None = None,
         top_k: int | None = None,
         scores: bool = False,
+        explain: bool = False,
         sep: str = ";",
         delimiter: str | None = None,
         id_name: str = "row",
@@ -93,12 +100,13 @@ class PredictionWriter:
             raise ValueError(f"top_k={top_k!r} must be None or an integer >= 1")
         check_sep("sep", sep)
         self.top_k = None if top_k is None else min(int(top_k), len(self.label_names))
-        self.scores = scores
+        self.scores, self.explain = scores, explain
         self.n_rows = 0
         self._target = target
         path = Path(target) if isinstance(target, (str, Path)) and str(target) != _STANDARD else None
         self._path, self.format = path, _format_of(path, format)
         self._headings = [id_name, LABELS_COLUMN, *([] if top_k is None else [TOP_COLUMN, TOP_SCORES_COLUMN])]
+        self._headings += [EXPLAIN_COLUMN] if explain else []
         self._score_headings = [_SCORE_PREFIX + name for name in self.label_names] if scores else []
         if not isinstance(id_name, str) or id_name in {*self._headings[1:], *self._score_headings, _SCORES}:
             raise ValueError(f"id_name={id_name!r} must be a name that no other column has")
@@ -154,7 +162,9 @@ class PredictionWriter:
         self._append = None
         self._stack.__exit__(*details)
 
-    def write(self, chunk: Chunk, Y_pred: Any, scores: Any = None) -> None:
+    def write(
+        self, chunk: Chunk, Y_pred: Any, scores: Any = None, explanations: Sequence[Sequence[Explanation]] | None = None
+    ) -> None:
         """Write the predictions of a chunk.
 
         Parameters
@@ -165,6 +175,8 @@ class PredictionWriter:
             Predicted labels, 0 or 1.
         scores : array-like of shape (n_rows, n_labels) or None
             Scores, the higher the more certain; needed if they or ``top_k`` labels are written.
+        explanations : list of list of Explanation or None
+            For every row, those of its labels, by name; needed if they are written.
         """
         if self._append is None:
             raise ValueError("PredictionWriter: write inside its with block")
@@ -183,10 +195,19 @@ class PredictionWriter:
             best = np.argsort(-values, axis=1, kind="stable")[:, : self.top_k]
             lists.append([[self.label_names[j] for j in row] for row in best.tolist()])
             lists.append(np.take_along_axis(values, best, axis=1).tolist())
+        if self.explain:
+            lists.append(self._explained(explanations, shape[0]))
         self._append(ids, lists, values if self.scores else values[:, :0])
         if self._stream is not None:
             self._stream.flush()
         self.n_rows += shape[0]
+
+    def _explained(self, explanations: Sequence[Sequence[Explanation]] | None, n_rows: int) -> list[Any]:
+        if explanations is None or len(explanations) != n_rows:
+            raise ValueError(f"explanations must be those of the {n_rows} rows of the chunk")
+        if self.format == "jsonl":
+            return [{one.label: one.to_dict() for one in row} for row in explanations]
+        return [[str(one) for one in row] for row in explanations]
 
 
 def _text(value: str | float) -> str:

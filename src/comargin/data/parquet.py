@@ -25,6 +25,7 @@ _METADATA = b"comargin"
 MAGIC = b"PAR1"
 TOP_COLUMN = "top"
 TOP_SCORES_COLUMN = "top_scores"
+EXPLAIN_COLUMN = "explain"
 # Parquet packs runs of equal values: published sets, dense with rare labels, grow by less than 120.
 PARQUET_EXPANSION = 500
 _BATCH_ROWS = 1 << 13
@@ -318,7 +319,7 @@ class PredictionTable:
             return
         pa, pq = pyarrow_modules()
         texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
-        kinds = {LABELS_COLUMN: texts, TOP_COLUMN: texts, TOP_SCORES_COLUMN: numbers}
+        kinds = {LABELS_COLUMN: texts, TOP_COLUMN: texts, TOP_SCORES_COLUMN: numbers, EXPLAIN_COLUMN: texts}
         fields = [(name, kinds.get(name, pa.float64())) for name in self._headings[1:]]
         fields.insert(0, (self._headings[0], pa.string() if named else pa.int64()))
         self._writer = pq.ParquetWriter(self._path, pa.schema(fields))

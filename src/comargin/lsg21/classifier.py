@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
+from ..core.explanation import Explanation
 from ..core.loop import Control
 from ..core.result import Checkpoint, Result
 from ..core.validation import TrainingData
@@ -228,6 +229,10 @@ class LSG21Classifier(LinearMultilabelClassifier):
         scores = super()._scores(X) - 0.5
         scores[scores == 0.0] = np.finfo(np.float64).tiny  # 0.5 is on
         return scores
+
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        found = super()._explanations(X, asked, top, names)
+        return [[one._replace(score=one.score - 0.5, intercept=one.intercept - 0.5) for one in row] for row in found]
 
 
 def _unit(X: np.ndarray | sp.csr_array) -> float:

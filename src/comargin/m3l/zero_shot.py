@@ -11,6 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.explanation import Explanation, linear_explanations
 from ..core.validation import check_sample_weight, require_estimator
 from ..core.wrapper import WrappingClassifier
 from ..graphs import correlation_from_classes
@@ -260,6 +261,15 @@ class ZeroShotClassifier(WrappingClassifier):
         R = correlation_from_classes(candidates.signatures, candidates.prior).to_array()
         return estimator.set_params(**dict.fromkeys(slots, R)), R
 
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        # (a_c - m_c) / d_c is linear in the scores of the attributes.
+        coef = (2.0 * self.signatures_ - 1.0) / (self.signatures_.shape[1] * self.score_scale_[:, None])
+        intercept = -self.score_mean_ / self.score_scale_
+        if len(coef) == 2:
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        scores = _attribute_scores(self.estimator_, X, coef.shape[1])
+        return linear_explanations(scores, coef, intercept, asked, top, kind="attribute")
+
     def _class_scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "estimator_")
         return (_agreement(self.estimator_, X, self.signatures_) - self.score_mean_) / self.score_scale_
@@ -280,12 +290,17 @@ def _correlation_slots(estimator: Any) -> dict[str, Any]:
 def _agreement(estimator: Any, X: Any, signatures: np.ndarray) -> np.ndarray:
     """a_c(x) = 1/L sum_l s_cl f_l(x), of shape (n_samples, n_classes)."""
     n_labels = signatures.shape[1]
+    return _attribute_scores(estimator, X, n_labels) @ (2.0 * signatures.T - 1.0) / n_labels
+
+
+def _attribute_scores(estimator: Any, X: Any, n_labels: int) -> np.ndarray:
+    """f_l(x), positive where the attribute is more likely on."""
     scores = np.asarray(scores_of(estimator, X, n_labels=n_labels), dtype=np.float64)
     if not hasattr(estimator, "decision_function"):
         scores = 2.0 * scores - 1.0  # probabilities: on is positive, as it is for margins
     if not np.isfinite(scores).all():
         raise ValueError(f"estimator {type(estimator).__name__} gives scores that are not finite")
-    return scores @ (2.0 * signatures.T - 1.0) / n_labels
+    return scores
 
 
 def _mean_and_scale(agreement: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval
+from ..core.explanation import Explanation
 from ..core.gram import Gram
 from ..core.kernel_functions import KernelFunction, KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
@@ -104,6 +105,20 @@ class RankClassifier(KernelMultilabelClassifier):
         scores = super()._scores(X)
         rule = getattr(self, "threshold_", None)
         return scores if rule is None else rule.margins(scores)
+
+    def _explained(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if not hasattr(self, "threshold_"):
+            return coef, intercept
+        rule = self.threshold_  # f_l - t with t = s.f + s_0
+        return coef - rule.coef_ @ coef, intercept - rule.coef_ @ intercept - rule.intercept_
+
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        found = super()._explanations(X, asked, top, names)
+        if not hasattr(self, "threshold_"):
+            return found
+        # Margins of constant labels have the sign of the constant (-1: not constant).
+        sign = np.array([-1, 1, 0])[self.threshold_.constant_]
+        return [[one.negated() if one.score * sign[one.label] < 0.0 else one for one in row] for row in found]
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on C; returns the function that solves for a C from a start."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.files import AtomicFiles
 from ..core.indicator import check_indicator
+from ..core.row_blocks import take_rows
 from ..core.wording import counted
 from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
 from . import _sections
@@ -21,9 +22,13 @@ from .anatomy import Anatomy, linear_weights, names_of_features, take_apart
 from .label_figures import strongest_part
 from .theme import BLUE, VERMILLION, graph_objects, number
 
+if TYPE_CHECKING:
+    from ..core.explanation import Explanation
+
 # Limits of the size of the page; the most frequent labels and pairs are shown.
 _MOST_LABELS = 1000
 _MOST_PAIRS = 20_000
+_ROWS_EXPLAINED, _TERMS = 8, 6
 
 
 def model_report(
@@ -38,9 +43,9 @@ def model_report(
     """Write one page about a fitted model: measures, labels one by one, features, training and certificate.
 
     Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
-    one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, the strongest
-    features of linear models, scores, probabilities, the promise that label sets keep, how the model was trained with
-    its certificate, convergence.
+    one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, why some rows
+    have their tags, the strongest features of linear models, scores, probabilities, the promise that label sets keep,
+    how the model was trained with its certificate, convergence.
 
     Parameters
     ----------
@@ -98,7 +103,8 @@ def model_report(
     support = np.zeros(len(names)) if assessment is None else np.array([one["support"] for one in assessment.labels])
     order = np.sort(np.argsort(-support, kind="stable")[:_MOST_LABELS])
 
-    sections, data = _data_sections(anatomy, assessment, names, order, feature_names)
+    explained = {} if rows is None or assessment is None else _explained(model, rows[0], assessment, feature_names)
+    sections, data = _data_sections(anatomy, assessment, names, order, feature_names, explained)
     sections.append(_sections.training_section(anatomy, _data_facts(dataset, assessment), meta or {}))
     convergence = _sections.convergence_section(anatomy)
     if convergence is not None:
@@ -164,6 +170,7 @@ def _data_sections(
     names: tuple[str, ...],
     order: np.ndarray,
     given_features: Sequence[str] | None,
+    explained: dict[int, list[Explanation]],
 ) -> tuple[list[Section], dict[str, Any]]:
     """Sections about measures, labels and features, and the data that the script of the page needs for them."""
     weights = linear_weights(anatomy.classifier)
@@ -190,6 +197,8 @@ def _data_sections(
         sections.append(section)
         if pairs:
             sections.append(_sections.pairs_section(pairs, names, place))
+    if explained and assessment is not None:
+        sections.append(_sections.explanations_section(explained, assessment, names, place))
     if weights is not None:
         sections.append(_sections.features_section(weights, features, names, order))
     if assessment is not None and assessment.scores is not None:
@@ -200,6 +209,23 @@ def _data_sections(
     if promise is not None:
         sections.append(_sections.promise_section(promise))
     return sections, data
+
+
+def _explained(
+    model: Any, X: Any, assessment: Assessment, feature_names: Sequence[str] | None
+) -> dict[int, list[Explanation]]:
+    """Explanations of the first rows with predicted labels, by their numbers; empty if the model gives none."""
+    from ..core.explanation import NoExplanationError, explain
+
+    rows = np.flatnonzero(np.diff(assessment.Y_pred.indptr))[:_ROWS_EXPLAINED]
+    if not len(rows):
+        return {}
+    labels = assessment.Y_pred[rows]
+    try:
+        found = explain(model, take_rows(X, rows), top=_TERMS, labels=labels, feature_names=feature_names)
+    except NoExplanationError:
+        return {}
+    return dict(zip(rows.tolist(), found, strict=True))
 
 
 def _graph_of(anatomy: Anatomy, assessment: Assessment | None, names: tuple[str, ...]) -> tuple[LabelGraph | None, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,12 +29,15 @@ from .label_figures import (
 from .positions import short_name
 from .theme import number, plain
 
+if TYPE_CHECKING:
+    from ..core.explanation import Explanation
+
 _HEADLINES = (
     *("micro_f1", "macro_f1", "subset_accuracy", "hamming_loss", "ranking_loss", "average_precision"),
     "precision_at_1",
 )
 _NAMES = {"f1": "F1", "auc": "AUC", "ndcg": "nDCG"}
-_PAIRS_SHOWN, _EDGES_LISTED, _FEATURES_LISTED = 40, 100, 6
+_PAIRS_SHOWN, _EDGES_LISTED, _FEATURES_LISTED, _EXPLAINED = 40, 100, 6, 40
 _FEATURES, _PAIRS, _BINS = 10, 5, 30  # of one label
 # Points of a curve: fewer when there are many labels, so that the page does not grow too large.
 _POINTS, _POINTS_OF_MANY, _MANY_LABELS = 80, 40, 200
@@ -196,6 +199,29 @@ def pairs_section(pairs: Sequence[ConfusedPair], names: Sequence[str], place: Ma
         f"{table(columns, rows, tall=len(rows) > 15)}"
     )
     return Section("confused", "Confused labels", body)
+
+
+def explanations_section(
+    explained: Mapping[int, list[Explanation]], assessment: Assessment, names: Sequence[str], place: Mapping[int, int]
+) -> Section:
+    """Why some rows have their tags; ``explained`` by the numbers of the rows."""
+    begin = (("Row", "count"), ("Label", "label"), ("True", "text"), ("Score", "number"))
+    sides = (("Speaks for it", "weighted"), ("Speaks against it", "weighted"))
+    columns = (*begin, *sides, ("All others", "number"), ("Intercept", "number"))
+    rows = []
+    for row, explanations in explained.items():
+        for one in explanations:
+            k = int(one.label)
+            terms = [(short_name(term.text), term.value) for term in one.with_names(names).contributions]
+            signs = [[term for term in terms if (term[1] > 0) == positive] for positive in (True, False)]
+            is_true = "yes" if assessment.Y[row, k] else "no"
+            rows.append((row, (place.get(k, -1), names[k]), is_true, one.score, *signs, one.others, one.intercept))
+    body = (
+        f'<p class="caption">The tags of the first {counted(len(explained), "row")} that have some. A score is the sum '
+        "of what speaks for the label and against it, of all others and of the intercept, before any cut; rows are "
+        f"numbered from 0.</p>{table(columns, rows[:_EXPLAINED], tall=len(rows) > 8)}"
+    )
+    return Section("why", "Why these tags", body)
 
 
 def features_section(weights: np.ndarray, features: Sequence[str], names: Sequence[str], order: np.ndarray) -> Section:

@@ -54,34 +54,19 @@ def take_apart(model: Any) -> Anatomy:
 
 
 def linear_weights(classifier: Any) -> np.ndarray | None:
-    """Weights of a linear classifier, shape (n_labels, n_features); None if it is not linear in its features.
+    """Weights of a linear classifier, shape (n_labels, n_features); None if it is not linear in its features."""
+    from ..core.explanation import linear_parts
 
-    A label whose estimator has none, because its training data was constant, gets weights of zero.
-    """
-    coef = getattr(classifier, "coef_", None)
-    if coef is not None:
-        return np.atleast_2d(_dense(coef))
-    estimators = getattr(classifier, "estimators_", None)
-    if not isinstance(estimators, list) or any(not hasattr(one, "predict") for one in estimators):
-        return None
-    rows = [_dense(one.coef_).ravel() if hasattr(one, "coef_") else None for one in estimators]
-    lengths = {row.size for row in rows if row is not None}
-    is_linear = all(hasattr(one, "coef_") or not hasattr(one, "classes_") for one in estimators)
-    if len(lengths) != 1 or not is_linear:
-        return None  # also a chain, where every label has the labels before it as features
-    return np.array([np.zeros(max(lengths)) if row is None else row for row in rows])
+    parts = linear_parts(classifier)
+    return None if parts is None else parts[0]
 
 
 def names_of_features(anatomy: Anatomy, given: Sequence[str] | None, n_features: int) -> list[str]:
     """Names of the features the classifier sees, by the transformers; ``feature 0``, ... where one has no names."""
+    from ..core.explanation import names_after
+
     names: Any = None if given is None or len(given) == 0 else np.array([str(name) for name in given], dtype=object)
-    for step in anatomy.transformers:
-        if not hasattr(step, "get_feature_names_out"):
-            names = None
-        elif hasattr(step, "feature_names_in_"):
-            names = step.get_feature_names_out()
-        else:
-            names = step.get_feature_names_out(names)
+    names = names_after(anatomy.transformers, names)
     if names is None:
         names = getattr(anatomy.classifier, "feature_names_in_", None)
     if names is None:
@@ -170,7 +155,3 @@ def certificate_text(classifier: Any) -> str | None:
     if bound is None:
         return f"{proof}."
     return f"{proof}. The whole problem is not convex; none of its solutions is below {float(bound):.6g}."
-
-
-def _dense(values: Any) -> np.ndarray:
-    return np.asarray(values.toarray() if sp.issparse(values) else values, dtype=np.float64)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar
@@ -13,6 +14,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval, MultilabelClassifier, StrOptions
+from ..core.explanation import Contribution, Explanation, linear_explanations
 from ..core.loop import Control
 from ..core.result import Checkpoint, Result
 from ..core.row_blocks import row_blocks
@@ -120,6 +122,17 @@ class StructuredClassifier(MultilabelClassifier):
             return self._scores(X)
         return np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X)])
 
+    def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
+        rows, first, found = validate_features(self, X), 0, []
+        for part in self._potentials(X):
+            here = slice(first, first + len(part))
+            pulls = _Pulls(self._inference_engine.cliques, part, self._inference_engine.map(part)[0])
+            found += linear_explanations(
+                rows[here], self.coef_, self.intercept_, asked[here], top, names, more=pulls.of
+            )
+            first = here.stop
+        return found
+
     def predict_map(self, X: Any) -> MapResult:
         """Best labelings with their scores, and bounds that no labeling exceeds.
 
@@ -138,6 +151,33 @@ class StructuredClassifier(MultilabelClassifier):
         parts = [self._inference_engine.map(potentials) for potentials in self._potentials(X)]
         labels, score, bound = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return MapResult(labels, score, bound)
+
+
+class _Pulls:
+    """How much each clique of a label prefers it on to off, with the other labels as in given labelings."""
+
+    def __init__(self, cliques: Sequence[tuple[int, ...]], potentials: np.ndarray, labelings: np.ndarray) -> None:
+        self._potentials, self._labelings = potentials, labelings
+        self._cliques: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)  # and their first columns
+        column = labelings.shape[1]
+        for clique in cliques:
+            for label in clique:
+                self._cliques[label].append((clique, column))
+            column += 1 << len(clique)
+
+    def of(self, row: int, label: int) -> list[Contribution]:
+        """One contribution for all cliques in which the same other labels are on."""
+        labeling = self._labelings[row]
+        pulls: dict[tuple[str, tuple[int, ...]], float] = defaultdict(float)
+        for clique, column in self._cliques[label]:
+            # State sum_t y_{c_t} 2^{|c| - 1 - t}, without the label.
+            weight = {member: 1 << (len(clique) - 1 - t) for t, member in enumerate(clique)}
+            others = tuple(member for member in clique if member != label)
+            on = tuple(member for member in others if labeling[member])
+            state = column + sum(weight[member] for member in on)
+            difference = self._potentials[row, state + weight[label]] - self._potentials[row, state]
+            pulls["with" if on else "without", on or others] += float(difference)
+        return [Contribution(kind, members, value) for (kind, members), value in pulls.items() if value != 0.0]
 
 
 def _in_row_space(X: Matrix) -> tuple[Matrix, np.ndarray | None]:

@@ -13,7 +13,9 @@ import scipy.sparse as sp
 from scipy.special import logit
 from sklearn.pipeline import Pipeline
 
+from ..core.explanation import Explanation, explain
 from ..core.validation import dense_if_needed
+from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched
 from ..decisions import DecisionClassifierCV, ThresholdClassifierCV
@@ -179,6 +181,33 @@ class Tagger:
         found = evaluate(Y, scores, predicted, k=depths, probabilities=scores if calibrated else None)
         measures = {name: float(value) if value == value else None for name, value in found.items()}
         self.facts.update(test_data={"name": dataset.name, "rows": Y.shape[0]}, test_measures=measures)
+
+    def explain(self, X: Any, *, top: int = 5, labels: Any = None) -> list[list[Explanation]]:
+        """Say why labels have their scores; see `comargin.explain`.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+        top : int, default=5
+            Contributions of each score that are named.
+        labels : sequence of str, indicator of shape (n_rows, n_labels) or None, default=None
+            Labels to explain, the same of every row or of each its own. None: the predicted ones.
+
+        Returns
+        -------
+        list of list of Explanation
+            For every row one explanation per label, with the names of labels and features.
+        """
+        if labels is None:
+            labels = self.predict(X)
+        elif np.ndim(labels) < 2 and not sp.issparse(labels):
+            for name in labels:
+                if name not in self.label_names:
+                    raise ValueError(f"labels: there is no label {name!r}{nearest(str(name), self.label_names)}")
+            labels = [self.label_names.index(name) for name in labels]
+        found = explain(self.model, X, top=top, labels=labels, feature_names=self.feature_names)
+        return [[one.with_names(self.label_names) for one in row] for row in found]
 
     def rows(self, source: str | Path | IO[bytes], *, labels: Any = None, **options: Any) -> Iterator[Chunk]:
         """Rows of a file of any length as the model takes them: columns are found by name.
