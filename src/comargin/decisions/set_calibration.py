@@ -10,10 +10,12 @@ and any set, known or new, has the probability
 
 .. math:: P(s \mid x) = v\, q(s \mid x) + (1 - v) \prod_l p_l^{s_l} (1 - p_l)^{1 - s_l}
 
-where 1 - v is the chance that the set of a row is new. The marginals of P are the improved probabilities.
+where 1 - v is the chance that the set of a row is new. The three numbers a, b and v minimise the log loss of the true
+sets, each row's own count left out of count(s): a set that occurs once is new to its row.
 
-The three numbers a, b and v minimise the log loss of the true sets, each row's own count left out of count(s): a set
-that occurs once is new to its row. Where sets hardly repeat, v is near 0 and the probabilities stay what they were.
+The improved probability of a label is (1 - t) p_l + t q_l with q_l its marginal in q and t, at most v, by the log loss
+of the labels, with the same counts: what is best for whole sets may be too much for single labels. Where sets hardly
+repeat, v and t are near 0 and the probabilities stay what they were.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_expit, logit, logsumexp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
@@ -39,9 +41,9 @@ class SetPolicy:
 
     start: tuple[float, float, float] = (0.5, 0.7, -1.0)  # a, b and logit v of few rows
     prior: float = 2.0  # weight of the squared distance to the start: 1 to 20 differ by 0.02 in log loss on 97 rows
-    least_known: float = 1e-3  # v below which no known set is used
+    least_share: float = 1e-3  # v and t below it are 0
     most_sets: int = 8192  # the most frequent ones; bounds the cost of a row
-    fitted_cells: int = 4_000_000  # most rows times sets that the three numbers are fitted to
+    fitted_cells: int = 4_000_000  # most rows times sets, and times labels, that the numbers are fitted to
     cells_at_once: int = 4_000_000  # bounds temporaries
 
 
@@ -63,6 +65,8 @@ class SetCalibrator(BaseEstimator):
         a and b of the equations in `comargin.decisions.set_calibration`.
     known_share_ : float
         v, the chance that the label set of a row is a known one.
+    marginal_share_ : float
+        t, the say of the known sets in the probabilities of single labels.
 
     Notes
     -----
@@ -103,21 +107,18 @@ class SetCalibrator(BaseEstimator):
         sets, counts, own = _known_sets(Y, weight, POLICY.most_sets)
         # A row that weighs 2 stands for two rows, of which each knows the other.
         left = np.where(own >= 0, counts[own] - np.minimum(weight, 1.0), 0.0)
-        a, b, known_share = *POLICY.start[:2], 0.0
+        numbers = *POLICY.start[:2], 0.0, 0.0
         if left.max() > _NEAREST:
-            rows = slice(None, None, -(-len(weight) * len(counts) // POLICY.fitted_cells))
-            a, b, known_share = _fitted_numbers(
-                log_likelihoods(p[rows], sets), _log_likelihood(p[rows], Y[rows]), np.log(counts), own[rows],
-                left[rows], weight[rows],
-            )  # fmt: skip
-        if known_share < POLICY.least_known:
-            known_share, sets, counts = 0.0, sets[:0], counts[:0]
-        self.count_power_, self.probability_power_, self.known_share_ = a, b, known_share
-        self.sets_, self.log_counts_ = sets, np.log(counts)
+            rows = slice(None, None, -(-len(weight) * max(p.shape[1], len(counts)) // POLICY.fitted_cells))
+            numbers = _fitted_numbers(p[rows], Y[rows], sets, np.log(counts), own[rows], left[rows], weight[rows])
+        known = slice(None) if numbers[2] >= POLICY.least_share else slice(0)
+        self.sets_, self.log_counts_ = sets[known], np.log(counts[known])
+        self.count_power_, self.probability_power_ = numbers[:2]
+        self.known_share_, self.marginal_share_ = (x if x >= POLICY.least_share else 0.0 for x in numbers[2:])
         return self
 
     def predict_proba(self, probabilities: Any) -> FloatArray:
-        """Improved probabilities: the marginals of the distribution over label sets.
+        """Improved probabilities of single labels.
 
         Parameters
         ----------
@@ -130,10 +131,12 @@ class SetCalibrator(BaseEstimator):
             Probability that each label is on, neither 0 nor 1.
         """
         p = self._checked(probabilities)
+        if self.marginal_share_ == 0.0:
+            return p
         marginals = np.empty_like(p)
         for rows, log_q, _ in self._blocks(p):
             known = (self.sets_.T @ np.exp(log_q).T).T
-            marginals[rows] = p[rows] + self.known_share_ * (known - p[rows])
+            marginals[rows] = p[rows] + self.marginal_share_ * (known - p[rows])
         return np.clip(marginals, _NEAREST, 1.0 - _NEAREST)
 
     def likeliest(self, probabilities: Any) -> NDArray[np.int64]:
@@ -175,7 +178,7 @@ class SetCalibrator(BaseEstimator):
         for rows in row_blocks(len(p), max(POLICY.cells_at_once // max(n_sets, 1), 1)):
             log_independent = log_likelihoods(p[rows], self.sets_)
             log_u = self.count_power_ * self.log_counts_ + self.probability_power_ * log_independent
-            yield rows, log_u - logsumexp(log_u, axis=1, keepdims=True) if n_sets else log_u, log_independent
+            yield rows, log_u - logsumexp(log_u, axis=1, keepdims=True), log_independent
 
 
 def check_probabilities(probabilities: Any) -> FloatArray:
@@ -213,35 +216,39 @@ def _known_sets(
 
 
 def _fitted_numbers(
-    M: FloatArray, independent: FloatArray, log_counts: FloatArray, own: NDArray[np.intp], left: FloatArray,
+    p: FloatArray,
+    Y: sparse.csr_array,
+    sets: sparse.csr_array,
+    log_counts: FloatArray,
+    own: NDArray[np.intp],
+    left: FloatArray,
     weight: FloatArray,
-) -> tuple[float, float, float]:  # fmt: skip
-    """a, b and v by the log loss of each row's set.
-
-    ``M`` are the logarithms of the independent probabilities (n_samples, n_sets), ``independent`` those of the true
-    sets, ``left`` the count of each row's set without the row.
-    """
+) -> tuple[float, float, float, float]:
+    """a, b and v by the log loss of each row's set, t by that of its labels; ``left`` is count(s) without the row."""
+    M, independent = log_likelihoods(p, sets), _log_likelihood(p, Y)
     mine = np.flatnonzero(own >= 0)
     place = (mine, own[mine])
     known = left[mine] > _NEAREST
     log_left = np.log(np.where(known, left[mine], 1.0))
     start, total = np.array(POLICY.start), weight.sum()
 
-    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-        a, b, c = theta
+    def known_sets(a: float, b: float) -> tuple[FloatArray, FloatArray]:
+        """Return q (n_samples, n_sets), and log q of the own sets."""
         log_u = a * log_counts + b * M
-        own_u = np.where(known, a * log_left + b * M[place], -np.inf)
-        log_u[place] = own_u
+        log_u[place] = own_u = np.where(known, a * log_left + b * M[place], -np.inf)
         top = log_u.max(axis=1, initial=-1e300)
         q = np.exp(log_u - top[:, None])
         norm = q.sum(axis=1)
         norm[norm == 0.0] = 1.0  # no set but the row's own, once
-        q /= norm[:, None]
-        log_norm = top + np.log(norm)
+        return q / norm[:, None], own_u - (top + np.log(norm))[mine]
+
+    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+        a, b, c = theta
+        q, log_q = known_sets(a, b)
         mean_count = q @ log_counts
         mean_count[mine] += q[place] * (log_left - log_counts[place[1]])
         log_known = np.full(len(M), -np.inf)
-        log_known[mine] = own_u - log_norm[mine] + log_expit(c)
+        log_known[mine] = log_q + log_expit(c)
         log_p = np.logaddexp(log_known, independent + log_expit(-c))
         by_known = weight * np.exp(log_known - log_p)
         slope = np.array(
@@ -256,4 +263,8 @@ def _fitted_numbers(
         return objective / total, (POLICY.prior * distance - slope) / total
 
     a, b, c = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=_BOUNDS, options={"ftol": 1e-10}).x
-    return float(a), float(b), float(expit(c))
+    right = np.where(Y.toarray(), p, 1.0 - p)  # probability of what is true
+    marginal = (sets.T @ known_sets(a, b)[0].T).T
+    gain = np.where(Y.toarray(), marginal, 1.0 - marginal) - right
+    share = minimize_scalar(lambda t: -float(weight @ np.log(right + t * gain).sum(axis=1)), bounds=(0.0, expit(c)))
+    return float(a), float(b), float(expit(c)), float(share.x)
