@@ -79,9 +79,9 @@ class AimRule(ThresholdRule):
     >>> AimRule("hamming_loss").fit(P, Y).predict(row)
     array([[1, 0, 0, 0]])
     >>> AimRule("example_f1").fit(P, Y).predict(row)
-    array([[1, 1, 1, 0]])
-    >>> AimRule([1.0, 2.0]).fit(P, Y).predict(row)
     array([[1, 1, 0, 0]])
+    >>> AimRule([1.0, 4.0]).fit(P, Y).predict(row)
+    array([[1, 1, 1, 0]])
     """
 
     def __init__(self, aim: Any = "micro_f1", *, zero_division: float = 0.0) -> None:

@@ -4,14 +4,19 @@ Labels do not occur independently: of the 2^L sets some hundred occur, a few of 
 the labels of a row x, the known sets s, those of the rows that were learned from, have
 
 .. math:: q(s \mid x) = \frac{u_s(x)}{\sum_t u_t(x)}, \qquad
-    u_s(x) = \operatorname{count}(s)^a \prod_l \big(p_l^{s_l} (1 - p_l)^{1 - s_l}\big)^b
+    u_s(x) = \Big(\frac{\operatorname{count}(s)}{1 + \operatorname{expected}(s)}\Big)^a
+    \prod_l \big(p_l^{s_l} (1 - p_l)^{1 - s_l}\big)^b
 
 and any set, known or new, has the probability
 
 .. math:: P(s \mid x) = v\, q(s \mid x) + (1 - v) \prod_l p_l^{s_l} (1 - p_l)^{1 - s_l}
 
-where 1 - v is the chance that the set of a row is new. The three numbers a, b and v minimise the log loss of the true
-sets, each row's own count left out of count(s): a set that occurs once is new to its row.
+where expected(s) is the number of rows that would have the set s if labels were independent, the sum of the last
+product over the rows, and 1 - v is the chance that the set of a row is new. (With count(s) alone the rates of the
+labels, which the p_l know, would count twice: the likeliest set is then too often that of no label.)
+
+The three numbers a, b and v minimise the log loss of the true sets, each row's own count left out of count(s): a set
+that occurs once is new to its row.
 
 The improved probability of a label is (1 - t) p_l + t q_l with q_l its marginal in q and t, at most v, by the log loss
 of the labels, with the same counts: what is best for whole sets may be too much for single labels. Where sets hardly
@@ -39,7 +44,7 @@ from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labe
 class SetPolicy:
     """Tuned numbers, chosen on six sets (emotions, flags, enron, tmc2007-500, corel5k, cal500)."""
 
-    start: tuple[float, float, float] = (0.5, 0.7, -1.0)  # a, b and logit v of few rows
+    start: tuple[float, float, float] = (1.0, 0.8, -1.0)  # a, b and logit v of few rows
     prior: float = 2.0  # weight of the squared distance to the start: 1 to 20 differ by 0.02 in log loss on 97 rows
     least_share: float = 1e-3  # v and t below it are 0
     most_sets: int = 8192  # the most frequent ones; bounds the cost of a row
@@ -59,9 +64,9 @@ class SetCalibrator(BaseEstimator):
     ----------
     sets_ : csr_array of shape (n_sets, n_labels)
         The known label sets, the most frequent first; none where they say nothing.
-    log_counts_ : ndarray of shape (n_sets,)
-        Logarithm of the weight of the rows with each set.
-    count_power_, probability_power_ : float
+    log_lifts_ : ndarray of shape (n_sets,)
+        Logarithm of how many times more often each set occurs than it would if labels were independent.
+    lift_power_, probability_power_ : float
         a and b of the equations in `comargin.decisions.set_calibration`.
     known_share_ : float
         v, the chance that the label set of a row is a known one.
@@ -107,13 +112,17 @@ class SetCalibrator(BaseEstimator):
         sets, counts, own = _known_sets(Y, weight, POLICY.most_sets)
         # A row that weighs 2 stands for two rows, of which each knows the other.
         left = np.where(own >= 0, counts[own] - np.minimum(weight, 1.0), 0.0)
-        numbers = *POLICY.start[:2], 0.0, 0.0
+        numbers, log_lifts = (*POLICY.start[:2], 0.0, 0.0), np.log(counts)
         if left.max() > _NEAREST:
             rows = slice(None, None, -(-len(weight) * max(p.shape[1], len(counts)) // POLICY.fitted_cells))
-            numbers = _fitted_numbers(p[rows], Y[rows], sets, np.log(counts), own[rows], left[rows], weight[rows])
+            M = log_likelihoods(p[rows], sets)
+            log_expected = np.log1p(weight[rows] @ np.exp(M) * (weight.sum() / weight[rows].sum()))
+            log_lifts -= log_expected
+            log_left = np.log(np.where(left > _NEAREST, left, np.nan))[rows] - log_expected[own[rows]]
+            numbers = _fitted_numbers(p[rows], Y[rows], sets, M, log_lifts, own[rows], log_left, weight[rows])
         known = slice(None) if numbers[2] >= POLICY.least_share else slice(0)
-        self.sets_, self.log_counts_ = sets[known], np.log(counts[known])
-        self.count_power_, self.probability_power_ = numbers[:2]
+        self.sets_, self.log_lifts_ = sets[known], log_lifts[known]
+        self.lift_power_, self.probability_power_ = numbers[:2]
         self.known_share_, self.marginal_share_ = (x if x >= POLICY.least_share else 0.0 for x in numbers[2:])
         return self
 
@@ -174,10 +183,10 @@ class SetCalibrator(BaseEstimator):
 
     def _blocks(self, p: FloatArray) -> Any:
         """Rows with log q and the logarithms of the independent probabilities of the known sets."""
-        n_sets = len(self.log_counts_)
+        n_sets = len(self.log_lifts_)
         for rows in row_blocks(len(p), max(POLICY.cells_at_once // max(n_sets, 1), 1)):
             log_independent = log_likelihoods(p[rows], self.sets_)
-            log_u = self.count_power_ * self.log_counts_ + self.probability_power_ * log_independent
+            log_u = self.lift_power_ * self.log_lifts_ + self.probability_power_ * log_independent
             log_u -= log_u.max(axis=1, keepdims=True)
             log_u -= np.log(np.exp(log_u).sum(axis=1, keepdims=True))  # 20 times faster than SciPy's logsumexp
             yield rows, log_u, log_independent
@@ -221,22 +230,27 @@ def _fitted_numbers(
     p: FloatArray,
     Y: sparse.csr_array,
     sets: sparse.csr_array,
-    log_counts: FloatArray,
+    M: FloatArray,
+    log_lifts: FloatArray,
     own: NDArray[np.intp],
-    left: FloatArray,
+    log_left: FloatArray,
     weight: FloatArray,
 ) -> tuple[float, float, float, float]:
-    """a, b and v by the log loss of each row's set, t by that of its labels; ``left`` is count(s) without the row."""
-    M, independent = log_likelihoods(p, sets), _log_likelihood(p, Y)
+    """a, b and v by the log loss of each row's set, t by that of its labels.
+
+    ``M`` is the logarithm of the independent probability of each set; ``log_left`` is that of the lift of each row's
+    set without the row, NaN if no other row has it.
+    """
+    independent = _log_likelihood(p, Y)
     mine = np.flatnonzero(own >= 0)
     place = (mine, own[mine])
-    known = left[mine] > _NEAREST
-    log_left = np.log(np.where(known, left[mine], 1.0))
+    known = ~np.isnan(log_left[mine])
+    log_left = np.where(known, log_left[mine], 0.0)
     start, total = np.array(POLICY.start), weight.sum()
 
     def known_sets(a: float, b: float) -> tuple[FloatArray, FloatArray]:
         """Return q (n_samples, n_sets), and log q of the own sets."""
-        log_u = a * log_counts + b * M
+        log_u = a * log_lifts + b * M
         log_u[place] = own_u = np.where(known, a * log_left + b * M[place], -np.inf)
         top = log_u.max(axis=1, initial=-1e300)
         q = np.exp(log_u - top[:, None])
@@ -247,15 +261,15 @@ def _fitted_numbers(
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
         a, b, c = theta
         q, log_q = known_sets(a, b)
-        mean_count = q @ log_counts
-        mean_count[mine] += q[place] * (log_left - log_counts[place[1]])
+        mean_lift = q @ log_lifts
+        mean_lift[mine] += q[place] * (log_left - log_lifts[place[1]])
         log_known = np.full(len(M), -np.inf)
         log_known[mine] = log_q + log_expit(c)
         log_p = np.logaddexp(log_known, independent + log_expit(-c))
         by_known = weight * np.exp(log_known - log_p)
         slope = np.array(
             [
-                by_known[mine] @ log_left - by_known @ mean_count,
+                by_known[mine] @ log_left - by_known @ mean_lift,
                 by_known[mine] @ M[place] - by_known @ np.vecdot(q, M),
                 by_known.sum() - total * expit(c),
             ]
