@@ -80,9 +80,9 @@ class AimRule(ThresholdRule):
     >>> AimRule("hamming_loss").fit(P, Y).predict(row)
     array([[1, 0, 0, 0]])
     >>> AimRule("example_f1").fit(P, Y).predict(row)
-    array([[1, 1, 1, 0]])
-    >>> AimRule().fit(P, Y).predict(row, aim=[1.0, 2.0])
     array([[1, 1, 0, 0]])
+    >>> AimRule().fit(P, Y).predict(row, aim=[1.0, 4.0])
+    array([[1, 1, 1, 0]])
     """
 
     def __init__(self, aim: Any = "micro_f1", *, zero_division: float = 0.0) -> None:

@@ -104,8 +104,8 @@ CODECS: tuple[Codec, ...] = (
         SetCalibrator,
         {
             "sets_": kinds.csr(sp.csr_array).shaped("sets", "labels"),
-            "log_counts_": VECTOR.shaped("sets"),
-            **dict.fromkeys(("count_power_", "probability_power_", "known_share_"), NUMBER),
+            "log_lifts_": VECTOR.shaped("sets"),
+            **dict.fromkeys(("lift_power_", "probability_power_", "known_share_", "marginal_share_"), NUMBER),
         },
     ),
     _codec(
