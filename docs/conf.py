@@ -34,6 +34,7 @@ NAVIGATION = {
     "Around them": [
         "Measures <measures>",
         "Thresholds <thresholds>",
+        "Guarantees <guarantees>",
         "Comparing models <compare>",
         "Reports <report>",
         "File formats <formats>",

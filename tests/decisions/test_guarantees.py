@@ -300,10 +300,19 @@ def test_three_rows_are_refused_in_one_sentence():
 
 def test_scores_that_say_nothing_cannot_be_precise(rng):
     p, Y = rng.random((500, 4)), rng.random((500, 4)) < 0.3
-    with pytest.raises(ValueError, match=r"precision is 0\.\d+ at the most promising cut; no number of rows helps"):
+    with pytest.raises(ValueError, match=r"precision is 0\.\d+ at the most promising cut; more rows .* would not help"):
         RiskController("precision >= 0.8").fit(p, Y)
-    with pytest.raises(ValueError, match=r"about \d+ rows like these would"):
-        RiskController("precision >= 0.25", confidence=0.999).fit(p[:40], Y[:40])
+
+
+def test_the_number_of_rows_that_would_do_does():
+    """One of 20 rows is wrong."""
+    Y = np.tile([1] * 19 + [0], 100)[:, None]
+    p = np.full(Y.shape, 0.5)
+    with pytest.raises(ValueError, match=r"precision is 0\.9\d* at .*; about \d+ rows like these would do") as error:
+        RiskController("precision >= 0.9", confidence=0.999).fit(p[:100], Y[:100])
+    enough = int(str(error.value).split("about ")[1].split()[0])
+    assert 150 < enough < 1000
+    RiskController("precision >= 0.9", confidence=0.999).fit(p[: 2 * enough], Y[: 2 * enough])
 
 
 @pytest.mark.parametrize(
