@@ -11,7 +11,7 @@ drawn to calibrate, in two ways:
 Excess is the target missed on the safe side, in the mean over draws with replacement. Rows without a label are left
 out, which MAPIE refuses. MAPIE counts a row without a predicted label as one of precision 0, and is measured by that.
 It runs in the environment whose Python COMARGIN_MAPIE names; without it there are only our rows. COMARGIN_DRAWS sets
-the number of draws (1000), of which MAPIE's slowest bound gets a quarter.
+the number of draws (1000), of which MAPIE's slowest bound gets a tenth.
 Run: python benchmarks/bench_guarantees.py
 """
 
@@ -91,7 +91,7 @@ def mapie_cuts(p: np.ndarray, true: np.ndarray, measure: str, target: float, dra
         given, found = Path(folder, "given.npz"), Path(folder, "found.npz")
         np.savez(
             given, p=p, Y=true.astype(int), draws=draws, target=target, risk=measure, delta=DELTA,
-            most_wsr=max(DRAWS // 4, 1),
+            most_wsr=max(DRAWS // 10, 1),
         )  # fmt: skip
         script = Path(__file__).with_name("_mapie_cuts.py")
         clean = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}

@@ -43,7 +43,7 @@ _MEANINGS = {
     "precision": "the share of a row's labels on that are true, in the mean over rows with a label on, is at least",
     "false tags per row": "the number of a row's labels on that are not true is on average at most",
 }
-_CURVE = 100  # cuts of a curve
+_CURVE = 60  # cuts of a curve
 
 __all__ = ["Guarantee", "RiskController", "RiskCurve", "check_confidence", "parse_guarantee"]
 
