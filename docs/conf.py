@@ -36,6 +36,7 @@ NAVIGATION = {
         "Probabilities and aims <decisions>",
         "Guarantees <guarantees>",
         "Thresholds <thresholds>",
+        "Guarantees <guarantees>",
         "Comparing models <compare>",
         "Reports <report>",
         "File formats <formats>",

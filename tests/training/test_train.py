@@ -16,7 +16,7 @@ from sklearn.tree import ExtraTreeClassifier
 import comargin
 from comargin import M3LClassifier, tune
 from comargin.data import Dataset, make_correlated
-from comargin.decisions import ThresholdClassifierCV, _cross_fit
+from comargin.decisions import DecisionClassifierCV, ThresholdClassifierCV, _cross_fit
 from comargin.metrics import evaluate
 from comargin.persistence import ModelFileError
 from comargin.training import ModelRecipe, Tagger, clear_checkpoint, get_model, model_names, train
@@ -35,19 +35,51 @@ def texts(n_rows=60):
 
 def test_it_is_search_cuts_and_fit_by_hand():
     tagger = train(DATA, "m3l", criterion="ranking_loss", folds=3, random_state=7)
-    model = make_pipeline(StandardScaler(), M3LClassifier(random_state=7))
+    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", random_state=7))
     grid = [(f"m3lclassifier__{name}", values) for name, values in get_model("m3l").grid]
     coarse = clone(model).set_params(m3lclassifier__tol=1e-2)
     best = tune(coarse, DATA.X, DATA.Y, grid, criterion="ranking_loss", cv=3, random_state=7, refit=False).best_params
     assert tagger.facts["searched"] == {name.removeprefix("m3lclassifier__"): v for name, v in best.items()}
-    by_hand = ThresholdClassifierCV(clone(model).set_params(**best), cv=3, random_state=7).fit(DATA.X, DATA.Y)
+    by_hand = DecisionClassifierCV(clone(model).set_params(**best), cv=3, random_state=7).fit(DATA.X, DATA.Y)
     np.testing.assert_array_equal(tagger.scores(DATA.X), by_hand.decision_function(DATA.X))
+    np.testing.assert_array_equal(tagger.probabilities(DATA.X), by_hand.predict_proba(DATA.X))
+    for aim in (None, "hamming_loss"):
+        np.testing.assert_array_equal(tagger.predict(DATA.X, aim).toarray(), by_hand.predict(DATA.X, aim))
+
+
+def test_a_rule_in_place_of_an_aim():
+    tagger = train(DATA, "m3l", tune=False, thresholds="global", random_state=7)
+    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", random_state=7))
+    by_hand = ThresholdClassifierCV(model, rule="global", cv=3, random_state=7).fit(DATA.X, DATA.Y)
     np.testing.assert_array_equal(tagger.predict(DATA.X).toarray(), by_hand.predict(DATA.X))
+    assert not tagger.has_probabilities
+    for call in (lambda: tagger.predict(DATA.X, "macro_f1"), lambda: tagger.probabilities(DATA.X)):
+        with pytest.raises(ValueError, match='no calibrated probabilities; train with thresholds="aim"'):
+            call()
+    with pytest.raises(ValueError, match='aim= and guarantee= need thresholds="aim"; got thresholds=\'global\''):
+        train(DATA, thresholds="global", aim="macro_f1")
+
+
+def test_a_promise_is_one_of_the_facts(tmp_path):
+    data = make_correlated(600, n_features=6, n_labels=4, seed=0)
+    tagger = train(data, "m3l", tune=False, aim=[1.0, 3.0], guarantee="recall of label_1 >= 0.5", confidence=0.8)
+    assert "counting label label_1 only" in tagger.facts["guarantee"]
+    assert "at least 0.8" in tagger.facts["guarantee"]
+    assert tagger.facts["aim"] == [1.0, 3.0]
+    loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))
+    for aim in (None, "example_f1", [1.0, 3.0]):
+        assert (loaded.predict(data.X, aim) != tagger.predict(data.X, aim)).nnz == 0
+    assert (tagger.predict(data.X) != tagger.predict(data.X, [1.0, 3.0])).nnz > 0
+    with pytest.raises(ValueError, match=r"guarantee names a label 'sports' that does not exist"):
+        train(data, guarantee="recall of sports >= 0.9")
+    with pytest.raises(ValueError, match=r"aim is 'f1'"):
+        train(data, aim="f1")
 
 
 def test_measures_of_the_folds_are_those_of_rows_not_learned_from():
     tagger = train(DATA, params={"C": 100.0, "label_correlation": None})
-    seen = evaluate(DATA.Y, tagger.scores(DATA.X), tagger.predict(DATA.X))
+    P = tagger.probabilities(DATA.X)
+    seen = evaluate(DATA.Y, P, tagger.predict(DATA.X), probabilities=P)
     told = tagger.facts["fold_measures"]
     assert told.keys() == seen.keys()
     assert told["average_precision"] < seen["average_precision"]
@@ -122,7 +154,9 @@ def test_every_model_that_can_be_saved_is_trained_and_comes_back(name, tmp_path)
     loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))
     assert (loaded.predict(DATA.X) != tagger.predict(DATA.X)).nnz == 0
     assert tagger.facts["model"] == name
-    assert (tagger.facts["thresholds"] is None) == (name in ("cgm", "ssvm-tree"))
+    assert tagger.facts["thresholds"] == "aim"
+    by_rule = train(DATA, name, tune=False, thresholds="per-label")
+    assert (by_rule.facts["thresholds"] is None) == (name in ("cgm", "ssvm-tree"))
     if "duality_gap" in tagger.facts:
         assert tagger.facts["duality_gap"] >= 0.0
 
@@ -137,7 +171,7 @@ def test_the_tagger_is_the_same_for_any_number_of_threads(tmp_path):
 
 @pytest.mark.parametrize("model", ["m3l", "ovr"])
 def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
-    """Each of two fits waits for the other one; thresholds and measures are those of one thread."""
+    """Each of two fits waits for the other one; probabilities and measures are those of one thread."""
     first_of_pair, original, threads = threading.Barrier(2, timeout=30), _cross_fit.fit_clone, set()
 
     def fit_together(*arguments, **options):
@@ -149,7 +183,6 @@ def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
     monkeypatch.setattr(_cross_fit, "fit_clone", fit_together)  # the last fit has its own name of it
     two = train(DATA, model, tune=False, folds=4, n_jobs=2)
     assert len(threads) == 2
-    np.testing.assert_array_equal(two.model.thresholds_, one.model.thresholds_)
     assert two.facts["fold_measures"] == one.facts["fold_measures"]
     np.testing.assert_array_equal(two.scores(DATA.X), one.scores(DATA.X))
 

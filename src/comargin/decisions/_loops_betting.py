@@ -186,7 +186,7 @@ def mean_and_bound(rows, bad, ends, places, grows, size, alpha, top, spread, bel
                 mean[k] += loss[i]
         mean[k] /= max(count, 1)
         low, high, middle = 0.0, top, alpha
-        for _ in range(20):
+        for _ in range(12):
             if wins(loss, middle, top, spread, bell, delta):
                 high = middle
             else:

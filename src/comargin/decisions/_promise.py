@@ -33,6 +33,7 @@ IntArray = NDArray[np.int64]
 PILOT = 8  # one row of so many chooses where the tests of precision begin
 _STAGE = 32  # rows before the first look at the spread of the losses; doubled from look to look
 _PRIOR_ROWS = 8.0  # weight of the spread that is assumed before any look
+_MOST_TIMES = 100  # how many times the rows at hand a refusal recommends
 _GRID = np.linspace(0.0, 1.0, 4097)
 _BELL = np.exp(-0.5 * np.square(ndtri(np.clip(_GRID, 1e-300, 1.0 - 1e-16)))) / np.sqrt(2.0 * np.pi)
 _BELL[[0, -1]] = 0.0
@@ -110,12 +111,6 @@ def _deviations(events: Events) -> tuple[FloatArray, FloatArray]:
     return np.append(-n * events.alpha, total[ends]), np.append(n * events.alpha**2, square[ends])
 
 
-def deviations_at(events: Events, groups: int) -> tuple[float, float]:
-    """Both sums of `_deviations` at one cut."""
-    total, square = _deviations(events)
-    return float(total[groups]), float(square[groups])
-
-
 def _spread(events: Events) -> FloatArray:
     """Standard deviation of the losses at the cut in question, times the root of the number of rows to come.
 
@@ -150,6 +145,25 @@ class CutTests:
         if self.start == 0:
             first = -np.inf if self.events.rising else np.inf
         return min(first, last), max(first, last)
+
+    def first_losses(self) -> FloatArray:
+        """Of the rows that take part at the first cut."""
+        e = self.events
+        end = e.ends[self.start - 1] if self.start else 0
+        above = np.bincount(e.rows[:end], weights=e.bad[:end], minlength=e.n_rows)
+        below = e.size + e.grows * np.bincount(e.rows[:end], minlength=e.n_rows)
+        return np.divide(above, below, out=np.full(e.n_rows, -1.0), where=below > 0.0)
+
+    def rows_that_would_do(self) -> int | None:
+        """Rows with the mix of losses of the first cut that would pass its test, or None."""
+        e, loss = self.events, self.first_losses()
+        deviation = float(np.std(np.where(loss < 0.0, 0.0, loss - e.alpha))) or np.sqrt(e.alpha * (1.0 - e.alpha))
+        n = e.n_rows
+        while n < _MOST_TIMES * e.n_rows:
+            n = math.ceil(1.1 * n)
+            if wins(np.resize(loss, n), e.alpha, e.top, deviation * np.sqrt(np.arange(n, 0, -1)), _BELL, self.level):
+                return math.ceil(n * PILOT / (PILOT - 1.0)) if e.grows else n
+        return None
 
     def curve(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mean loss and its upper bound at cuts with so many groups of events behind them."""

@@ -203,10 +203,10 @@ class DecisionClassifierCV(CrossFittedClassifier):
     >>> from comargin import M3LClassifier
     >>> from comargin.decisions import DecisionClassifierCV
     >>> X, Y = make_multilabel_classification(n_samples=300, n_classes=4, random_state=0)
-    >>> model = DecisionClassifierCV(M3LClassifier(loss="logistic"), aim="example_f1").fit(X, Y)
+    >>> model = DecisionClassifierCV(M3LClassifier(loss="logistic", random_state=0), aim="example_f1").fit(X, Y)
     >>> model.predict_proba(X[:2]).round(1)
-    array([[0.6, 0.1, 0.8, 0.1],
-           [0.9, 0.9, 0.2, 0.1]])
+    array([[0.9, 0. , 0.3, 0. ],
+           [0.2, 0.4, 0.1, 0.1]])
     >>> model.predict(X[:2], aim="subset_accuracy")
     array([[1, 0, 1, 0],
            [1, 1, 0, 0]])

@@ -24,28 +24,26 @@ where its tests begin, and the others test. The tests are bets (`_loops_betting.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
 from ..core.wording import counted
 from ._guarantee import Guarantee, check_confidence, parse_guarantee
-from ._promise import CutTests, Events, deviations_at, fewest_rows, losses_along_cuts, run_tests
+from ._promise import CutTests, Events, fewest_rows, losses_along_cuts, run_tests
 
 _MEANINGS = {
     "recall": "the share of a row's true labels that are on, in the mean over rows with a true label, is at least",
     "precision": "the share of a row's labels on that are true, in the mean over rows with a label on, is at least",
     "false tags per row": "the number of a row's labels on that are not true is on average at most",
 }
-_CURVE = 100  # cuts of a curve
+_CURVE = 60  # cuts of a curve
 
 __all__ = ["Guarantee", "RiskController", "RiskCurve", "check_confidence", "parse_guarantee"]
 
@@ -259,14 +257,11 @@ def _tested(
     test = run_tests(events, level)
     if test.last >= 0:
         return test
-    advice = "no number of rows helps: the scores do not reach the target"
-    mean, _ = test.curve(np.array([test.start]))
-    if mean[0] < events.alpha and level is not None:
-        total, square = deviations_at(test.events, test.start)
-        more = math.ceil(events.n_rows * max(float(ndtri(level)) ** 2 * square / total**2, 1.0)) + 1
-        advice = f"about {more} rows like these would"
+    loss = test.first_losses()
+    enough = test.rows_that_would_do()
+    advice = "more rows like these would not help" if enough is None else f"about {enough} rows like these would do"
     raise ValueError(
-        f"{rows} cannot keep {str(guarantee)!r} {how}: {guarantee.measure} is {1.0 - mean[0]:.3g} at the most "
+        f"{rows} cannot keep {str(guarantee)!r} {how}: precision is {1.0 - loss[loss >= 0.0].mean():.3g} at the most "
         f"promising cut; {advice}."
     )
 
