@@ -178,6 +178,16 @@ def test_scores_that_say_nothing_cannot_be_precise(rng):
         RiskController("precision >= 0.8").fit(p, Y)
 
 
+def test_labels_that_never_vary():
+    p, on = np.full((60, 2), 0.3), np.ones((60, 2))
+    with pytest.raises(ValueError, match="precision is 0 at the most promising cut"):
+        RiskController("precision >= 0.5").fit(p, 0 * on)
+    assert_array_equal(RiskController("precision >= 0.5").fit(p, on).cuts_, -np.inf)
+    assert RiskController("recall >= 0.5").fit(p, on).tags_per_row_ == 2.0
+    assert RiskController("false tags per row <= 0.5").fit(p, 0 * on).tags_per_row_ == 0.0
+    assert_array_equal(RiskController("false tags per row <= 0.5").fit(p, on).cuts_, -np.inf)
+
+
 def test_the_number_of_rows_that_would_do_does():
     """One of 20 rows is wrong."""
     Y = np.tile([1] * 19 + [0], 100)[:, None]

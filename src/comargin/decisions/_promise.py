@@ -191,8 +191,8 @@ def run_tests(events: Events, level: float | None) -> CutTests:
             events.of_rows(slice(events.n_rows // PILOT, None)),
         )
         total, _ = _deviations(pilot)
-        best = int(np.argmin(total))
-        start = int(np.count_nonzero(events.p[events.ends - 1] > pilot.cut(best)))
+        best = 1 + int(np.argmin(total[1:]))
+        start = max(int(np.count_nonzero(events.p[events.ends - 1] > pilot.cut(best))), 1)
     spread = _spread(events)
     last = walk(
         events.rows, events.bad, events.ends, start, events.grows, events.size, events.alpha, events.top, spread,
