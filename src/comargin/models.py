@@ -22,6 +22,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
 from .core.wording import did_you_mean
+from .decisions import BY_AIM
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
 from .rank import RankCVMClassifier, RankSVMClassifier
@@ -72,6 +73,9 @@ class ModelRecipe:
     learn_cuts : bool
         Whether a threshold rule, where one is asked for, switches its labels on. False for a model whose label sets are
         more than a cut of its scores.
+    decide : bool
+        Whether its probabilities are calibrated and decide on its labels, where no rule is asked for. A model without
+        scores keeps its own label sets in any case.
     prepare : bool
         Whether texts, and sparse features without negative values, are weighted by TF-IDF, and dense ones standardised.
     description : str
@@ -85,9 +89,17 @@ class ModelRecipe:
     estimator: Any
     grid: tuple[tuple[str, Any], ...] = ()
     learn_cuts: bool = False
+    decide: bool = True
     prepare: bool = True
     description: str = field(default="", compare=False)
     saved: Mapping[str, Any] | None = field(default=None, compare=False)
+
+    def decided_by(self, thresholds: str | None) -> str | None:
+        """What decides on its labels, of what is asked for: "aim", the name of a rule, or None for its own sets."""
+        if thresholds != BY_AIM:
+            return thresholds if self.learn_cuts else None
+        scores = hasattr(self.estimator, "decision_function") or hasattr(self.estimator, "predict_proba")
+        return BY_AIM if self.decide and scores else None
 
 
 _GAMMAS = TimesScale((0.25, 1.0, 4.0))
@@ -222,7 +234,7 @@ def _checked_model(model: Any) -> ModelRecipe:
     if isinstance(model, str):
         return get_model(model)
     if isinstance(model, tuple | list) and len(model) == 2 and isinstance(model[0], str):
-        model = ModelRecipe(model[0], model[1], prepare=False)
+        model = ModelRecipe(model[0], model[1], decide=False, prepare=False)
     if not isinstance(model, ModelRecipe):
         raise ValueError(f"models must hold names, ModelRecipes or (name, estimator) pairs, got {model!r}")
     estimator = model.estimator

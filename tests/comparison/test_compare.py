@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -21,12 +21,14 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from comargin.comparison import CellDone, Comparison, compare
 from comargin.comparison._cells import seed_of
 from comargin.comparison._compare import _checked_protocol
 from comargin.data import Dataset, fingerprint, make_correlated
+from comargin.decisions import DecisionClassifierCV
 from comargin.metrics import evaluate, scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 from comargin.training import ChainEnsemble, ModelRecipe, model_names
@@ -95,6 +97,28 @@ def test_a_cell_is_the_plain_procedure(toys):
         assert not cell["error"]
 
 
+def test_every_measure_is_taken_at_its_own_aim(toys):
+    data = replace(toys[0], X=np.vstack([toys[0].X] * 3), Y=np.vstack([toys[0].Y] * 3))
+    model = ModelRecipe("svm", OneVsRestClassifier(LinearSVC(random_state=0)), prepare=False)
+    (cell, _) = compare(data, model, folds=2, inner_folds=3, random_state=5).cells
+    ((train, test), _) = MultilabelStratifiedKFold(2, shuffle=True, random_state=5).split(data.X, data.Y)
+    seed = seed_of(5, 0)
+    by_hand = DecisionClassifierCV(clone(model.estimator), cv=3, random_state=seed).fit(data.X[train], data.Y[train])
+    P = by_hand.predict_proba(data.X[test])
+    aims = {
+        "hamming_loss": "hamming_loss",
+        "macro_recall": "macro_f1",
+        "example_f1": "example_f1",
+        "micro_f1": "micro_f1",
+    }
+    for name, aim in aims.items():
+        expected = evaluate(data.Y[test], P, by_hand.predict(data.X[test], aim), probabilities=P)
+        assert_allclose(cell[name], expected[name], err_msg=name)
+        assert_allclose(cell["ranking_loss"], expected["ranking_loss"])
+    by_rule = compare(data, model, folds=2, random_state=5, thresholds="per-label").cells[0]
+    assert by_rule["hamming_loss"] != cell["hamming_loss"]
+
+
 def test_nothing_but_the_training_part_is_seen(toys):
     data = toys[0]
     Counts.seen.clear()
@@ -128,7 +152,7 @@ def test_cuts_change_label_sets_and_no_ranking(toys):
 
 def test_dense_features_are_scaled_on_the_training_part_only(toys):
     Counts.seen.clear()
-    compare(toys[0], ModelRecipe("counts", Counts(strategy="prior")), repeats=1, test_size=0.25)
+    compare(toys[0], ModelRecipe("counts", Counts(strategy="prior")), repeats=1, test_size=0.25, thresholds=None)
     (seen,) = Counts.seen
     assert len(seen) == 45
     assert_allclose(seen.mean(axis=0), 0.0, atol=1e-12)

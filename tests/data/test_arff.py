@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comargin.data import DataFormatError
+from comargin.data import DataFormatError, stream
 from comargin.data import _source as source_module
 from comargin.data._arff_header import quote, unquote
 from comargin.data._numbers import COMMA, NEWLINE, byte_table, format_number, parse_number, scan
@@ -197,6 +197,16 @@ def test_meka(tmp_path, relation, first):
     assert detect_format(path) == "meka"
     data = read(path)
     assert (data.X.tolist(), data.Y.tolist(), data.label_names) == ([[7]], [[1, 0]], ("l1", "l2"))
+
+
+def test_an_xml_of_its_own_outweighs_a_stale_count_of_labels(tmp_path):
+    columns = ["x numeric", *LABELS]
+    path = make(tmp_path, ["7,1,0"], columns, relation="'x: -C 2'")  # of a file whose labels came first
+    assert detect_format(path) == "mulan"
+    assert read(path).label_names == ("l1", "l2")
+    assert [chunk.X.tolist() for chunk in stream(path)] == [[[7.0]]]
+    path.with_suffix(".xml").rename(tmp_path / "other.xml")
+    assert detect_format(path) == "meka"
 
 
 def test_labels_argument(tmp_path):

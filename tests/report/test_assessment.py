@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import MultiOutputClassifier
@@ -10,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from comargin.core.indicator import check_indicator
 from comargin.decisions import ThresholdClassifierCV, TopK
 from comargin.metrics import evaluate
-from comargin.report._assessment import assess, confused_pairs, cut_curve, score_histogram
+from comargin.report._assessment import assess, confused_pairs, cut_curve, reliability, score_histogram
 from comargin.report.anatomy import take_apart
 
 NAMES = ["a", "b", "c"]
@@ -26,10 +27,20 @@ def test_one_prediction_gives_all_measures(rows):
     X, Y = rows
     model = OneVsRestClassifier(LogisticRegression()).fit(X, Y)
     found = assess(take_apart(model), X, Y, NAMES)
-    assert found.measures == evaluate(Y, model.decision_function(X), model.predict(X))
+    P = model.predict_proba(X)
+    assert found.measures == evaluate(Y, model.decision_function(X), model.predict(X), probabilities=P)
+    np.testing.assert_array_equal(found.probabilities, P)
     assert [label["label"] for label in found.labels] == NAMES
     assert found.cuts.tolist() == [0, 0, 0]
     np.testing.assert_array_equal(found.scores, model.decision_function(X))
+
+
+def test_reliability_counts_what_is_on():
+    Y = sp.csr_array([[1, 0], [1, 1], [0, 0]])
+    found = reliability(Y, np.array([[0.95, 0.12], [0.91, 0.18], [1.0, 0.11]]))
+    np.testing.assert_allclose(found.predicted, [0.41 / 3, 2.86 / 3])
+    np.testing.assert_allclose(found.observed, [1 / 3, 2 / 3])
+    assert found.sizes.tolist() == [3, 3]
 
 
 def test_a_cut_is_drawn_only_where_it_gives_the_predictions(rows):

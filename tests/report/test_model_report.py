@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from comargin import CGMClassifier, LSG21Classifier, M3LClassifier, RankSVMClassifier
 from comargin.core.result import Checkpoint
 from comargin.data import Dataset
-from comargin.decisions import ThresholdClassifierCV
+from comargin.decisions import DecisionClassifierCV, ThresholdClassifierCV
 from comargin.graphs import LabelGraph
 from comargin.metrics import evaluate, per_label
 from comargin.report import model_report, save_report
@@ -95,7 +95,11 @@ END = ["scores", "training"]
         (RankSVMClassifier(), [*ALWAYS, "why", *END, "convergence"]),
         (LSG21Classifier(), [*ALWAYS, "why", "features", *END, "convergence"]),
         (CGMClassifier(alpha=0.1, max_cliques=2, random_state=0), [*ALWAYS, "why", "features", *END, "convergence"]),
-        (ovr(), [*ALWAYS, "why", "features", *END]),
+        (ovr(), [*ALWAYS, "why", "features", "scores", "probabilities", "training"]),
+        (
+            DecisionClassifierCV(M3LClassifier(), guarantee="recall of 0 >= 0.1", confidence=0.5, cv=2),
+            [*ALWAYS, "why", "features", "scores", "probabilities", "promise", "training", "convergence"],
+        ),
         (RandomForestClassifier(n_estimators=3, max_depth=2, random_state=0), [*ALWAYS, *END]),
     ],
     ids=lambda value: type(value).__name__,

@@ -18,7 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
-from ..decisions import BY_AIM, DecisionClassifierCV, fit_with_cuts, make_decider
+from ..decisions import DecisionClassifierCV, fit_with_cuts, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
 from ..training.building import build, criterion_of, search
@@ -69,7 +69,7 @@ def definition_of(model: ModelRecipe, settings: Settings, data: str, protocol: s
         [criterion_of(model, settings.criterion, settings.thresholds), settings.inner_folds]
         if settings.tune and grid
         else [],
-        [rule, settings.inner_folds] if (rule := _rule_of(model, settings)) else [],
+        [rule, settings.inner_folds] if (rule := model.decided_by(settings.thresholds)) else [],
         model.prepare,
     ]
     return hash_of([described(model.estimator, f"models: {model.name!r}"), learned, data, protocol, random_state])
@@ -127,7 +127,7 @@ def _measured(cell: Cell) -> Record:
         criterion = criterion_of(model, settings.criterion, settings.thresholds)
         estimator, best = search(estimator, model.grid, X_train, Y_train, criterion=criterion, folds=folds, seed=seed)
     tuned = time.perf_counter()
-    decider = make_decider(estimator, _rule_of(model, settings), folds=folds, seed=seed)
+    decider = make_decider(estimator, model.decided_by(settings.thresholds), folds=folds, seed=seed)
     estimator, _ = fit_with_cuts(decider, X_train, Y_train)
     fitted = time.perf_counter()
     depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})
@@ -142,11 +142,6 @@ def _measured(cell: Cell) -> Record:
         "parameters": json.dumps({name: json_value(value) for name, value in best.items()}),
         **{name: float(values[name]) if name in values else None for name in cell.measures},
     }
-
-
-def _rule_of(model: ModelRecipe, settings: Settings) -> str | None:
-    """All models can serve aims; only those whose labels are cuts of scores can have a rule."""
-    return settings.thresholds if settings.thresholds == BY_AIM or model.learn_cuts else None
 
 
 def _at_one_cut(estimator: Any, X: Any, Y: NDArray[np.int64], depths: list[int]) -> tuple[dict[str, float], float]:

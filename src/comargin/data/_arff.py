@@ -28,14 +28,15 @@ class ArffRows(Rows):
     def __init__(self, source: TextSource, wanted: Wanted, *, nominal: str, meka: bool) -> None:
         self.source, self.whole = source, wanted.to_learn
         header = read_header(source)
-        is_meka = meka if wanted.to_learn else meka_labels(header.relation) is not None
+        has_xml = not source.is_stream and labels_xml_of(source.path) is not None
+        is_meka = meka if wanted.to_learn else not has_xml and meka_labels(header.relation) is not None
         dropped = wanted.dropped(source.path, [attribute.name for attribute in header.attributes], "attribute")
         labels: list[int] = []
         if wanted.labels is not None:
             labels = _choose_labels(source, header, wanted.labels, is_meka)
             if dropped.issuperset(labels):
                 raise ValueError(f"drop= leaves no label of {source.path}")
-        elif not wanted.feature_names and (is_meka or (not source.is_stream and labels_xml_of(source.path))):
+        elif not wanted.feature_names and (is_meka or has_xml):
             dropped.update(_choose_labels(source, header, True, is_meka))
         if wanted.feature_names:
             dropped.update(_unused(source, header, wanted.feature_names).difference(labels))

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import IO, NamedTuple
 
+from ._labels_xml import labels_xml_of
 from ._source import TextSource
 
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t"}
@@ -57,7 +58,12 @@ def is_arff_line(line: str) -> bool:
 
 
 def arff_kind(path: Path, delimiter: str | None) -> str:
-    """Tell MEKA's files, which count the labels in the relation name, from Mulan's."""
+    """Tell MEKA's files, which count the labels in the relation name, from Mulan's.
+
+    With an XML of its own a file is Mulan's: it may have kept the relation name of a MEKA file with other columns.
+    """
+    if labels_xml_of(path) is not None:
+        return "mulan"
     with TextSource(path, "latin-1") as source:
         keyword, rest = _statement(source) or ("", "")
     return "meka" if keyword == "relation" and meka_labels(_relation_name(rest)) is not None else "mulan"

@@ -222,10 +222,10 @@ def detect_format(path: str | Path) -> str:
 
     Notes
     -----
-    ``.arff`` is "meka" when the relation name has ``-C n``, else "mulan". ``.csv`` and ``.tsv`` are
-    "text-csv" when the header has the columns ``text`` and ``labels``, else "csv". ``.jsonl`` and ``.ndjson`` are
-    "jsonl". For other names the first line decides: ``n d L`` is "xmc", ``labels index:value`` is "libsvm", the start
-    of an object or a list of JSON is "jsonl".
+    ``.arff`` is "meka" when the relation name has ``-C n`` and no XML of the same stem lies beside the file, else
+    "mulan". ``.csv`` and ``.tsv`` are "text-csv" when the header has the columns ``text`` and ``labels``, else "csv".
+    ``.jsonl`` and ``.ndjson`` are "jsonl". For other names the first line decides: ``n d L`` is "xmc",
+    ``labels index:value`` is "libsvm", the start of an object or a list of JSON is "jsonl".
 
     Examples
     --------

@@ -128,11 +128,11 @@ def train(
     if folds > Y.shape[0]:
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
     check_rule(thresholds)
-    rule_name = thresholds if thresholds == BY_AIM or recipe.learn_cuts else None
+    rule_name = recipe.decided_by(thresholds)
     check_aim(aim, Y.shape[1])
     promise = None if guarantee is None else parse_guarantee(guarantee, dataset.label_names)
-    if thresholds != BY_AIM and not (guarantee is None and isinstance(aim, str) and aim == DEFAULT_AIM):
-        raise ValueError(f'aim= and guarantee= need thresholds="aim"; got thresholds={thresholds!r}')
+    if rule_name != BY_AIM and not (guarantee is None and isinstance(aim, str) and aim == DEFAULT_AIM):
+        raise ValueError(f'aim= and guarantee= need thresholds="aim", and a model with scores; got {thresholds!r}')
     criterion = criterion_of(recipe, criterion, rule_name)
     fixed = dict(params or {})
     estimator = with_parameters(build(recipe, X, seed), fixed, "params")
