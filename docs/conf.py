@@ -36,7 +36,6 @@ NAVIGATION = {
         "Probabilities and aims <decisions>",
         "Guarantees <guarantees>",
         "Thresholds <thresholds>",
-        "Guarantees <guarantees>",
         "Comparing models <compare>",
         "Reports <report>",
         "File formats <formats>",

@@ -267,7 +267,19 @@ def test_json_lines_of_numbers(table, tmp_path):
 
 def test_ctrl_c_in_the_last_fit_keeps_what_is_there(tmp_path):
     write(make_correlated(3000, n_features=60, n_labels=30, seed=0), tmp_path / "large.csv")
-    slow = ("-p", "C=1000", "-p", "tol=1e-12", "-p", "max_iter=100000000", "-p", "solver=dcd", "--no-tune")
+    slow = (
+        "-p",
+        "C=1000",
+        "-p",
+        "tol=1e-12",
+        "-p",
+        "max_iter=100000000",
+        "-p",
+        "solver=dcd",
+        "-p",
+        "loss=hinge",
+        "--no-tune",
+    )
     code, out, err = interrupted_training(
         ["large.csv", *slow, "--thresholds", "none", "-o", "t.cmg"], tmp_path, "M3LClassifier"
     )

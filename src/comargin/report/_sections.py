@@ -11,7 +11,6 @@ import numpy as np
 
 from .. import metrics
 from ..core.wording import counted
-from ..decisions import RiskController
 from ..graphs import LabelGraph
 from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, reliability, score_histogram
 from ._curves import objective_figure, rounds_figure
@@ -31,6 +30,9 @@ from .theme import number, plain
 
 if TYPE_CHECKING:
     from ..core.explanation import Explanation
+
+if TYPE_CHECKING:
+    from ..decisions import RiskController
 
 _HEADLINES = (
     *("micro_f1", "macro_f1", "subset_accuracy", "hamming_loss", "ranking_loss", "average_precision"),
