@@ -1,22 +1,14 @@
-"""Compiled loops of SVM+: Gram matrices and raised slacks against NumPy, a pass against a literal loop."""
+"""Compiled loops of SVM+: raised slacks, and a pass against a literal loop."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from comargin.core.random_numbers import random_state_array, shuffle
 from comargin.core.rows import CSR
-from comargin.svmplus._loops import (
-    SplitActive,
-    SplitDual,
-    lower_gram,
-    raise_slacks,
-    signed_gram,
-    signs_gram_sums,
-    split_pass,
-)
+from comargin.svmplus._loops import SplitActive, SplitDual, raise_slacks, split_pass
 from comargin.svmplus.problem import PrivilegedSets
 
 N_ROWS, N_FEATURES, N_LABELS, N_SETS = 14, 4, 3, 5
@@ -98,45 +90,6 @@ def test_variables_at_rest_are_left_out(rng):
     assert dual.A.sum() == 0.0
     kept = [(i, label) for i in range(N_ROWS) for label in active.labels[i, : active.count[i]]]
     assert kept == [(2, 1)]
-
-
-@pytest.mark.parametrize(("n_sets", "n_labels"), [(9, 5), (1, 1), (4, 12), (30, 2)])
-def test_signs_gram(n_sets, n_labels, rng):
-    S = np.where(rng.random((n_sets, n_labels)) < 0.3, 1, -1)
-    S[0] = -1  # a set without labels
-    weight = rng.random(n_sets)
-    weight[n_sets // 2 :: 3] = 0.0
-    on = sp.csr_array((S > 0).astype(float))
-    gram, sums = np.full((n_labels, n_labels), np.nan), np.full(n_labels, np.nan)
-    signs_gram_sums(on.indptr, on.indices, weight, gram, sums)
-    assert_allclose(gram, (S.T * weight) @ S, rtol=1e-12, atol=1e-13)
-    assert_allclose(sums, weight @ S, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 5])
-def test_signed_gram(n_rows, rng):
-    M = rng.normal(size=(8, 3))
-    K, rows, signs = M @ M.T, rng.permutation(8)[:n_rows], rng.normal(size=n_rows)
-    found = np.zeros((n_rows, n_rows))
-    signed_gram(K, rows, signs, 0.3, found)
-    expected = np.outer(signs, signs) * K[np.ix_(rows, rows)] + 0.3 * np.eye(n_rows)
-    assert_allclose(found, np.tril(expected), rtol=1e-12, atol=1e-13)
-
-
-def test_lower_gram_in_parts(rng):
-    X = sp.csr_array(rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.4))
-    other, found = sp.csr_array(X.T), np.zeros((9, 9))
-    for begin, end in ((0, 4), (4, 9)):
-        lower_gram(CSR(X.data, X.indices, X.indptr), other.indptr, other.indices, other.data, begin, end, found)
-    assert_allclose(found, np.tril((X @ X.T).toarray()), atol=1e-14)
-
-
-def test_signs_gram_of_no_weight(rng):
-    on = sp.csr_array(np.eye(3))
-    gram, sums = np.full((3, 3), np.nan), np.full(3, np.nan)
-    signs_gram_sums(on.indptr, on.indices, np.zeros(3), gram, sums)
-    assert_array_equal(gram, 0.0)
-    assert_array_equal(sums, 0.0)
 
 
 def test_slacks_are_raised_where_few_rows_pay(rng):

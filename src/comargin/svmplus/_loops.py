@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-r"""Compiled loops of SVM+: a pass of the splitting, raised slacks, Gram matrices of label sets.
+r"""Compiled loops of SVM+: a pass of the splitting, and raised slacks.
 
 A pass is dual coordinate descent for a step whose slacks are held near given values c:
 
@@ -112,64 +112,6 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
         if moved:
             row_ger(X, i, steps, N)
             steps[:] = 0.0
-
-
-@compiled
-def signs_gram_sums(indptr, indices, weight, gram, sums):
-    """Write sum_g weight_g s_g s_g^T and sum_g weight_g s_g, s_g = 2 on_g - 1 the signs of set g; few labels are on.
-
-    Parameters
-    ----------
-    indptr, indices : int ndarrays, CSR of the labels that are on in each set
-    weight : ndarray (n_sets,)
-    gram : ndarray (L, L), written
-    sums : ndarray (L,), written
-    """
-    n_labels = gram.shape[0]
-    gram[:] = 0.0
-    total = 0.0
-    for g in range(weight.shape[0]):
-        w = weight[g]
-        if w == 0.0:
-            continue
-        total += w
-        for a in range(indptr[g], indptr[g + 1]):
-            for b in range(indptr[g], indptr[g + 1]):
-                gram[indices[a], indices[b]] += w
-    for a in range(n_labels):
-        sums[a] = 2.0 * gram[a, a] - total
-    for a in range(n_labels):
-        for b in range(n_labels):
-            gram[a, b] = 4.0 * gram[a, b] - (sums[a] + sums[b]) - total
-
-
-@compiled
-def lower_gram(X, indptr, indices, data, begin, end, out):
-    """Add the lower triangle of X X^T to rows ``begin`` to ``end`` of ``out``.
-
-    Parameters
-    ----------
-    X : CSR
-    indptr, indices, data : ndarrays, CSR of X^T with ascending indices
-    begin, end : int
-    out : ndarray (n, n)
-    """
-    for i in range(begin, end):
-        for a in range(X.indptr[i], X.indptr[i + 1]):
-            f, value = X.indices[a], X.data[a]
-            for b in range(indptr[f], indptr[f + 1]):
-                if indices[b] > i:
-                    break
-                out[i, indices[b]] += value * data[b]
-
-
-@compiled
-def signed_gram(gram, rows, signs, ridge, out):
-    """Write the lower triangle of (s s^T) o K + ridge I of the given rows of K, ``gram``, into ``out``."""
-    for a in range(rows.shape[0]):
-        for b in range(a):
-            out[a, b] = signs[a] * signs[b] * gram[rows[a], rows[b]]
-        out[a, a] = signs[a] * signs[a] * gram[rows[a], rows[a]] + ridge
 
 
 @compiled

@@ -177,7 +177,7 @@ class _Step:
             left[0].advance(run)
             return
         if left:
-            left[0].features.prepare_gram(run)
+            _ = left[0].features.products  # once, before threads ask for it
         list(run(self._update, left))
 
     def _update(self, block: StepBlock) -> None:
