@@ -123,8 +123,8 @@ def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge:
 class LabelSystem:
     r"""Newton system of one label.
 
-    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + tau U_b^T U_b (U_b those of
-    label sets with an active bound, tau the penalty of slacks):
+    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + sigma U_b^T U_b (U_b those of
+    label sets with an active bound):
 
     .. math:: (I / \sigma + r\, (s s^\top) \circ K)\, z - U t = f, \qquad U^\top z + H t = g
 
