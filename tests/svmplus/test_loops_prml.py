@@ -1,23 +1,14 @@
-"""Compiled loops of SVM+: Gram matrices and raised slacks against NumPy, a pass against a literal loop."""
+"""The compiled loop of SVM+: a pass against a literal loop."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.optimize import brentq
 
 from comargin.core.random_numbers import random_state_array, shuffle
 from comargin.core.rows import CSR
-from comargin.svmplus._loops import (
-    SplitActive,
-    SplitDual,
-    lower_gram,
-    raise_slacks,
-    signed_gram,
-    signs_gram_sums,
-    split_pass,
-)
-from comargin.svmplus.problem import PrivilegedSets
+from comargin.svmplus._loops import SplitDual, split_pass
 
 N_ROWS, N_FEATURES, N_LABELS, N_SETS = 14, 4, 3, 5
 
@@ -32,29 +23,25 @@ def make(rng):
     X[3] = 0.0
     row_set = np.concatenate([np.arange(N_SETS), rng.integers(0, N_SETS, N_ROWS - N_SETS)])
     A = np.maximum(rng.normal(size=(N_ROWS, N_LABELS)), 0.0)
+    S = np.where(rng.random(A.shape) < 0.5, 1, -1).astype(np.int8)
+    S[5, 1] = A[5, 1] = 0  # no constraint
     totals = np.zeros((N_SETS, N_LABELS))
     np.add.at(totals, row_set, A)
-    S = np.where(rng.random(A.shape) < 0.5, 1, -1).astype(np.int8)
     offset = rng.normal(size=totals.shape) - 0.5
     dual = SplitDual(A, S, (X**2).sum(axis=1), row_set, offset, 0.1 + rng.random(N_SETS), totals)
     return X, dual
 
 
-def fresh_active():
-    return SplitActive(
-        np.arange(N_ROWS, dtype=np.int32),
-        np.tile(np.arange(N_LABELS, dtype=np.int32), (N_ROWS, 1)),
-        np.full(N_ROWS, N_LABELS, dtype=np.int32),
-        random_state_array(7),
-    )
+def fresh_order():
+    return np.arange(N_ROWS, dtype=np.int32), random_state_array(7)
 
 
-def literal_pass(X, R, dual, active):
+def literal_pass(X, R, dual, rows, state):
     """Minimise along every variable by a root finder, with everything computed anew."""
     A = dual.A.copy()
-    shuffle(active.state, active.rows, N_ROWS)
-    for i in active.rows:
-        for label in range(N_LABELS):
+    shuffle(state, rows, N_ROWS)
+    for i in rows:
+        for label in np.flatnonzero(dual.S[i]):
             g = dual.row_set[i]
 
             def gradient(a, i=i, label=label, g=g):
@@ -76,78 +63,11 @@ def test_pass_equals_literal_loop(storage, coupled, rng):
     F = rng.normal(size=(N_LABELS, 2)) if coupled else np.empty((0, 0))
     R = F @ F.T if coupled else np.diag(0.5 + rng.random(N_LABELS))
     N = np.ascontiguousarray(X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)))
-    expected = literal_pass(X, R, dual, fresh_active())
-    active = fresh_active()
-    split_pass(X if storage == "dense" else csr(X), F, np.array(np.diag(R)), dual, active, N, np.inf)
+    expected = literal_pass(X, R, dual, *fresh_order())
+    split_pass(X if storage == "dense" else csr(X), F, np.array(np.diag(R)), dual, *fresh_order(), N)
     assert np.linalg.norm(expected) > 0.1
     assert_allclose(dual.A, expected, rtol=1e-8, atol=1e-9)
     totals = np.zeros_like(dual.totals)
     np.add.at(totals, dual.row_set, dual.A)
     assert_allclose(dual.totals, totals, rtol=1e-9, atol=1e-10)
     assert_allclose(N, X.T @ (dual.S * dual.A) @ (F if coupled else np.eye(N_LABELS)), rtol=1e-9, atol=1e-10)
-    assert (active.count == N_LABELS).all()
-
-
-def test_variables_at_rest_are_left_out(rng):
-    X, dual = make(rng)
-    dual.offset[:] = 5.0  # slack for everybody: all gradients are positive
-    dual.A[:], dual.totals[:] = 0.0, 0.0
-    dual.A[2, 1] = dual.totals[dual.row_set[2], 1] = 1.0
-    active, N = fresh_active(), np.ascontiguousarray(X.T @ (dual.S * dual.A))
-    split_pass(X, np.eye(N_LABELS), np.ones(N_LABELS), dual, active, N, 1.0)
-    assert dual.A.sum() == 0.0
-    kept = [(i, label) for i in range(N_ROWS) for label in active.labels[i, : active.count[i]]]
-    assert kept == [(2, 1)]
-
-
-@pytest.mark.parametrize(("n_sets", "n_labels"), [(9, 5), (1, 1), (4, 12), (30, 2)])
-def test_signs_gram(n_sets, n_labels, rng):
-    S = np.where(rng.random((n_sets, n_labels)) < 0.3, 1, -1)
-    S[0] = -1  # a set without labels
-    weight = rng.random(n_sets)
-    weight[n_sets // 2 :: 3] = 0.0
-    on = sp.csr_array((S > 0).astype(float))
-    gram, sums = np.full((n_labels, n_labels), np.nan), np.full(n_labels, np.nan)
-    signs_gram_sums(on.indptr, on.indices, weight, gram, sums)
-    assert_allclose(gram, (S.T * weight) @ S, rtol=1e-12, atol=1e-13)
-    assert_allclose(sums, weight @ S, rtol=1e-12, atol=1e-13)
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 5])
-def test_signed_gram(n_rows, rng):
-    M = rng.normal(size=(8, 3))
-    K, rows, signs = M @ M.T, rng.permutation(8)[:n_rows], rng.normal(size=n_rows)
-    found = np.zeros((n_rows, n_rows))
-    signed_gram(K, rows, signs, 0.3, found)
-    expected = np.outer(signs, signs) * K[np.ix_(rows, rows)] + 0.3 * np.eye(n_rows)
-    assert_allclose(found, np.tril(expected), rtol=1e-12, atol=1e-13)
-
-
-def test_lower_gram_in_parts(rng):
-    X = sp.csr_array(rng.standard_normal((9, 6)) * (rng.random((9, 6)) < 0.4))
-    other, found = sp.csr_array(X.T), np.zeros((9, 9))
-    for begin, end in ((0, 4), (4, 9)):
-        lower_gram(CSR(X.data, X.indices, X.indptr), other.indptr, other.indices, other.data, begin, end, found)
-    assert_allclose(found, np.tril((X @ X.T).toarray()), atol=1e-14)
-
-
-def test_signs_gram_of_no_weight(rng):
-    on = sp.csr_array(np.eye(3))
-    gram, sums = np.full((3, 3), np.nan), np.full(3, np.nan)
-    signs_gram_sums(on.indptr, on.indices, np.zeros(3), gram, sums)
-    assert_array_equal(gram, 0.0)
-    assert_array_equal(sums, 0.0)
-
-
-def test_slacks_are_raised_where_few_rows_pay(rng):
-    """Nothing is missing after a raise; a label that is on in few rows raises the slacks of these alone."""
-    sets = PrivilegedSets.of(np.where(rng.random((40, 6)) < 0.3, 1, -1))
-    labels = np.arange(6)
-    missing = np.maximum(rng.normal(size=(len(sets.sets), 6)), 0.0)
-    price = np.ascontiguousarray((sets.on.T @ np.ones((len(sets.sets), 6))).T)
-    np.fill_diagonal(price, np.inf)
-    change = np.empty((6, 6))
-    raise_slacks(np.ascontiguousarray(missing.T), labels, sets.on.indptr, sets.on.indices, np.eye(6), price, change)
-    raised = sets.slack(change.T, labels)
-    assert (raised >= missing - 1e-12).all()
-    assert raised.sum() < len(sets.sets) * missing.max(axis=0).sum()

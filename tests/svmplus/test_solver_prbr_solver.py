@@ -12,11 +12,12 @@ from comargin.core.loop import Control
 from comargin.core.result import Status
 from comargin.core.validation import loop_view
 from comargin.m3l.prior import PriorPart, identity_prior
+from comargin.m3l.problem import M3LProblem
 from comargin.m3l.solver import solve_m3l
 from comargin.svmplus import _split
 from comargin.svmplus._directions import infeasible_labels
 from comargin.svmplus._step import StepBlock
-from comargin.svmplus.prbr_solver import held_budgets, m3l_start, n_seeds, solve_svm_plus
+from comargin.svmplus.prbr_solver import m3l_start, solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
 
 FORMS = ["factor", "dense"]
@@ -34,7 +35,6 @@ def make_problem(rng, n=24, d=4, n_labels=3, C=1.0, gamma2=1.0, prior=None, mask
 
 
 def solve(problem, tol=1e-8, max_iter=200, **options):
-    options.setdefault("seeds", range(n_seeds(problem)))
     return solve_svm_plus(problem, loop_view(problem.X), Control(tol, max_iter), **options)
 
 
@@ -139,6 +139,12 @@ def test_nearest_labels_only(rng, n_privileged):
     assert not result.privileged[~mask & ~np.eye(4, dtype=bool)].any()
 
 
+def held_budgets(problem):
+    """The step with the sums A + B held at the cost, without its privileged part: with 2 A for A, M3L at C / 2."""
+    S, cost, prior = problem.S, 0.5 * problem.row_cost, (problem.prior,)
+    return M3LProblem(problem.X, S, cost, problem.label_cost, prior, np.empty((0, 0)))
+
+
 def test_held_budgets_are_m3l(rng):
     """With A + B held at the cost T is zero, and what is left of the step is M3L at half the cost."""
     W = rng.normal(size=(2, 3))
@@ -156,7 +162,7 @@ def test_held_budgets_are_m3l(rng):
 
 def test_start_has_no_privileged_part(rng):
     problem = make_problem(rng)
-    start = m3l_start(problem, problem.X, seeds=range(n_seeds(problem)))
+    start = m3l_start(problem, problem.X, 0, 1)
     assert_allclose(problem.privileged_weights(start), 0.0, atol=1e-12)
     assert start.A.any()
     assert problem.dual(start) > 0.0
@@ -309,7 +315,7 @@ def test_passes_that_gain_nothing_are_no_stall(rng, form, monkeypatch):
 def test_start_is_no_worse_than_without_its_privileged_part(rng):
     """Dual variables in the middle of a fit have a T that can be far from feasible."""
     problem = make_problem(rng, n=60, C=1.0)
-    A = m3l_start(problem, problem.X, seeds=range(n_seeds(problem))).A
+    A = m3l_start(problem, problem.X, 0, 1).A
     hinge = (1.0 - problem.S * (problem.X @ problem.weights(problem.X.T @ (problem.S * A)))).max(axis=0).clip(min=0.0)
     T = np.diag(hinge)
     primal = problem.primal(problem.X.T @ (problem.S * A), T)
@@ -320,12 +326,12 @@ def test_start_is_no_worse_than_without_its_privileged_part(rng):
 
 
 @pytest.mark.compiled
-def test_known_point_is_returned_when_nothing_is_better(rng):
+def test_point_before_is_returned_when_nothing_is_better(rng):
     problem = make_problem(rng, prior=prior_of(rng.normal(size=(2, 3)), "dense"))
     best = solve(problem, tol=1e-9)
-    known = (best.primal * (1.0 - 1e-3), np.full((4, 3), np.nan), best.privileged.T)
-    result = solve(problem, tol=1e-2, known=known)
-    assert result.primal == known[0]
+    before = (best.primal * (1.0 - 1e-3), np.full((4, 3), np.nan), best.privileged.T)
+    result = solve(problem, tol=1e-2, before=before)
+    assert result.primal == before[0]
     assert np.isnan(result.V).all()
     assert result.dual <= best.primal
 
@@ -336,6 +342,6 @@ def test_limits_and_callback(rng):
     assert solve(problem, tol=1e-12, max_iter=1).status is Status.MAX_ITER
     seen = []
     control = Control(1e-8, 100, callback=lambda point: seen.append(point) or len(seen) == 2)
-    result = solve_svm_plus(problem, problem.X, control, seeds=range(n_seeds(problem)))
+    result = solve_svm_plus(problem, problem.X, control)
     assert result.status is Status.STOPPED
     assert len(seen) == 2

@@ -54,7 +54,7 @@ def test_few_rows_are_solved_directly(rng, sparse):
     """D has 4000 entries, but rows of it are in the span of 30 rows of X."""
     problem = wide_problem(rng, sparse=sparse)
     assert solves_directly(features_of(problem), problem.prior)
-    result = solve_svm_plus(problem, loop_view(problem.X), Control(1e-7, 200), seeds=(0,))
+    result = solve_svm_plus(problem, loop_view(problem.X), Control(1e-7, 200))
     X = problem.X.toarray() if sparse else problem.X
     optimum = reference.d_step_optimum(X, problem.S, problem.prior.matrix.T, 1.0, 0.5)
     assert_allclose(result.primal, optimum.objective, rtol=1e-5)
@@ -65,9 +65,9 @@ def test_few_rows_are_solved_directly(rng, sparse):
 @pytest.mark.parametrize("at_once", [1, 2000, 10**9])
 def test_moments_are_summed_in_parts_of_any_size(rng, monkeypatch, at_once):
     problem = wide_problem(rng)
-    whole = solve_svm_plus(problem, loop_view(problem.X), Control(1e-6, 200), seeds=(0,))
+    whole = solve_svm_plus(problem, loop_view(problem.X), Control(1e-6, 200))
     monkeypatch.setattr(_coupled, "_MOMENTS_AT_ONCE", at_once)
-    parts = solve_svm_plus(problem, loop_view(problem.X), Control(1e-6, 200), seeds=(0,))
+    parts = solve_svm_plus(problem, loop_view(problem.X), Control(1e-6, 200))
     assert_allclose(parts.primal, whole.primal, rtol=1e-6)
 
 
@@ -80,9 +80,9 @@ def test_passes_are_enough_where_newton_steps_are_too_large(rng, monkeypatch, we
         row_cost, label_cost = problem.row_cost.copy(), np.ones((2, 4))
         row_cost[:3], label_cost[0, 1] = 0.0, 0.0
         problem = replace(problem, row_cost=row_cost, label_cost=label_cost)
-    best = solve_svm_plus(problem, loop_view(problem.X), Control(1e-7, 200), seeds=(0,))
+    best = solve_svm_plus(problem, loop_view(problem.X), Control(1e-7, 200))
     monkeypatch.setattr(_coupled, "_MOST_ENTRIES", 0)
-    passes = solve_svm_plus(problem, loop_view(problem.X), Control(1e-3, 200), seeds=(0,))
+    passes = solve_svm_plus(problem, loop_view(problem.X), Control(1e-3, 200))
     assert passes.status is Status.CONVERGED
     assert problem.violation(passes.V, passes.privileged.T).max() <= 1e-9
     assert best.dual * (1 - 1e-9) <= passes.primal <= best.primal * (1 + 1e-3)

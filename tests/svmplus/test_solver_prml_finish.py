@@ -16,7 +16,7 @@ from comargin.m3l.prior import identity_prior
 from comargin.svmplus import _finish as finish
 from comargin.svmplus import _split, prbr_solver
 from comargin.svmplus._finish import interior_point
-from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
+from comargin.svmplus.prbr_solver import solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem
 
 SCALES = [1e4, 1e6, [1e4, 1e-3, 1.0, 1e2]]
@@ -30,7 +30,6 @@ def make_problem(rng, n=40, d=4, n_labels=3, C=1.0):
 
 
 def solve(problem, tol=1e-6, **options):
-    options.setdefault("seeds", range(n_seeds(problem)))
     return solve_svm_plus(problem, loop_view(problem.X), Control(tol, 200), **options)
 
 

@@ -7,7 +7,7 @@ from tests.svmplus import reference_prml as reference
 
 from comargin.core.loop import Control
 from comargin.m3l.prior import identity_prior
-from comargin.svmplus.prbr_solver import n_seeds, solve_svm_plus
+from comargin.svmplus.prbr_solver import solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
 from comargin.svmplus.start import PrMLState, balanced, first_dictionary, kept_predictors
 
@@ -19,7 +19,7 @@ def make(rng, gamma1=0.5, intercept=True):
     sets = PrivilegedSets.of(S, intercept=intercept)
     problem = PrMLProblem(X, S, np.ones(40), np.ones((2, 4)), gamma1, 0.8, sets)
     step = problem.step(X, identity_prior(4)[0])
-    first = solve_svm_plus(step, X, Control(1e-3, 100), seeds=range(n_seeds(step)))
+    first = solve_svm_plus(step, X, Control(1e-3, 100))
     return problem, first
 
 

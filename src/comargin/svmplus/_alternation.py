@@ -17,8 +17,6 @@ from ..core.loop import ROUNDING, Control, tolerance
 from ..core.result import Checkpoint, FitState
 from ..core.rows import CSR
 from ..m3l.prior import PriorPart
-from ._coupled import solves_directly
-from ._system import Features
 from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, balanced
@@ -33,11 +31,6 @@ class AlternationPolicy:
     # Steps are solved to this gap at first, and then to this share of the last decrease of the objective.
     first_tol: float = 0.03
     share_of_progress: float = 0.3
-    # Tolerance of the W-step beside that of the D-step: the W-step is the cheap one. Looser where the D-step has Newton
-    # steps, which are more precise than what the W-step leaves. To certify a point: this share of the tolerance.
-    w_tol: float = 0.5
-    w_tol_if_direct: float = 3.0
-    certifies: float = 0.5
     # Steps become more precise than the tolerance, by halves up to this share, while W-steps do not certify what they
     # leave unmoved: an alternation that gains less than this share of the tolerance.
     finest: float = 1.0 / 16.0
@@ -69,7 +62,7 @@ class PrMLFit:
         self.problem, self.view, self.control, self.show, self.n_threads = problem, view, control, show, n_threads
         self.tol, self.stopped, self.last = control.tol, False, time.perf_counter()
         self.state: PrMLState | None = None  # that of the last alternation
-        self.known = np.inf  # objective of a point beside that of the alternation under way
+        self.objective_beside = np.inf  # of a point that the fit falls back on, beside the alternation under way
 
     @property
     def nothing(self) -> Point:
@@ -80,7 +73,7 @@ class PrMLFit:
 
     def within(self, n_iter: int, primal: float, dual: float) -> bool:
         """Report a point within a step if the last report is some seconds old; returns whether to stop."""
-        primal = min(primal, self.known)
+        primal = min(primal, self.objective_beside)
         if np.isfinite(primal) and not self.stopped and time.perf_counter() - self.last >= POLICY.seconds:
             self.keep()
             self.report(self.checkpoint(n_iter, primal, dual))
@@ -141,12 +134,12 @@ class Alternation:
 
     def alternate(self) -> None:
         """One W-step and one D-step."""
-        before, T_before, dual_before = self.objective, self.T, self.dual
+        before, T_before = self.objective, self.T
         self._w_step()
         if self.fit.stopped:
             return
         self._balance()
-        self._d_step(dual_before)
+        self._d_step()
         if self.fit.stopped:
             return
         self.n_done += 1
@@ -169,15 +162,7 @@ class Alternation:
 
     def _w_gap(self) -> float:
         """How much less the objective can be with D held, at most."""
-        return self.objective - (self._w_solution(POLICY.certifies * self.fit.tol).dual + self._of_dictionary())
-
-    def _is_direct(self) -> bool:
-        """Whether D-steps have a factorised system."""
-        return solves_directly(Features(self.fit.problem.X, self.fit.view), self._d_problem().prior)
-
-    def _d_problem(self) -> SVMPlusProblem:
-        """The D-step, without empty rows of W."""
-        return self.fit.problem.d_step(self.W[self.W.any(axis=1)])
+        return self.objective - (self._w_solution(self.fit.tol).dual + self._of_dictionary())
 
     def _drop_worthless(self) -> None:
         """Go to zero predictors where next to nothing is left of them and slacks alone cost less."""
@@ -196,24 +181,26 @@ class Alternation:
         step: SVMPlusProblem,
         view: np.ndarray | CSR,
         constant: float,
-        known: tuple[float, np.ndarray, np.ndarray] | None,
+        V: np.ndarray,
         tol: float,
     ) -> SVMPlusResult:
-        """Solve a step of which (5) is the objective plus a constant."""
+        """Solve a step of which (5) is the objective plus a constant; ``V`` is that of the point before."""
 
         def within(primal: float, dual: float) -> bool:
             return self.fit.within(self.n_done, min(self.objective, primal + constant), dual + constant)
 
-        # The tolerance is meant for (5), of which a coupled step is a part.
-        tol *= self.objective / known[0] if known is not None and known[0] > 0.0 else 1.0
+        before = None
+        if np.isfinite(self.objective):
+            before = (self.objective - constant, V, self.T)
+            # The tolerance is meant for (5), of which the step is a part.
+            tol *= self.objective / before[0] if before[0] > 0.0 else 1.0
         return solve_svm_plus(
             step,
             view,
             Control(tol, POLICY.step_iter, within=within),
-            seeds=(),
             n_threads=self.fit.n_threads,
             start=self.dual,
-            known=known,
+            before=before,
         )
 
     def _of_dictionary(self) -> float:
@@ -223,29 +210,23 @@ class Alternation:
     def _w_solution(self, tol: float) -> SVMPlusResult:
         """Best W and T for D."""
         step, constant = self.fit.problem.w_step(self.D), self._of_dictionary()
-        known = None
-        if np.isfinite(self.objective):
-            known = (self.objective - constant, self.fit.problem.gamma1 * self.W, self.T)
-        return self._solve(step, step.X, constant, known, tol)
+        return self._solve(step, step.X, constant, self.fit.problem.gamma1 * self.W, tol)
 
     def _w_step(self) -> None:
         """Go to the best W and T for D."""
-        result = self._w_solution((POLICY.w_tol_if_direct if self._is_direct() else POLICY.w_tol) * self.step_tol)
+        result = self._w_solution(self.step_tol)
         self.dual = result.dual_coef
         self.step_dual = result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
 
-    def _d_step(self, dual_before: SlackDual) -> None:
-        """Go to the best D and T for W; ``dual_before`` is where this step ended last time."""
-        used, step = np.flatnonzero(self.W.any(axis=1)), self._d_problem()
-        # A factorised step needs no start of its own, and would hardly move from it.
-        if not self._is_direct() and step.dual(dual_before) > step.dual(self.dual):
-            self.dual = dual_before
+    def _d_step(self) -> None:
+        """Go to the best D and T for W."""
+        used = np.flatnonzero(self.W.any(axis=1))
         constant = 0.5 * self.fit.problem.gamma1 * float(np.sum(self.W * self.W))
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
-        known = (self.objective - constant, nowhere, self.T)
-        result = self._solve(step, self.fit.view, constant, known, self.step_tol)
+        step = self.fit.problem.d_step(self.W[used])
+        result = self._solve(step, self.fit.view, constant, nowhere, self.step_tol)
         self.dual = result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)

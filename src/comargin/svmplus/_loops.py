@@ -1,7 +1,7 @@
 # mypy: ignore-errors
-r"""Compiled loops of SVM+: a pass of the splitting, raised slacks, Gram matrices of label sets.
+r"""The compiled loop of SVM+: a pass of the splitting.
 
-A pass is dual coordinate descent for a step whose slacks are held near given values c:
+It is dual coordinate descent for a step whose slacks are held near given values c:
 
     min  1/2 tr(V R V^T) + sum_gl beta_gl xi_gl + rho_g / 2 (xi_gl - c_gl)^2,   R = F F^T or diagonal
     s.t. S_il x_i^T V R_l + xi_gl >= 1 for all rows i of set g,   xi >= 0
@@ -26,7 +26,7 @@ class SplitDual(NamedTuple):
     """The dual variables of a pass and what they are bound to."""
 
     A: np.ndarray  # (n, m)
-    S: np.ndarray  # int8 (n, m)
+    S: np.ndarray  # int8 (n, m): signs, 0 for pairs without a constraint
     sqnorm: np.ndarray  # (n,): ||x_i||^2
     row_set: np.ndarray  # int (n,)
     offset: np.ndarray  # (n_sets, m): u
@@ -34,18 +34,9 @@ class SplitDual(NamedTuple):
     totals: np.ndarray  # (n_sets, m): sums of A over the rows of each set
 
 
-class SplitActive(NamedTuple):
-    """The variables that are still visited."""
-
-    rows: np.ndarray  # int32 (n,): in the order of the last pass
-    labels: np.ndarray  # int32 (n, m): active labels of each row first
-    count: np.ndarray  # int32 (n,): how many of them
-    state: np.ndarray  # uint64 (4,): random state
-
-
 @compiled
-def split_pass(X, F, diagonal, dual, active, N, keep):
-    """One pass over the active variables; updates A, totals, the active set and N = X^T (S o A) F.
+def split_pass(X, F, diagonal, dual, rows, state, N):
+    """One pass over all variables; updates A, totals, N = X^T (S o A) F and the order of the rows.
 
     Parameters
     ----------
@@ -53,29 +44,24 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
     F : ndarray (m, k), or (0, 0) where R is diagonal and N = X^T (S o A)
     diagonal : ndarray (m,), of R
     dual : SplitDual
-    active : SplitActive
+    rows : int32 ndarray (n,), in the order of the last pass
+    state : uint64 ndarray (4,), random state
     N : ndarray (d, k)
-    keep : float, variables at zero with a gradient above this are not visited again
     """
     A, S, sqnorm, row_set, offset, inverse, totals = dual
-    rows, labels, count, state = active
     rank, coupled = N.shape[1], F.shape[0] > 0
     hidden, steps = np.empty(rank), np.zeros(rank)
     shuffle(state, rows, rows.shape[0])
     for position in range(rows.shape[0]):
         i = rows[position]
-        n_left = count[i]
-        if n_left == 0:
-            continue
         row_gemv(X, i, N, hidden)
         g = row_set[i]
         softness = inverse[g]
         moved = False
-        k = 0
-        while k < n_left:
-            label = labels[i, k]
-            sign = S[i, label]
-            old = A[i, label]
+        for label in range(S.shape[1]):
+            sign, old = S[i, label], A[i, label]
+            if sign == 0:
+                continue
             score = 0.0
             if coupled:
                 for h in range(rank):
@@ -84,14 +70,7 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
                 score = hidden[label] * diagonal[label]
             margin = sign * score - 1.0
             u = offset[g, label] + totals[g, label] * softness
-            gradient = margin + max(u, 0.0)
-            if old <= 0.0 and gradient >= 0.0:
-                if gradient > keep:
-                    n_left -= 1
-                    labels[i, k] = labels[i, n_left]
-                    labels[i, n_left] = label
-                else:
-                    k += 1
+            if old <= 0.0 and margin + max(u, 0.0) >= 0.0:
                 continue
             curvature = sqnorm[i] * diagonal[label]
             change = -(margin + u) / (curvature + softness)
@@ -107,115 +86,6 @@ def split_pass(X, F, diagonal, dual, active, N, keep):
                 else:
                     steps[label] += sign * change
                 moved = True
-            k += 1
-        count[i] = n_left
         if moved:
             row_ger(X, i, steps, N)
             steps[:] = 0.0
-
-
-@compiled
-def signs_gram_sums(indptr, indices, weight, gram, sums):
-    """Write sum_g weight_g s_g s_g^T and sum_g weight_g s_g, s_g = 2 on_g - 1 the signs of set g; few labels are on.
-
-    Parameters
-    ----------
-    indptr, indices : int ndarrays, CSR of the labels that are on in each set
-    weight : ndarray (n_sets,)
-    gram : ndarray (L, L), written
-    sums : ndarray (L,), written
-    """
-    n_labels = gram.shape[0]
-    gram[:] = 0.0
-    total = 0.0
-    for g in range(weight.shape[0]):
-        w = weight[g]
-        if w == 0.0:
-            continue
-        total += w
-        for a in range(indptr[g], indptr[g + 1]):
-            for b in range(indptr[g], indptr[g + 1]):
-                gram[indices[a], indices[b]] += w
-    for a in range(n_labels):
-        sums[a] = 2.0 * gram[a, a] - total
-    for a in range(n_labels):
-        for b in range(n_labels):
-            gram[a, b] = 4.0 * gram[a, b] - (sums[a] + sums[b]) - total
-
-
-@compiled
-def lower_gram(X, indptr, indices, data, begin, end, out):
-    """Add the lower triangle of X X^T to rows ``begin`` to ``end`` of ``out``.
-
-    Parameters
-    ----------
-    X : CSR
-    indptr, indices, data : ndarrays, CSR of X^T with ascending indices
-    begin, end : int
-    out : ndarray (n, n)
-    """
-    for i in range(begin, end):
-        for a in range(X.indptr[i], X.indptr[i + 1]):
-            f, value = X.indices[a], X.data[a]
-            for b in range(indptr[f], indptr[f + 1]):
-                if indices[b] > i:
-                    break
-                out[i, indices[b]] += value * data[b]
-
-
-@compiled
-def signed_gram(gram, rows, signs, ridge, out):
-    """Write the lower triangle of (s s^T) o K + ridge I of the given rows of K, ``gram``, into ``out``."""
-    for a in range(rows.shape[0]):
-        for b in range(a):
-            out[a, b] = signs[a] * signs[b] * gram[rows[a], rows[b]]
-        out[a, a] = signs[a] * signs[a] * gram[rows[a], rows[a]] + ridge
-
-
-@compiled
-def raise_slacks(missing, labels, indptr, indices, lift, price, change):
-    """Changes of T that raise the slack of every set by what it lacks, mostly through labels that are on in few rows.
-
-    Half of a raise goes to the label and half to the constant, so that slacks of sets without it stay. The cheapest
-    label of each set gives what those raised before do not; sets without such a label are raised with all others.
-
-    Parameters
-    ----------
-    missing : ndarray (m, n_sets), what each set lacks
-    labels : int ndarray (m,), whose slacks these are
-    indptr, indices : int ndarrays, CSR of the labels that are on in a set
-    lift : ndarray (m, L), raises every slack by at least 1
-    price : ndarray (m, L), cost of the rows in which a label is on; infinite for labels that cannot raise a slack
-    change : ndarray (m, L), gets the changes
-    """
-    n_sets, n_labels = missing.shape[1], change.shape[1]
-    for m in range(labels.shape[0]):
-        base = 0.0
-        for g in range(n_sets):
-            if missing[m, g] > base:
-                alone = True
-                for k in range(indptr[g], indptr[g + 1]):
-                    alone = alone and price[m, indices[k]] == np.inf
-                if alone:
-                    base = missing[m, g]
-        change[m] = 0.0
-        for g in range(n_sets):
-            lacking = missing[m, g] - base
-            if lacking <= 0.0:
-                continue
-            cheapest = -1
-            for k in range(indptr[g], indptr[g + 1]):
-                other = indices[k]
-                if price[m, other] < np.inf:
-                    lacking -= change[m, other]
-                    if cheapest < 0 or price[m, other] < price[m, cheapest]:
-                        cheapest = other
-            if lacking > 0.0:
-                change[m, cheapest] += lacking
-        constant = 0.0
-        for k in range(n_labels):
-            change[m, k] *= 0.5
-            constant += change[m, k]
-        for k in range(n_labels):
-            change[m, k] += base * lift[m, k]
-        change[m, labels[m]] += constant

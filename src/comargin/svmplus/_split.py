@@ -25,7 +25,7 @@ from ..core.loop import ROUNDING
 from ..core.random_numbers import random_state_array
 from ..m3l.solver import label_blocks
 from ._coupled import solves_directly
-from ._loops import SplitActive, SplitDual, split_pass
+from ._loops import SplitDual, split_pass
 from ._step import StepBlock
 from ._system import Features, Run, privileged_gram, signs_gram
 from .problem import PrivilegedSets, SlackDual, SVMPlusProblem
@@ -35,14 +35,7 @@ from .problem import PrivilegedSets, SlackDual, SVMPlusProblem
 class SplitPolicy:
     """Tuned numbers of the splitting."""
 
-    # Penalty of a slack per row of its set, and over-relaxation of the slacks.
-    penalty: float = 0.1
-    relax: float = 1.5
-    # Every so many passes all variables are visited. Variables at zero with gradients above ``keep_all`` then, or above
-    # ``keep`` in other passes, are not visited until the next time.
-    visit_all: int = 10
-    keep_all: float = 0.3
-    keep: float = 1.0
+    penalty: float = 0.1  # of a slack, per row of its set
     # Passes of the first round of single labels and of coupled ones, and how rounds grow.
     first_alone: int = 20
     first_coupled: int = 100
@@ -80,7 +73,10 @@ class Splitting:
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
         regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes)
         apart = [] if self.is_coupled else [problem.part(part.labels) for part in label_blocks((problem.prior,))]
-        self.passes = [SplitPasses.of(part, features, start, regression, seed) for part in apart or [problem]]
+        self.passes = [
+            SplitPasses(part, features, start.of(part.labels), None, regression, random_state_array(seed))
+            for part in apart or [problem]
+        ]
         self.newton_follows = not self.is_coupled or solves_directly(features, problem.prior)
         self.count = POLICY.first_coupled if self.is_coupled else POLICY.first_alone
         self.exhausted = False
@@ -131,61 +127,40 @@ class SplitPasses:
         self,
         problem: SVMPlusProblem,
         features: Features,
-        A: np.ndarray,
-        beta: np.ndarray,
-        T: np.ndarray,
+        start: SlackDual,
+        T: np.ndarray | None,
         regression: Regression,
         state: np.ndarray,
     ) -> None:
         self.problem, self.features, self.regression, sets = problem, features, regression, problem.privileged
-        n_samples = len(problem.S)
-        self.rho, self.beta, self.T = regression.rho[:, None], beta, T
-        self.slack = sets.slack(T, problem.labels)
+        A, B = np.where(problem.there, start.A, 0.0), np.where(problem.set_there, start.B, 0.0)
+        totals = sets.sum_by_set(A)
+        self.rho, self.beta = regression.rho[:, None], totals + B
+        self.T = problem.privileged_weights(SlackDual(A, B)) if T is None else T
+        self.slack = sets.slack(self.T, problem.labels)
         V = features.average(problem.S * A)
         self.F = np.ascontiguousarray(problem.prior.factor) if problem.is_coupled else np.empty((0, 0))
         self.N = np.ascontiguousarray(V @ self.F if problem.is_coupled else V)
-        offset, totals = np.empty(beta.shape), sets.sum_by_set(A)
-        self.dual = SplitDual(A, problem.S, features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
-        # Pairs without a constraint are the last of each row, and not visited.
-        self.active = SplitActive(
-            np.arange(n_samples, dtype=np.int32),
-            np.argsort(~problem.there, axis=1, kind="stable").astype(np.int32),
-            np.empty(n_samples, dtype=np.int32),
-            state,
-        )
-        self.n_passes = 0
-
-    @classmethod
-    def of(
-        cls, problem: SVMPlusProblem, features: Features, start: SlackDual, regression: Regression, seed: int
-    ) -> SplitPasses:
-        """Passes from the columns of ``start`` that belong to these labels."""
-        A = np.where(problem.there, start.A[:, problem.labels], 0.0)
-        B = np.where(problem.set_there, start.B[:, problem.labels], 0.0)
-        beta, T = problem.privileged.sum_by_set(A) + B, problem.privileged_weights(SlackDual(A, B))
-        return cls(problem, features, A, beta, T, regression, random_state_array(seed))
+        signs, offset = problem.S * problem.there, np.empty(totals.shape)
+        self.dual = SplitDual(A, signs, features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
+        self.rows, self.state = np.arange(len(problem.S), dtype=np.int32), state
 
     def without(self, done: list[int]) -> SplitPasses:
         """Passes that go on from here without some labels, which R does not couple."""
         left = np.flatnonzero(~np.isin(self.problem.labels, done))
         if len(left) == len(self.problem.labels):
             return self
-        A, beta, T = (np.ascontiguousarray(array[:, left]) for array in (self.dual.A, self.beta, self.T))
-        return SplitPasses(self.problem.part(left), self.features, A, beta, T, self.regression, self.active.state)
+        A, B, T = (np.ascontiguousarray(array[:, left]) for array in self.solution())
+        part = self.problem.part(left)
+        return SplitPasses(part, self.features, SlackDual(A, B), T, self.regression, self.state)
 
     def iterate(self) -> None:
         """One iteration of V, T and multipliers."""
         problem, sets, dual = self.problem, self.problem.privileged, self.dual
         dual.offset[:] = self.slack - self.beta / self.rho
-        visit_all = self.n_passes % POLICY.visit_all == 0
-        if visit_all:
-            self.active.count[:] = np.count_nonzero(problem.there, axis=1)
-        keep = POLICY.keep_all if visit_all else POLICY.keep
-        split_pass(self.features.view, self.F, problem.prior.diagonal, dual, self.active, self.N, keep)
-        self.n_passes += 1
+        split_pass(self.features.view, self.F, problem.prior.diagonal, dual, self.rows, self.state, self.N)
         xi = dual.offset + dual.totals / self.rho
         xi = np.where(problem.set_there, np.maximum(xi, 0.0), xi)
-        xi = POLICY.relax * xi + (1.0 - POLICY.relax) * self.slack
         right = sets.adjoint(self.beta - problem.set_cost + self.rho * xi, problem.labels)
         self.T = self.regression.solve(right, problem.labels)
         self.slack = sets.slack(self.T, problem.labels)

@@ -5,16 +5,16 @@ almost a linear program, on which coordinate descent creeps. The method of multi
 mind. With A, B >= 0 the multipliers and sigma the penalty it minimises over (V, T)
 
 .. math:: \tfrac12 \operatorname{tr}(V R V^\top) + \tfrac{\gamma_2}2 \|T\|^2 + \sum C \xi
-    + \tfrac1{2\sigma} \|[A + \sigma (1 - M - \xi)]_+\|^2 + \tfrac1{2\tau} \|[B - \tau \xi]_+\|^2,
+    + \tfrac1{2\sigma} \big(\|[A + \sigma (1 - M - \xi)]_+\|^2 + \|[B - \sigma \xi]_+\|^2\big),
     \qquad M = S \circ (X V R)
 
-(tau is sigma in the ratio of the lengths of both kinds of constraints) and takes the two brackets as the next A and B.
+and takes the two brackets as the next A and B.
 The function is convex, piecewise quadratic: Newton steps with an exact line search end after a few changes of the
 active constraints. Labels that R does not couple are solved on their own; coupled ones together (``_coupled.py``). The
 penalties grow with every update, and are lowered when an update is not solved and gains nothing.
 
 The certificate: D(A, B) is a lower bound for any A, B >= 0. (V, T) becomes feasible by raising the privileged
-constant, or labels that are on in the rows that need it, or by scaling margins and slacks up.
+constant, or labels that are on in the rows that need it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from scipy.optimize import brentq
 
 from ..core.loop import ROUNDING, tolerance
 from ._coupled import coupled_directly
-from ._loops import raise_slacks
 from ._system import Features, LabelSystem, Run, privileged_gram
 from .problem import SlackDual, SVMPlusProblem
 
@@ -99,50 +98,34 @@ class Brackets(NamedTuple):
 class StepBlock:
     """Labels of a step that are solved together, all of ``problem``, on the way to their solution.
 
-    ``features`` are those of the problem, ``start`` has the columns of these labels. The gap may be ``share`` of the
-    tolerance of these labels and ``allowance`` beside it: a hair below the tolerance, so that sums meet it in spite of
-    rounding.
+    ``features`` are those of the problem, ``start`` has the columns of these labels.
     """
 
     def __init__(self, problem: SVMPlusProblem, features: Features, tol: float, start: SlackDual) -> None:
         self.problem, self.features, self.sets = problem, features, problem.privileged
-        self.tol, self.share, self.allowance = tol, 0.9, 0.0
+        self.tol = tol
         A, B = np.where(problem.there, start.A, 0.0), np.where(problem.set_there, start.B, 0.0)
         V, T = self._weights_of(A, B)
         self.at = Iterate(A, B, V, T, *self._seen_at(V, T), self._first_penalty())
-        self.best, self.done = Best(V, T, A, B), False
+        self.best = Best(V, T, A, B)
         self.certify(V, T)
-        self._offer_scaled(1.0, 0.0)  # a T whose sums A + B are far from the cost is worse than none
+        self._offer_raised(0.0)  # a T whose sums A + B are far from the cost is worse than none
 
     @cached_property
-    def lengths(self) -> tuple[np.ndarray, np.ndarray]:
-        """Squared lengths of the two kinds of constraints, in units of what regularises: margins, slacks."""
+    def lengths(self) -> np.ndarray:
+        """Squared lengths of the constraints, in units of what regularises."""
         problem = self.problem
         slack = (np.count_nonzero(self.sets.used[:, problem.labels], axis=0) + 1.0) / problem.gamma2
-        return float(np.mean(self.features.sqnorm)) * problem.prior.diagonal + slack, slack
-
-    @cached_property
-    def stiffer(self) -> np.ndarray:
-        """The ratio tau / sigma."""
-        margin, slack = self.lengths
-        return margin / slack
-
-    @cached_property
-    def price(self) -> np.ndarray:
-        """Cost of the rows in which a label is on; with a constant, such a label raises the slacks of these alone."""
-        labels = self.problem.labels
-        can_raise = self.sets.used[:, labels] > 0.0
-        can_raise[labels, np.arange(len(labels))] = False
-        return np.where(can_raise, self.sets.on.T @ self.problem.set_cost, np.inf)
+        return np.asarray(float(np.mean(self.features.sqnorm)) * problem.prior.diagonal + slack)
 
     def _first_penalty(self) -> np.ndarray:
         problem = self.problem
         mean = problem.cost.sum(axis=0) / np.maximum(problem.there.sum(axis=0), 1)
-        unit = (POLICY.first_coupled if problem.is_coupled else POLICY.first_penalty) / self.lengths[0]
+        unit = (POLICY.first_coupled if problem.is_coupled else POLICY.first_penalty) / self.lengths
         return np.minimum(np.where(mean > 0.0, mean, 1.0) * unit, self._largest_penalty())
 
     def _largest_penalty(self) -> np.ndarray:
-        return POLICY.largest_penalty / self.lengths[0]
+        return POLICY.largest_penalty / self.lengths
 
     def _weights_of(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """V and T that belong to the dual variables."""
@@ -192,7 +175,7 @@ class StepBlock:
         at, problem = self.at, self.problem
         ahead = at.A + at.sigma * (1.0 - at.margins - at.xi[self.sets.row_set])
         margin_bracket = np.where(problem.there, ahead, -np.inf)
-        slack_bracket = np.where(problem.set_there, at.B - self.stiffer * at.sigma * at.xi, -np.inf)
+        slack_bracket = np.where(problem.set_there, at.B - at.sigma * at.xi, -np.inf)
         A, B = np.maximum(margin_bracket, 0.0), np.maximum(slack_bracket, 0.0)
         return Brackets(margin_bracket, slack_bracket, A, B, *self._weights_of(A, B))
 
@@ -202,7 +185,7 @@ class StepBlock:
         dV, dT = self._direction(brackets, gV, gT, run)
         RdV = problem.weights(dV)
         d_margins, d_xi = self._seen_at(dV, dT)
-        dA, dB = at.sigma * (d_margins + d_xi[self.sets.row_set]), self.stiffer * at.sigma * d_xi
+        dA, dB = at.sigma * (d_margins + d_xi[self.sets.row_set]), at.sigma * d_xi
         constant = float(np.sum(at.V * RdV)) + problem.gamma2 * float(np.sum(at.T * dT))
         constant += float(np.sum(problem.set_cost * d_xi))
         slope = 2.0 * problem.half_norm(dV, dT)
@@ -210,7 +193,7 @@ class StepBlock:
         def derivative(t: float) -> float:
             """Of the function along the direction, at length t."""
             ahead = np.einsum("ij,ij->j", np.maximum(brackets.margin_bracket - t * dA, 0.0), dA)
-            ahead += np.einsum("ij,ij->j", np.maximum(brackets.slack_bracket - t * dB, 0.0), dB) / self.stiffer
+            ahead += np.einsum("ij,ij->j", np.maximum(brackets.slack_bracket - t * dB, 0.0), dB)
             return constant + t * slope - float(np.sum(ahead / at.sigma))
 
         length = _zero_of(derivative)
@@ -223,7 +206,7 @@ class StepBlock:
     def _direction(self, brackets: Brackets, gV: np.ndarray, gT: np.ndarray, run: Run) -> tuple[np.ndarray, np.ndarray]:
         r"""The Newton direction, through z = sigma (dM + dxi) on the active rows.
 
-        .. math:: dV = -g_V - X^\top (S \circ z), \quad (\gamma_2 + \tau U_b^\top U_b)\, dt = -g_t - U^\top z, \quad
+        .. math:: dV = -g_V - X^\top (S \circ z), \quad (\gamma_2 + \sigma U_b^\top U_b)\, dt = -g_t - U^\top z, \quad
             z / \sigma = S \circ (X\, dV R) + U dt
         """
         problem, features, labels = self.problem, self.features, self.problem.labels
@@ -247,7 +230,7 @@ class StepBlock:
         problem, sigma, label = self.problem, float(self.at.sigma[k]), int(self.problem.labels[k])
         rows = np.flatnonzero(brackets.A[:, k] > 0.0)
         U = self.sets.features(label, self.sets.row_set[rows])
-        active = np.where(brackets.B[:, k] > 0.0, self.stiffer[k] * sigma, 0.0)
+        active = np.where(brackets.B[:, k] > 0.0, sigma, 0.0)
         H = privileged_gram(self.sets, label, active, problem.gamma2)
         return LabelSystem(rows, problem.S[rows, k].astype(np.float64), U, H, float(problem.prior.diagonal[k]), sigma)
 
@@ -259,51 +242,44 @@ class StepBlock:
         dual = float(at.A.sum()) - self.problem.half_norm(dual_V, dual_T)  # Eqs. (7), (11)
         if dual > best.dual:
             best.dual, best.A, best.B = dual, at.A, at.B
-        self._offer_scaled(1.0, 1.0)
-        xi = at.xi
-        negative = np.where(self.problem.set_there, -xi, 0.0).max(axis=0).clip(min=0.0)
-        short = max(float(np.max(self._needed(1.0) - xi - negative)), 0.0)
-        if 0.0 < short < 0.9:  # margins and slacks that are a bit too small are cured cheaply by larger weights
-            self._offer_scaled(1.0 / (1.0 - short), 1.0 / (1.0 - short))
-        self.check()
+        self._offer_raised(1.0)
 
     def offer(self, V: np.ndarray, T: np.ndarray, primal: float | None = None) -> None:
         """Keep a feasible point if it is the best so far."""
         primal = self.problem.primal(V, T) if primal is None else primal
         if primal < self.best.primal:
             self.best.primal, self.best.V, self.best.T = primal, V, T
-        self.check()
 
-    def _offer_scaled(self, of_V: float, of_T: float) -> None:
-        """Offer V and T times these factors, with what slacks lack added to T: to all alike, and where few rows pay."""
-        at, labels, on = self.at, self.problem.labels, self.sets.on
+    def _offer_raised(self, of_T: float) -> None:
+        """Offer V and ``of_T`` T, with what slacks lack added to T: to all alike, and where few rows pay."""
+        at, labels = self.at, self.problem.labels
         assert self.sets.lift is not None
-        missing, lift = self._needed(of_V) - of_T * at.xi, self.sets.lift[:, labels]
+        missing, lift = self._needed() - of_T * at.xi, self.sets.lift[:, labels]
         T = of_T * at.T + np.maximum(np.max(missing, axis=0), 0.0) * lift
-        if not self.sets.bases or self._is_feasible(of_V, T):
-            self.offer(of_V * at.V, T)
+        if not self.sets.bases or self._is_feasible(T):
+            self.offer(at.V, T)
         if self.sets.intercept:
-            change = np.empty((len(labels), len(at.T)))
-            lacking, lift, price = (np.ascontiguousarray(array.T) for array in (missing, lift, self.price))
-            raise_slacks(lacking, labels, on.indptr, on.indices, lift, price, change)
-            self.offer(of_V * at.V, of_T * at.T + change.T)
+            # The price of a label: the cost of the rows in which it is on.
+            columns = zip(missing.T, labels, (self.sets.on.T @ self.problem.set_cost).T, strict=True)
+            self.offer(at.V, of_T * at.T + np.column_stack([self.sets.raise_slacks(*column) for column in columns]))
 
-    def check(self) -> None:
+    @property
+    def done(self) -> bool:
         """Whether the gap is small enough."""
-        self.done = bool(np.isfinite(self.best.gap)) and self.best.gap <= self.allowed()
+        return bool(np.isfinite(self.best.gap)) and self.best.gap <= self.allowed()
 
     def allowed(self) -> float:
-        """What the gap may be."""
-        return self.share * tolerance(self.tol, self.best.primal) + self.allowance
+        """What the gap may be: below the tolerance, so that sums over blocks meet theirs in spite of rounding."""
+        return 0.9 * tolerance(self.tol, self.best.primal)
 
-    def _needed(self, scale: float) -> np.ndarray:
-        """Slack that every set needs when the margins are scaled."""
-        hinge = self.sets.largest_by_set(np.where(self.problem.there, 1.0 - scale * self.at.margins, -np.inf))
+    def _needed(self) -> np.ndarray:
+        """Slack that every set needs."""
+        hinge = self.sets.largest_by_set(np.where(self.problem.there, 1.0 - self.at.margins, -np.inf))
         return np.maximum(hinge, np.where(self.problem.set_there, 0.0, -np.inf))
 
-    def _is_feasible(self, scale: float, T: np.ndarray) -> bool:
+    def _is_feasible(self, T: np.ndarray) -> bool:
         """Whether every constraint holds up to rounding: a lift need not reach all slacks in the literal form."""
-        lacking = np.max(self._needed(scale) - self.sets.slack(T, self.problem.labels))
+        lacking = np.max(self._needed() - self.sets.slack(T, self.problem.labels))
         return bool(lacking <= 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(self.at.margins)))))
 
 

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
-from ._loops import lower_gram, signed_gram, signs_gram_sums
 from .problem import PrivilegedSets
 
 Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
@@ -30,7 +29,6 @@ class Features:
     def __init__(self, X: np.ndarray | sp.csr_array, view: np.ndarray | CSR) -> None:
         self.X, self.view = X, view
         self.n_samples, self.n_features = X.shape
-        self._products: np.ndarray | None = None
 
     @cached_property
     def _transposed(self) -> np.ndarray | sp.csr_array:
@@ -54,27 +52,23 @@ class Features:
         """Squared lengths of the rows."""
         return squared_lengths(self.X)
 
-    def prepare_gram(self, run: Run) -> None:
-        """Compute the lower triangle of X X^T, in parts, where it is worth keeping: X is sparse and has few rows."""
-        n = self.n_samples
-        if self._products is not None or isinstance(self.X, np.ndarray) or n > _MOST_GRAM_ROWS:
-            return
-        products, other = np.zeros((n, n)), sp.csr_array(self._transposed)
-
-        def part(rows: slice) -> None:
-            lower_gram(self.view, other.indptr, other.indices, other.data, rows.start, rows.stop, products)
-
-        list(run(part, row_blocks(n, _GRAM_ROWS_AT_ONCE)))
-        self._products = products
+    @cached_property
+    def products(self) -> np.ndarray | None:
+        """X X^T where it is worth keeping: X is sparse and has few rows."""
+        if isinstance(self.X, np.ndarray) or self.n_samples > _MOST_GRAM_ROWS:
+            return None
+        blocks = row_blocks(self.n_samples, _GRAM_ROWS_AT_ONCE)
+        return np.vstack([as_dense(self.X[rows] @ self._transposed) for rows in blocks])
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
-        """The lower triangle of (s s^T) o K + ridge I, K the products between the given rows, in ascending order."""
-        if self._products is not None:
-            gram = np.empty((rows.size, rows.size))
-            signed_gram(self._products, rows, signs, ridge, gram)
-            return gram
-        chosen = self.X[rows] * signs[:, None]
-        gram = as_dense(chosen @ chosen.T)
+        """(s s^T) o K + ridge I, K the products between the given rows."""
+        if self.products is None:
+            chosen = self.X[rows]
+            gram = as_dense(chosen @ chosen.T)
+        else:
+            gram = self.products[np.ix_(rows, rows)]
+        gram *= signs
+        gram *= signs[:, None]
         gram.flat[:: rows.size + 1] += ridge
         return gram
 
@@ -106,10 +100,10 @@ def as_dense(M: np.ndarray | sp.sparray) -> np.ndarray:
 
 def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of weight_g s_g s_g^T and of weight_g s_g over the label sets, s_g their signs."""
-    n_labels = sets.sets.shape[1]
-    gram, sums = np.empty((n_labels, n_labels)), np.empty(n_labels)
-    signs_gram_sums(sets.on.indptr, sets.on.indices, weight, gram, sums)
-    return gram, sums
+    some = np.flatnonzero(weight)
+    signs = sets.sets[some].astype(np.float64)
+    weighted = signs.T * weight[some]
+    return weighted @ signs, weighted.sum(axis=1)
 
 
 def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge: float) -> np.ndarray:
@@ -129,8 +123,8 @@ def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge:
 class LabelSystem:
     r"""Newton system of one label.
 
-    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + tau U_b^T U_b (U_b those of
-    label sets with an active bound, tau the penalty of slacks):
+    With the active rows x_j (signs s, privileged features U), r = R_ll and H = gamma2 I + sigma U_b^T U_b (U_b those of
+    label sets with an active bound):
 
     .. math:: (I / \sigma + r\, (s s^\top) \circ K)\, z - U t = f, \qquad U^\top z + H t = g
 

@@ -14,7 +14,7 @@ from ..core.result import Checkpoint, Result
 from ..core.row_blocks import squared_lengths
 from ..core.validation import TrainingData, loop_view
 from ..m3l.prior import identity_prior
-from .prbr_solver import n_seeds, solve_svm_plus
+from .prbr_solver import solve_svm_plus
 from .problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
 
 # Scores that are all below this are zero: margins are measured against 1.
@@ -181,7 +181,7 @@ class PrBRClassifier(PrivilegedClassifier):
             problem,
             loop_view(data.X),
             control.packing(lambda dual: PrBRStart(dual, S.shape)),
-            seeds=self._seeds(n_seeds(problem)),
+            seed=self._seeds(1)[0],
             n_threads=self._n_threads(),
             start=None if start is None else start.dual,
         )

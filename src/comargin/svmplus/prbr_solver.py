@@ -22,7 +22,6 @@ from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Checkpoint, Result, Status
 from ..core.rows import CSR
 from ..core.threads import worker_threads
-from ..m3l.prior import PriorPart
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
 from ._directions import with_directions
@@ -62,53 +61,38 @@ def solve_svm_plus(
     view: np.ndarray | CSR,
     control: Control,
     *,
-    seeds: Iterable[int],
+    seed: int = 0,
     n_threads: int = 1,
     start: SlackDual | None = None,
-    known: tuple[float, np.ndarray, np.ndarray] | None = None,
+    before: tuple[float, np.ndarray, np.ndarray] | None = None,
 ) -> SVMPlusResult:
     """Solve an SVM+ problem to a certified gap; the result is the same for any number of threads.
 
-    ``view`` is ``problem.X`` as compiled loops take it. There is one seed per block of ``label_blocks``; the first one
-    orders the rows of the passes. ``start`` are dual variables (without them M3L makes some). Iterations are rounds of
-    passes and updates of the multipliers; ``control.within`` is called between passes over coupled labels, and between
-    labels.
+    ``view`` is ``problem.X`` as compiled loops take it; ``seed`` orders the rows of the passes. ``start`` are dual
+    variables (without them M3L makes some). Iterations are rounds of passes and updates of
+    the multipliers; ``control.within`` is called between passes over coupled labels, and between labels.
 
-    ``known`` is the objective, V and T of a feasible point, which is returned where nothing better is found: for all
+    ``before`` is the objective, V and T of a feasible point, which is returned where nothing better is found: for all
     labels, with V unchanged, if R couples them, else for every label.
     """
     problem = replace(problem, privileged=with_directions(problem))
-    seeds, features, n_labels = list(seeds), Features(problem.X, view), len(problem.labels)
+    features, n_labels = Features(problem.X, view), len(problem.labels)
     if start is None:
-        start = m3l_start(problem, view, seeds=seeds, n_threads=n_threads)
+        start = m3l_start(problem, view, seed, n_threads)
 
-    def block_of(label: int) -> StepBlock:
-        some = np.array([label])
-        own = SlackDual(start.A[:, some], start.B[:, some])
-        block = StepBlock(problem.part(some), features, control.tol, own)
-        if known is not None:
-            block.offer(known[1][:, some], known[2][:, some])
+    def block_of(part: SVMPlusProblem) -> StepBlock:
+        block = StepBlock(part, features, control.tol, start.of(part.labels))
+        if before is not None:
+            primal, V, T = before
+            block.offer(V[:, part.labels], T[:, part.labels], primal if part.is_coupled else None)
         return block
 
     begun = time.perf_counter() if control.started is None else control.started
     with worker_threads(min(n_threads, n_labels)) as pool:
-        if problem.is_coupled:
-            blocks = [StepBlock(problem, features, control.tol, start)]
-            if known is not None:
-                blocks[0].offer(known[1], known[2], known[0])
-        else:
-            blocks = list(pool.map(block_of, range(n_labels)))
-        seed = seeds[0] if seeds else 0
-        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed, known is None), control)
+        alone = [problem.part(np.array([label])) for label in range(n_labels)] if not problem.is_coupled else [problem]
+        blocks = list(pool.map(block_of, alone))
+        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed, before is None), control)
         run = step.looking(pool.map)
-
-        def certify() -> tuple[float, float]:
-            primal, dual = step.objectives()
-            if len(blocks) > 1:  # half of what is allowed to each label by its objective, half to all alike
-                for block in blocks:
-                    block.share, block.allowance = 0.45, 0.45 * control.tol * max(dual, 0.0) / len(blocks)
-                    block.check()
-            return primal, dual
 
         def advance() -> float:
             step.advance(run)
@@ -116,7 +100,9 @@ def solve_svm_plus(
 
         step.find_feasible(run)
         try:
-            status, history, tol_abs = run_loop(advance, certify, control, patience=3, state=step.dual_variables)
+            status, history, tol_abs = run_loop(
+                advance, step.objectives, control, patience=3, state=step.dual_variables
+            )
         except _EndedWithin:
             status, history = Status.STOPPED, ()
     if not history:  # threads may have been at work until here
@@ -177,7 +163,7 @@ class _Step:
             left[0].advance(run)
             return
         if left:
-            left[0].features.prepare_gram(run)
+            _ = left[0].features.products  # once, before threads ask for it
         list(run(self._update, left))
 
     def _update(self, block: StepBlock) -> None:
@@ -199,22 +185,12 @@ class _Step:
         )
 
 
-def m3l_start(
-    problem: SVMPlusProblem, view: np.ndarray | CSR, *, seeds: Iterable[int], n_threads: int = 1
-) -> SlackDual:
-    """Dual variables after some passes with the budgets held at the cost: T = 0, and the step is M3L's."""
+def m3l_start(problem: SVMPlusProblem, view: np.ndarray | CSR, seed: int, n_threads: int) -> SlackDual:
+    """Dual variables after some passes with the sums A + B held at the cost: T = 0, and 2 A is that of M3L at C / 2."""
+    prior = (problem.prior,)
+    m3l = M3LProblem(problem.X, problem.S, 0.5 * problem.row_cost, problem.label_cost, prior, np.empty((0, 0)))
+    seeds = np.random.SeedSequence(seed).generate_state(len(label_blocks(prior))).tolist()
     control = Control(POLICY.start_tol, POLICY.start_passes)
-    result = solve_m3l(held_budgets(problem), view, control, seeds=seeds, n_threads=n_threads)
-    A = np.clip(2.0 * result.dual_coef, 0.0, problem.cost)
+    A = 2.0 * solve_m3l(m3l, view, control, seeds=seeds, n_threads=n_threads).dual_coef
+    A = np.clip(A, 0.0, problem.cost)
     return SlackDual(A, problem.privileged.sum_by_set(problem.cost - A))
-
-
-def held_budgets(problem: SVMPlusProblem) -> M3LProblem:
-    """The step with the sums A + B held at the cost, without its privileged part: with 2 A for A, M3L at C / 2."""
-    prior: tuple[PriorPart, ...] = (problem.prior,)
-    return M3LProblem(problem.X, problem.S, 0.5 * problem.row_cost, problem.label_cost, prior, np.empty((0, 0)))
-
-
-def n_seeds(problem: SVMPlusProblem) -> int:
-    """How many seeds ``solve_svm_plus`` takes: one per block of labels."""
-    return len(label_blocks((problem.prior,)))

@@ -18,7 +18,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
@@ -30,8 +29,8 @@ from ..m3l.prior import PriorPart, identity_prior
 from ._alternation import POLICY as STEP_POLICY
 from ._alternation import Alternation, PrMLFit
 from ._directions import infeasible_labels, named, with_directions
-from .prbr_solver import SVMPlusResult, n_seeds, solve_svm_plus
-from .problem import PrMLProblem, SlackDual, SVMPlusProblem
+from .prbr_solver import SVMPlusResult, solve_svm_plus
+from .problem import PrMLProblem, SlackDual
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, first_dictionary, kept_predictors
 
 
@@ -110,34 +109,34 @@ def solve_prml(
         fit = PrMLFit(problem, view, control, show, n_threads)
         best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
         first = 0 if stopped is None else stopped.number
-        predictors: _Predictors | None = None
+        prbr: SVMPlusResult | None = None
         for number, seed in enumerate(seeds[first:], first):
             rng = np.random.default_rng(seed)
-            known = start if number == first else None
-            dual = None if known is None or not _fits(known.dual, problem) else known.dual
+            given = start if number == first else None
+            dual = None if given is None or not _fits(given.dual, problem) else given.dual
             if dual is None:
-                if predictors is None:
+                if prbr is None:
                     # Recompute the predictors of the stopped fit, from its first seed.
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
-                    predictors = _Predictors(fit, rng_before)
-                dual = predictors.plain.dual_coef
+                    prbr = _predictors(fit, np.ones(problem.S.shape[1]), None, int(rng_before.integers(2**63)))
+                dual = prbr.dual_coef
                 if fit.stopped:
-                    return predictors.unfinished(rank, rng) if best is None else replace(best, status=Status.STOPPED)
+                    return _unfinished(fit, prbr, rank, rng) if best is None else replace(best, status=Status.STOPPED)
             alternation = Alternation(fit, dual)
             history: tuple[Checkpoint, ...] = ()
-            if known is not None and stopped is not None:
-                alternation.go_on(known, stopped)
+            if given is not None and stopped is not None:
+                alternation.go_on(given, stopped)
                 history = stopped.history
-            elif known is not None:
-                point = known.point(problem)
+            elif given is not None:
+                point = given.point(problem)
                 if point is not None:  # as precise as the solution it comes from
                     alternation.step_tol = control.tol
-                alternation.begin(known.dictionary, point)
+                alternation.begin(given.dictionary, point)
             else:
-                assert predictors is not None
-                alternation = _first_alternation(alternation, predictors, rank, rng, mixed=number > 0)
+                assert prbr is not None
+                alternation = _first_alternation(alternation, prbr, rank, rng, mixed=number > 0)
                 if fit.stopped and best is None:  # a step under way may be far above what there was before it
-                    earlier = predictors.unfinished(rank, rng)
+                    earlier = _unfinished(fit, prbr, rank, rng)
                     if earlier.primal < alternation.objective:
                         return earlier
             finished = None if best is None else best.finished
@@ -174,80 +173,65 @@ def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
     return dual is not None and (dual.A.shape, dual.B.shape) == shapes
 
 
-class _Predictors:
-    """Predictors of the labels, each for itself, loosely: where the alternation begins."""
+def _predictors(fit: PrMLFit, r: np.ndarray, start: SlackDual | None, seed: int = 0) -> SVMPlusResult:
+    """Predictors of the labels, each for itself and loosely, at the cost ||z_i||^2 / (2 r_i): PrBR with r = 1."""
+    problem = fit.problem
+    if start is None and not problem.privileged.bases:
+        fit.objective_beside = problem.objective(*fit.nothing)  # what is shown meanwhile
 
-    def __init__(self, fit: PrMLFit, rng: np.random.Generator) -> None:
-        self.fit, self.ones = fit, np.ones(fit.problem.S.shape[1])
-        if not fit.problem.privileged.bases:
-            fit.known = fit.problem.objective(*fit.nothing)  # what is shown meanwhile
-        self.seeds = rng.integers(2**63, size=n_seeds(self._step(self.ones))).tolist()
+    def within(primal: float, dual: float) -> bool:
+        return fit.within(0, np.inf, 0.0)
 
-    def _step(self, r: np.ndarray) -> SVMPlusProblem:
-        return self.fit.problem.step(self.fit.problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
+    control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
+    step = problem.step(problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
+    return solve_svm_plus(step, fit.view, control, seed=seed, n_threads=fit.n_threads, start=start)
 
-    def _solve(self, r: np.ndarray, start: SlackDual | None) -> SVMPlusResult:
-        def within(primal: float, dual: float) -> bool:
-            return self.fit.within(0, np.inf, 0.0)
 
-        control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
-        return solve_svm_plus(
-            self._step(r), self.fit.view, control, seeds=self.seeds, n_threads=self.fit.n_threads, start=start
-        )
+def _whole_predictors(fit: PrMLFit, result: SVMPlusResult) -> SVMPlusResult:
+    """Predictors at the cost that those with a row of D each have: sqrt(gamma1) ||z||, by squares reweighted.
 
-    @cached_property
-    def plain(self) -> SVMPlusResult:
-        """PrBR."""
-        return self._solve(self.ones, None)
+    The squares of PrBR make predictors that are too short to be kept whole. With c = ||z|| the bound
+    ||z|| <= (||z||^2 / c + c) / 2 is tight: R = c / sqrt(gamma1).
+    """
+    for _ in range(POLICY.reweighted):
+        lengths = np.linalg.norm(result.coef, axis=1)
+        if not lengths.any() or fit.stopped:
+            break
+        r = np.maximum(lengths, POLICY.shortest * lengths.max()) / np.sqrt(fit.problem.gamma1)
+        result = _predictors(fit, r, result.dual_coef)
+    return result
 
-    @cached_property
-    def whole(self) -> SVMPlusResult:
-        """At the cost that predictors with a row of D each have: sqrt(gamma1) ||z||, by squares reweighted.
 
-        The squares of PrBR make predictors that are too short to be kept whole. With c = ||z|| the bound
-        ||z|| <= (||z||^2 / c + c) / 2 is tight: R = c / sqrt(gamma1).
-        """
-        result = self.plain
-        for _ in range(POLICY.reweighted):
-            lengths = np.linalg.norm(result.coef, axis=1)
-            if not lengths.any() or self.fit.stopped:
-                break
-            r = np.maximum(lengths, POLICY.shortest * lengths.max()) / np.sqrt(self.fit.problem.gamma1)
-            result = self._solve(r, result.dual_coef)
-        return result
+def _unfinished(fit: PrMLFit, prbr: SVMPlusResult, rank: int, rng: np.random.Generator) -> PrMLResult:
+    """The result when the callback ends the fit before the first alternation: predictors of a few labels, or none.
 
-    def unfinished(self, rank: int, rng: np.random.Generator) -> PrMLResult:
-        """The result when the callback ends the fit before the first alternation: predictors of a few labels, or none.
-
-        The next fit begins there, or with the singular vectors of PrBR's predictors.
-        """
-        problem, (n_labels, n_features) = self.fit.problem, self.plain.coef.shape
-        D = first_dictionary(self.plain.coef, rank, problem.gamma1, rng, mixed=False)
-        nothing = Point(D, np.zeros((rank, n_labels)), self.fit.nothing.T)
-        few = kept_predictors(problem, self.plain.coef, self.plain.privileged, rank, rng, drawn=False)
-        next_start = nothing if few is None else few
-        point = nothing._replace(D=np.zeros((rank, n_features))) if few is None else few
-        # Of all A = 0: nothing is below the part of W.
-        objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
-        history = (self.fit.checkpoint(0, objective, bound),)
-        kept = PrMLState(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), self.plain.dual_coef)
-        result = _result(problem, point, self.plain.dual_coef, history, self.fit.tol, Status.STOPPED)
-        return replace(result, kept=kept)
+    The next fit begins there, or with the singular vectors of PrBR's predictors.
+    """
+    problem, (n_labels, n_features) = fit.problem, prbr.coef.shape
+    point = next_start = kept_predictors(problem, prbr.coef, prbr.privileged, rank, rng, drawn=False)
+    if point is None or next_start is None:
+        D = first_dictionary(prbr.coef, rank, problem.gamma1, rng, mixed=False)
+        next_start = Point(D, np.zeros((rank, n_labels)), fit.nothing.T)
+        point = next_start._replace(D=np.zeros((rank, n_features)))
+    # Of all A = 0: nothing is below the part of W.
+    objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
+    result = _result(problem, point, prbr.dual_coef, (fit.checkpoint(0, objective, bound),), fit.tol, Status.STOPPED)
+    kept = PrMLState(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), prbr.dual_coef)
+    return replace(result, kept=kept)
 
 
 def _first_alternation(
-    alternation: Alternation, predictors: _Predictors, rank: int, rng: np.random.Generator, *, mixed: bool
+    alternation: Alternation, prbr: SVMPlusResult, rank: int, rng: np.random.Generator, *, mixed: bool
 ) -> Alternation:
     """Begin with the singular vectors of PrBR's predictors, or random mixtures, or some predictors as they are."""
-    fit, plain = alternation.fit, predictors.plain
-    problem = fit.problem
-    D = first_dictionary(plain.coef, rank, problem.gamma1, rng, mixed=mixed)
-    kept = kept_predictors(problem, plain.coef, plain.privileged, rank, rng, drawn=mixed)
+    fit, problem = alternation.fit, alternation.fit.problem
+    D = first_dictionary(prbr.coef, rank, problem.gamma1, rng, mixed=mixed)
+    kept = kept_predictors(problem, prbr.coef, prbr.privileged, rank, rng, drawn=mixed)
     # Labels without slack for some rows need predictors that this D need not have.
     bad = infeasible_labels(problem.w_step(D)) if problem.privileged.bases else {}
     if not bad:
         alternation.begin(D)
-        fit.known = alternation.objective
+        fit.objective_beside = alternation.objective
         if fit.stopped or kept is None or problem.objective(*kept) >= alternation.objective:
             return alternation
     if kept is None:
@@ -256,12 +240,11 @@ def _first_alternation(
             f"{problem.S.shape[1]} labels ({named(bad)}), which have no slack for some rows. Use "
             "privileged_intercept=True, which is always feasible, or a larger rank"
         )
-    whole = predictors.whole
+    whole, dual = _whole_predictors(fit, prbr), prbr.dual_coef
     better = kept_predictors(problem, whole.coef, whole.privileged, rank, rng, drawn=mixed)
     if better is not None and problem.objective(*better) < problem.objective(*kept):
-        kept, rival = better, Alternation(fit, whole.dual_coef)
-    else:
-        rival = Alternation(fit, plain.dual_coef)
+        kept, dual = better, whole.dual_coef
+    rival = Alternation(fit, dual)
     rival.begin(kept.D, kept)
     return alternation if alternation.objective <= rival.objective else rival
 
@@ -279,7 +262,7 @@ def _run(
     is that of the start, ``finished`` the best of those before.
     """
     fit = alternation.fit
-    fit.known = np.inf
+    fit.objective_beside = np.inf
     history, status = list(before), _ended(alternation, control) if before else None
     while status is None:
         if history:

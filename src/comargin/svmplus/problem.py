@@ -57,6 +57,10 @@ class SlackDual(NamedTuple):
     A: np.ndarray  # (n_samples, n_labels)
     B: np.ndarray  # (n_sets, n_labels)
 
+    def of(self, labels: np.ndarray) -> SlackDual:
+        """Those of some labels."""
+        return SlackDual(self.A[:, labels], self.B[:, labels])
+
 
 def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None = None) -> np.ndarray:
     """The ``n_privileged`` labels nearest to each label in Hamming distance; of labels equally near the first ones.
@@ -83,7 +87,7 @@ class PrivilegedSets:
     row_set: np.ndarray  # int (n_samples,): the set of each row
     mask: np.ndarray | None  # (i, l): label l is a privileged feature of label i (diagonal not read); None: all are
     intercept: bool  # whether element i of the features of label i is the constant 1, or 0
-    # (n_labels, n_labels): column i raises by at least 1 every slack of label i that can be raised; None: not known yet
+    # (n_labels, n_labels): column i raises by at least 1 each slack of label i that can be raised; None: not computed
     lift: np.ndarray | None = None
     # Orthonormal columns in the places of T of labels that move only where no slack that has to be zero changes.
     bases: dict[int, np.ndarray] = field(default_factory=dict)
@@ -135,6 +139,27 @@ class PrivilegedSets:
         for k in np.flatnonzero(np.isin(labels, list(self.bases))):
             weights[:, k] = self.of_label(labels[k], self.to_label(labels[k], weights[:, k]))
         return np.asarray(weights)
+
+    def raise_slacks(self, missing: np.ndarray, label: int, price: np.ndarray) -> np.ndarray:
+        """The change of a column of T that raises the slack of each set by ``missing`` (n_sets,), where few rows pay.
+
+        Half of a raise goes to the label of least ``price`` (n_labels,) that is on in the set, half to the constant, so
+        that slacks of sets without that label stay. Sets without such a label are raised with all others.
+        """
+        n_labels, indptr = len(price), self.on.indptr
+        order = np.argsort(price, kind="stable")
+        rank = np.empty(n_labels, dtype=np.intp)
+        rank[order] = np.arange(n_labels)
+        rank[(self.used[:, label] == 0.0) | (np.arange(n_labels) == label)] = n_labels  # cannot raise it
+        cheapest = np.minimum.reduceat(np.append(rank[self.on.indices], n_labels), indptr[:-1])
+        cheapest[indptr[:-1] == indptr[1:]] = n_labels
+        base = float(np.max(missing[cheapest == n_labels], initial=0.0))
+        raised = np.zeros(n_labels + 1)
+        np.maximum.at(raised, cheapest, missing - base)
+        change = np.zeros(n_labels)
+        change[order] = 0.5 * raised[:-1]
+        change[label] = base + change.sum()
+        return change
 
     def columns(self, label: int) -> np.ndarray:
         """The places of T that a label uses."""
