@@ -33,8 +33,8 @@ from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
 from ..core.rows import CSR
 from ..core.threads import worker_threads
+from ..inference import Inference
 from ._loops_moments import label_products
-from ._part import MapEngine
 from .cliques import CliqueSet
 from .generation import Generation, Round, StoppedGeneration
 from .labelings import StructuredDual, columns_of, layout_of
@@ -202,7 +202,7 @@ class _Progress:
 def solve_cgm(
     problem: StructuredProblem,
     view: np.ndarray | CSR,
-    engine_of: Callable[[CliqueSet], MapEngine],
+    engine_of: Callable[[CliqueSet], Inference],
     control: Control,
     rules: Generation,
     *,
@@ -285,7 +285,7 @@ def _lower_bound(linear: float, dual: float) -> float:
     return s * linear - s**2 * quadratic
 
 
-def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: MapEngine, pool: Executor) -> float:
+def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: Inference, pool: Executor) -> float:
     """Fraction of wrong labels of the training rows, weighted by their masses."""
     products = RowProducts(problem.X, pool)
 

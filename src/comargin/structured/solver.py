@@ -18,11 +18,12 @@ from ..core.result import Checkpoint, Result, Status
 from ..core.row_products import RowProducts
 from ..core.rows import CSR
 from ..core.threads import worker_threads
+from ..inference import Inference
 from ..m3l.prior import identity_prior
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
 from ._loops import Known
-from ._part import MapEngine, Pace, Part, PartData
+from ._part import Pace, Part, PartData
 from .cliques import CliqueSet
 from .labelings import StructuredDual, flips, without_room
 from .problem import StructuredProblem
@@ -31,7 +32,7 @@ from .problem import StructuredProblem
 def solve_structured(
     problem: StructuredProblem,
     view: np.ndarray | CSR,
-    engine_of: Callable[[CliqueSet], MapEngine],
+    engine_of: Callable[[CliqueSet], Inference],
     control: Control,
     *,
     seed: int,
