@@ -7,7 +7,7 @@ neither the cached rows nor the result depend on the number of threads.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -26,6 +26,21 @@ FEWEST_ROWS = 64
 def gram_blocks(n_rows: int, n_columns: int) -> list[slice]:
     """Blocks of rows of an (n_rows, n_columns) part of K, each small enough to compute in one call."""
     return row_blocks(n_rows, min(max(_BLOCK_SIZE // n_columns, 1), _ROWS_PER_BLOCK))
+
+
+def gram_product(
+    gram: Gram, coefficients: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None
+) -> np.ndarray:
+    """K times coefficients (n_samples, any), K by blocks unless it is given."""
+    support = np.flatnonzero(coefficients.any(axis=1))
+    chosen, F = coefficients[support], np.zeros(coefficients.shape)
+
+    def write(rows: slice) -> None:
+        F[rows] = gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
+
+    if support.size:
+        list((pool.map if pool else map)(write, gram_blocks(len(F), support.size)))
+    return F
 
 
 class GramRows(NamedTuple):
@@ -93,7 +108,7 @@ class GramCache:
         """K in float64, or None until all of it is in memory."""
         return self._exact if bool(np.all(self.rows.slot >= 0)) else None
 
-    def fetch(self, wanted: Sequence[np.ndarray], pool: ThreadPoolExecutor) -> None:
+    def fetch(self, wanted: Sequence[np.ndarray], pool: Executor) -> None:
         """Compute rows of K and cache them, evicting the least recently used ones.
 
         ``wanted`` has one array per requester, its most wanted row first. The requests are served in turn: first every

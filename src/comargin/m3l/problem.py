@@ -35,7 +35,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.gram import Gram
-from ..core.gram_cache import gram_blocks
+from ..core.gram_cache import gram_product
 from ..core.row_blocks import row_blocks
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
@@ -134,21 +134,6 @@ class M3LProblem(LabelTerms):
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
         """Projected gradient of the scaled dual, one entry per A_il."""
         return self._projected(A, self.X @ self.weights(self.dual_average(A)))
-
-
-def gram_product(
-    gram: Gram, coefficients: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None
-) -> np.ndarray:
-    """K times coefficients (n_samples, any), K by blocks unless it is given."""
-    support = np.flatnonzero(coefficients.any(axis=1))
-    chosen, F = coefficients[support], np.zeros(coefficients.shape)
-
-    def write(rows: slice) -> None:
-        F[rows] = gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
-
-    if support.size:
-        list((pool.map if pool else map)(write, gram_blocks(len(F), support.size)))
-    return F
 
 
 @dataclass(frozen=True)
