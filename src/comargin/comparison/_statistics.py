@@ -187,12 +187,7 @@ def critical_difference(ranks: Any, models: Sequence[str], alpha: float = 0.05) 
     means = table.mean(axis=0)
     order = np.argsort(means, kind="stable")
     return CriticalDifference(
-        tuple(models[k] for k in order),
-        means[order],
-        difference,
-        alpha,
-        n_blocks,
-        _runs(means[order], difference),
+        tuple(models[k] for k in order), means[order], difference, alpha, n_blocks, _runs(means[order], difference)
     )
 
 

@@ -285,7 +285,6 @@ class MultilabelClassifier(ClassifierMixin, BaseEstimator):
         return getattr(self, "fit_intercept", False)
 
     def _control(self) -> Control:
-        """The solver's Control for the parameters of this learner."""
         return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
 
     def _n_threads(self) -> int:

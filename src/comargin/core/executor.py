@@ -42,8 +42,6 @@ def stopping_when(stop: Callable[[], bool]) -> Iterator[None]:
 
 
 class Task(NamedTuple):
-    """A function and its arguments."""
-
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
 
@@ -113,7 +111,6 @@ class Threads:
         self.n_jobs = n_jobs
 
     def results(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
-        """Yield indices and results as they come."""
         n_threads = min(effective_n_jobs(self.n_jobs), len(tasks))
         if n_threads == 0:
             return

@@ -22,7 +22,6 @@ class Gram:
 
     @property
     def n_samples(self) -> int:
-        """Number of rows of K."""
         return len(self.diagonal)
 
     def block(self, rows: np.ndarray | slice, columns: np.ndarray | slice = slice(None)) -> np.ndarray:

@@ -90,12 +90,10 @@ class GramCache:
 
     @property
     def capacity(self) -> int:
-        """Number of rows that fit."""
         return self.rows.rows.shape[0]
 
     @property
     def holds_all(self) -> bool:
-        """Whether every row of K fits."""
         return self.capacity == self.gram.n_samples
 
     @property

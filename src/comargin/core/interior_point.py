@@ -38,7 +38,6 @@ class LabelRows:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of M."""
         return self.X.shape[1] * self.F.shape[1]
 
     def transposed(self, x: np.ndarray) -> np.ndarray:

@@ -27,7 +27,6 @@ class RowProducts:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.X.shape[0])
 
     def zeros(self, n_columns: int) -> np.ndarray:

@@ -50,7 +50,6 @@ class ArffRows(Rows):
             self.order = np.array(found, dtype=np.intp)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows of a block at a time."""
         for X, labels in self._arrays():
             matched: Any = X if self.order is None else X[:, self.order]
             if sp.issparse(matched):

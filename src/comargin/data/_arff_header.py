@@ -32,8 +32,6 @@ class Attribute(NamedTuple):
 
 
 class Header(NamedTuple):
-    """Relation name and attributes."""
-
     relation: str
     attributes: tuple[Attribute, ...]
 
@@ -52,7 +50,6 @@ def without_label_count(relation: str) -> str:
 
 
 def is_arff_line(line: str) -> bool:
-    """Tell whether an ARFF file may start with this line."""
     return _FIRST.match(line) is not None
 
 
@@ -176,7 +173,6 @@ def read_header(source: TextSource) -> Header:
 
 
 def write_header(file: IO[str], relation: str, attributes: list[tuple[str, str]]) -> None:
-    """Write relation, attributes and the ``@data`` line."""
     file.write(f"@relation {quote(relation)}\n\n")
     for name, kind in attributes:
         file.write(f"@attribute {quote(name)} {kind}\n")

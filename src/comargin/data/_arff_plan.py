@@ -60,7 +60,6 @@ class Column:
 
     @property
     def names(self) -> list[str]:
-        """Names of those columns."""
         name = self.attribute.name
         return [f"{name}={value}" for value in self.attribute.values] if self.onehot else [name]
 
@@ -123,17 +122,14 @@ class Plan:
 
     @property
     def n_attributes(self) -> int:
-        """Number of attributes of the file."""
         return len(self.columns)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of X."""
         return tuple(name for j in self.feature_order for name in self.columns[j].names)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Names of the columns of Y."""
         return tuple(self.columns[j].attribute.name for j in self.label_order)
 
 

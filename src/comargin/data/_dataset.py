@@ -101,7 +101,6 @@ def fill_missing(X: Any, missing: str) -> Any:
 
 
 def as_dense(A: Any, dtype: Any = np.float64) -> np.ndarray:
-    """X or Y as a dense array."""
     return np.asarray(A.toarray() if sp.issparse(A) else A, dtype=dtype)
 
 

@@ -55,7 +55,6 @@ class JsonRows(Rows):
             raise ValueError(f"drop= leaves no label of {source.path}")
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows, one by one unless they are for learning."""
         yield from parts_of_rows(self._rows(), self.wanted)
         if self.unseen:
             raise ValueError(f"drop= names {sorted(self.unseen)}, not fields of {self.source.path}")
@@ -63,7 +62,6 @@ class JsonRows(Rows):
             self.feature_names = generated_names("x", self.n_features or 0) if self.names is None else self.names
 
     def _rows(self) -> Iterator[tuple[Any, list[str], str]]:
-        """Yield text or features, labels and name of every row."""
         values = (self._parse(content) for content in self.source.lines() if not content.isspace())
         for i, value in enumerate(values):
             if self.is_text is None:

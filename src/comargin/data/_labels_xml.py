@@ -79,7 +79,6 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
 
 
 def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
-    """Write label names as Mulan's XML."""
     for name in names:
         if _NOT_XML.search(name):
             raise ValueError(f"dataset: label {name!r} holds a control character, which XML cannot")

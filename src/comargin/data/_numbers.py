@@ -88,7 +88,6 @@ def is_rectangle(scan: Scan, width: int) -> bool:
 
 
 def is_binary(values: np.ndarray) -> bool:
-    """Tell whether all numbers are 0 or 1."""
     return bool(((values == 0.0) | (values == 1.0)).all())
 
 

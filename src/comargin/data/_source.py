@@ -110,7 +110,6 @@ class TextSource:
         return DataFormatError(self.path, reason, line)
 
     def decode(self, data: bytes, line: int) -> str:
-        """Decode one line."""
         try:
             return data.decode(self.encoding)
         except UnicodeError as error:  # some codecs raise the base class, which knows no position

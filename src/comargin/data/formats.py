@@ -271,12 +271,7 @@ def _by_first_line(line: str) -> str | None:
 
 
 def write(
-    dataset: Dataset,
-    path: str | Path,
-    *,
-    format: str | None = None,
-    sep: str = ";",
-    delimiter: str | None = None,
+    dataset: Dataset, path: str | Path, *, format: str | None = None, sep: str = ";", delimiter: str | None = None
 ) -> list[Path]:
     """Write a data set so that `read` gives it back: X and Y exactly, names where the format holds names.
 

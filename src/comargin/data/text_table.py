@@ -69,11 +69,9 @@ class TextRows(Rows):
             raise self._source.fail("the header lists a label twice", 1)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows, one by one unless they are for learning."""
         yield from parts_of_rows(self._rows(), self._wanted)
 
     def _rows(self) -> Iterator[tuple[str, list[str], str]]:
-        """Yield text, labels and name of every row."""
         source, known = self._source, None if self.label_names is None else set(self.label_names)
         at_text, at_labels, at_id, sep = self._text, self._labels, self._id, self._sep
         for line, cells in csv_records(source, source.lines(), source.line + 1, self._delimiter):

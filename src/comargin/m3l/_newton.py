@@ -31,8 +31,6 @@ from .problem import LabelTerms
 
 @dataclass(frozen=True)
 class NewtonPolicy:
-    """Tuned numbers of this method."""
-
     most_products: int = 100  # in one Newton system; enron at C = 10 comes near, at C = 0.1 it needs ten
     forcing: float = 0.1  # by which conjugate gradients reduce the gradient: a gap falls a hundred times in a step
     factorised_features: int = 1024  # most features of a factorised preconditioner: raw features then need few products
@@ -147,7 +145,6 @@ class Newton:
         self.sums = LabelSums(quadratic, losses, quadratic + losses - half_gaps)
 
     def step(self) -> None:
-        """One Newton step."""
         direction, metric, scores = self._direction()
         length = self._length(direction, metric, scores)
         self.M = self.M + length * direction

@@ -22,8 +22,6 @@ from .problem import M3LKernelProblem, restricted
 
 @dataclass(frozen=True)
 class PairPolicy:
-    """Tuned numbers of this solver."""
-
     steps_per_visit: int = 256  # along one label before the gradients of the coupled labels are updated
     reduction: float = 0.1  # fraction of its largest projected gradient at which a label is left earlier
     finish_after: float = 5.0  # pair steps per variable before Newton steps are tried

@@ -120,17 +120,14 @@ class LabelSums(NamedTuple):
 
     @property
     def primal(self) -> float:
-        """P."""
         return float(np.sum(self.quadratic + 2.0 * self.losses))  # Eqs. (11)-(14)
 
     @property
     def dual(self) -> float:
-        """D."""
         return float(np.sum(2.0 * self.gains - self.quadratic))  # Eq. (25)
 
     @property
     def gap(self) -> float:
-        """P - D."""
         return self.primal - self.dual
 
     @property

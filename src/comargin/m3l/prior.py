@@ -40,7 +40,6 @@ class PriorPart:
 
     @cached_property
     def diagonal(self) -> np.ndarray:
-        """Diagonal of R."""
         if self.form == "diagonal":
             return np.asarray(self.matrix)
         if self.form == "factor":

@@ -124,7 +124,6 @@ class M3LProblem(LabelTerms):
         return self.sums(V).primal
 
     def dual(self, A: np.ndarray) -> float:
-        """D(A)."""
         return self.sums(self.dual_average(A), A).dual
 
     def gap(self, V: np.ndarray, A: np.ndarray) -> float:
@@ -166,7 +165,6 @@ class M3LKernelProblem(LabelTerms):
         return self.sums(A).primal
 
     def dual(self, A: np.ndarray) -> float:
-        """D(A)."""
         return self.sums(A).dual
 
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:

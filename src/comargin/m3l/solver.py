@@ -28,8 +28,6 @@ _CACHE_LINE = 64
 
 @dataclass(frozen=True)
 class DescentPolicy:
-    """Tuned numbers of this solver."""
-
     labels_per_block: int = 80  # most independent labels that share one product with x_i: more are faster
     alone_up_to: int = 64  # labels that one block takes alone; more are cut into an even number, for two threads
     single_from: float = 1e-4  # tolerance from which weights are in single precision: fetching them bounds the speed

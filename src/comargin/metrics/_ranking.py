@@ -133,7 +133,6 @@ class Ranking:
 
     @cached_property
     def rows(self) -> RowMeasures:
-        """The measures of the rows."""
         return row_measures(self.Y, self.scores)
 
 

@@ -114,7 +114,6 @@ class EstimatorCodec:
         return values
 
     def join(self, obj: Any, values: dict[str, Any]) -> None:
-        """Set fitted attributes."""
         for name, value in values.items():
             if not isinstance(getattr(self.cls, name, None), property):  # computed in other versions of the class
                 setattr(obj, name, value)

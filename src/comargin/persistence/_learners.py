@@ -205,8 +205,7 @@ CODECS: tuple[Codec, ...] = (
     _learner(M3LClassifier, {**_KERNEL, "_dual_start": MATRIX}),
     _learner(M3LClassifierCV, {**_KERNEL, **_SEARCH, "C_": NUMBER, "Cs_": VECTOR}),
     _structured(
-        CGMClassifier,
-        {"rounds_": list_of(instance(Round)), "_dual_start": instance(StructuredDual, StoppedGeneration)},
+        CGMClassifier, {"rounds_": list_of(instance(Round)), "_dual_start": instance(StructuredDual, StoppedGeneration)}
     ),
     _structured(StructuredSVMClassifier, {"_dual_start": instance(StructuredDual)}),
     _learner(RankCVMClassifier, _RANK),

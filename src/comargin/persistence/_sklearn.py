@@ -135,11 +135,7 @@ _INT32 = kinds.integers(1, dtype=np.int32)
 _HASHES = Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 1 <= value < 1 << 31)
 # Threads of a prediction.
 _JOBS = any_of(kinds.NOTHING, Kind("from -1024 to 1024", lambda value: type(value) is int and abs(value) <= 1024))
-_TREE = {
-    "n_outputs_": COUNT,
-    "classes_": _SEVERAL_CLASSES,
-    "n_classes_": any_of(COUNT, INDICES, list_of(COUNT)),
-}
+_TREE = {"n_outputs_": COUNT, "classes_": _SEVERAL_CLASSES, "n_classes_": any_of(COUNT, INDICES, list_of(COUNT))}
 _BAGS = {
     "_n_samples": COUNT,
     "_n_samples_bootstrap": any_of(kinds.NOTHING, COUNT),
@@ -186,11 +182,7 @@ CODECS: tuple[Codec, ...] = (
     _codec(LabelBinarizer, {"classes_": CLASSES, "y_type_": kinds.TEXT, "sparse_input_": kinds.FLAG}),
     _codec(
         OneVsRestClassifier,
-        {
-            "classes_": CLASSES,
-            "estimators_": _ESTIMATORS,
-            "label_binarizer_": instance(LabelBinarizer),
-        },
+        {"classes_": CLASSES, "estimators_": _ESTIMATORS, "label_binarizer_": instance(LabelBinarizer)},
         _check_one_vs_rest,
     ),
     _codec(
@@ -252,10 +244,7 @@ CODECS: tuple[Codec, ...] = (
     VectorizerCodec("CountVectorizer", CountVectorizer),
     VectorizerCodec("TfidfVectorizer", TfidfVectorizer),
     EstimatorCodec(
-        "HashingVectorizer",
-        HashingVectorizer,
-        allowed={**TEXT_PARAMETERS, "n_features": _HASHES},
-        foreign=True,
+        "HashingVectorizer", HashingVectorizer, allowed={**TEXT_PARAMETERS, "n_features": _HASHES}, foreign=True
     ),
     PipelineCodec(),
     RecordCodec("KFold", KFold, dict.fromkeys(("n_splits", "shuffle", "random_state"), kinds.ANYTHING)),

@@ -64,9 +64,7 @@ class RankClassifier(KernelMultilabelClassifier):
         Rows with no or all labels, which have nothing to rank. (The threshold rule learns from them too.)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "C": [Interval(Real, 0, None, closed="neither")],
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"C": [Interval(Real, 0, None, closed="neither")]}
     _advice = "Increase max_iter or tol, scale X, or lower C."
     # Added to every kernel value: 1 where the biases are penalised like weights.
     _constant: ClassVar[float]

@@ -46,7 +46,6 @@ class SquaredHinge:
         self.total, self.squares = rank_cvm_terms(F, self.order, self.n_relevant, self.cost, self.reach, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
-        """D V."""
         out = np.empty(V.shape)
         rank_cvm_curvature(V, self.order, self.n_relevant, self.cost, self.reach, out)
         return out

@@ -49,7 +49,6 @@ class RowCache:
 
     @property
     def holds_all(self) -> bool:
-        """Whether every row of K fits."""
         return len(self.rows.rows) == self.gram.n_samples
 
     def fill(self, pool: ThreadPoolExecutor) -> None:

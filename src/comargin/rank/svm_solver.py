@@ -80,7 +80,6 @@ class SmoothedHinge:
         self.excess = rank_svm_terms(F, *self.pairs, self.cost, self.length, self.centre, self.x, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
-        """D V."""
         out = np.empty(V.shape)
         rank_svm_curvature(V, *self.pairs, self.cost, self.length, self.x, out)
         return out

@@ -23,11 +23,7 @@ _ANCHORS = {"left": "end", "center": "middle", "right": "start"}  # side of the 
 
 
 def label_graph_svg(
-    graph: LabelGraph,
-    *,
-    frequencies: ArrayLike | None = None,
-    title: str | None = None,
-    seed: int = 0,
+    graph: LabelGraph, *, frequencies: ArrayLike | None = None, title: str | None = None, seed: int = 0
 ) -> str:
     """Draw a label graph as SVG: a picture for papers and pages that needs neither plotly nor a browser to be made.
 

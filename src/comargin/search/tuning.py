@@ -30,15 +30,7 @@ from ._cells import (
     weight_params,
 )
 from ._tune_result import TuneResult, TuneStep
-from .tune_input import (
-    DEFAULT_CRITERION,
-    Criterion,
-    check_flags,
-    checked_criterion,
-    checked_cv,
-    checked_grid,
-    folds_of,
-)
+from .tune_input import DEFAULT_CRITERION, Criterion, check_flags, checked_criterion, checked_cv, checked_grid, folds_of
 
 
 def tune(

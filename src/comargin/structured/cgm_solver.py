@@ -46,8 +46,6 @@ _MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the ro
 
 @dataclass(frozen=True)
 class CGMPolicy:
-    """Tuned numbers of clique generation."""
-
     round_gap: float = 1e-2  # relative, of all rounds but the last: their dual only has to rank cliques
 
 

@@ -99,7 +99,6 @@ class StructuredClassifier(MultilabelClassifier):
         return f"{message} inference={self.inference!r} is not exact on this graph: part of the gap may be its."
 
     def _engine(self, cliques: CliqueSet) -> Inference:
-        """Inference on given cliques."""
         try:
             return Inference(cliques.n_labels, cliques.cliques, self.inference)
         except ValueError as error:  # the argument has another name here

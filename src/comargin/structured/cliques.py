@@ -46,7 +46,6 @@ class CliqueSet:
 
     @property
     def n_groups(self) -> int:
-        """Groups of cliques."""
         return max(self.groups, default=-1) + 1
 
     @cached_property
@@ -57,7 +56,6 @@ class CliqueSet:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the weights."""
         return int(self.column[-1])
 
     @cached_property

@@ -48,7 +48,6 @@ class StructuredDual:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and labels."""
         return self.known[0].labels.shape[0], self.cliques.n_labels
 
     @classmethod
