@@ -4,8 +4,6 @@
 `comargin.training`.
 """
 
-from __future__ import annotations
-
 from ._blocks import Blocks
 from ._compare import CellDone, compare
 from ._comparison import DEFAULT_MEASURES, Comparison

@@ -1,7 +1,5 @@
 """Values of one measure arranged for tests: models that are measured on the same blocks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

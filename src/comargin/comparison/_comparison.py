@@ -1,7 +1,5 @@
 """The result of `compare`: all cells, with tables, ranks and tests of the models."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +67,7 @@ class Comparison:
     measures: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], measures: Sequence[str] | None = None) -> Comparison:
+    def read(cls, path: str | os.PathLike[str], measures: Sequence[str] | None = None) -> "Comparison":
         """Read the cells of a results file of `compare`, finished or not; of a cell that was run again, the last row.
 
         The file must hold one definition of every model, and the same splits for all. Data sets and models are sorted
@@ -160,7 +158,7 @@ class Comparison:
         blocks = self._blocks_of_test(measure)
         return critical_difference(blocks.ranks, blocks.models, alpha)
 
-    def critical_difference_figure(self, measure: str, alpha: float = 0.05) -> Figure:
+    def critical_difference_figure(self, measure: str, alpha: float = 0.05) -> "Figure":
         """The critical-difference diagram of Demsar (2006), for `comargin.report.save_figure`."""
         found = self.critical_difference(measure, alpha)
         return diagram_figure(found, measure, self._over(measure))

@@ -1,7 +1,5 @@
 """The results file: one row per finished cell, written as soon as it is finished, CSV or Parquet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os

@@ -1,7 +1,5 @@
 """Tests of several models on several data sets: average ranks, Friedman, Nemenyi, Wilcoxon (Demsar, 2006)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations

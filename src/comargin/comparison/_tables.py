@@ -1,7 +1,5 @@
 """Means and deviations as tables: plain text, Markdown, LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

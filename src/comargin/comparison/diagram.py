@@ -1,7 +1,5 @@
 """The critical-difference diagram of Demsar (2006): as text, as a figure, and as SVG without plotly or a browser."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..report.positions import text_width
@@ -62,7 +60,7 @@ def diagram_text(found: CriticalDifference, measure: str, over: str) -> str:
     return "\n".join(lines)
 
 
-def diagram_figure(found: CriticalDifference, measure: str, over: str) -> Figure:
+def diagram_figure(found: CriticalDifference, measure: str, over: str) -> "Figure":
     """A line of ranks with the models hung on it; bars join models that do not differ. The y axis counts pixels."""
     layout = _laid_out(found, measure, over)
     figure = new_figure(layout.title, layout.caption)

@@ -22,8 +22,6 @@ files, wording       files written whole or not at all; words that messages shar
 The names below are loaded on first use. They are public for learners of your own: see ``docs/own_learner.md``.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -4,8 +4,6 @@ Coordinate descent finds the free variables fast, but on badly scaled data it cr
 them. Once the free set is known and small, a few Newton steps on it reach the minimum.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs

@@ -7,8 +7,6 @@ parameter checks, validation, the certificate, warm starts, the convergence warn
 Private scikit-learn names are imported in this file only.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections import ChainMap

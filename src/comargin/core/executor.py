@@ -5,8 +5,6 @@ or yields several. `run` takes a list of tasks and an executor; the caller recor
 one more class with the method of `Executor`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool

@@ -1,7 +1,5 @@
 """The kernel matrix K of the training rows, computed block by block."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Rows enter and leave between the sweeps of a solver only, never while a thread r
 neither the cached rows nor the result depend on the number of threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from itertools import zip_longest

@@ -6,8 +6,6 @@ depend on the scaling: about twenty iterations, each one factorisation of a matr
 Scheinberg, 2001, for SVMs).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

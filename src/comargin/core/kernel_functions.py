@@ -1,7 +1,5 @@
 """Kernel functions with the names and parameters of scikit-learn, and the kernel matrix of the training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -56,7 +54,7 @@ class KernelMultilabelClassifier(MultilabelClassifier):
     }
 
     def _kernel_attributes(
-        self, function: KernelFunction, X: Matrix, coef: np.ndarray, intercept: np.ndarray
+        self, function: "KernelFunction", X: Matrix, coef: np.ndarray, intercept: np.ndarray
     ) -> dict[str, Any]:
         """Fitted attributes from the coefficients of all training rows, ``coef`` of shape (n_labels, n_samples).
 

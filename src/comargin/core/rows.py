@@ -9,8 +9,6 @@ Notation: x_i is row i of X (n_samples x n_features); V is n_features x n_labels
 non-zero of x_i meets one contiguous run of V.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ is never switched on, and one that is on in every row always is, because its sco
 is `TopK`, which must fill k places.)
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """Mulan and MEKA data sets: ARFF files with labels named by an XML file or counted in the relation name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The header of an ARFF file: relation, attributes, and the quoting of names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import IO, NamedTuple

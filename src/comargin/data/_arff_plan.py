@@ -1,7 +1,5 @@
 """From ARFF attributes to columns of X and Y: which attribute is what, and how its values become numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

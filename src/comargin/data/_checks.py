@@ -1,7 +1,5 @@
 """Checks before writing: canonical arrays and complete, distinct names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The data set that readers and generators return and writers take."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Random streams of a seed, and checks of arguments, for the generators."""
 
-from __future__ import annotations
-
 import numbers
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A hash of features and labels, by which a data set is recognised."""
 
-from __future__ import annotations
-
 import hashlib
 from typing import Any
 

@@ -8,8 +8,6 @@ The labels of a file are those that occur, sorted, unless the first row has a fi
 all names there, in order, where the rows do not determine them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter

@@ -1,7 +1,5 @@
 """Mulan's XML list of labels: a safe reader, a writer, and the search for the one of an ARFF file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import IO

@@ -16,8 +16,6 @@ The format checks whether the separators come in a legal order (`follows`, `is_l
 anything else than numbers and separators; then the careful line parser of the format reads the block.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ OpenML has the ten sets of Probst et al. (Multilabel classification with R packa
 with the labels as targets that are ``TRUE`` or ``FALSE``.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Sequence
 from pathlib import Path

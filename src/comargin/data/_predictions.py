@@ -1,7 +1,5 @@
 """Writing predictions, a chunk at a time: CSV, JSON Lines or Parquet, to a file or to the standard output."""
 
-from __future__ import annotations
-
 import csv
 import json
 import sys
@@ -110,7 +108,7 @@ class PredictionWriter:
         self._append: _Append | None = None
         self._stream: IO[str] | None = None
 
-    def __enter__(self) -> PredictionWriter:
+    def __enter__(self) -> "PredictionWriter":
         with ExitStack() as stack:
             self._append = self._open(stack)
             self._stack = stack.pop_all()

@@ -1,7 +1,5 @@
 """Rows of files of any length, a chunk at a time, for prediction and evaluation."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack

@@ -4,8 +4,6 @@ Label columns are named by the caller, or recognised by the prefix ``label:`` th
 Parquet they may be booleans or numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Data sets by name: built in, in the data folder, or from OpenML as the last resort."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,7 +1,5 @@
 """Parquet tables of both kinds: feature and label columns, or texts with lists of labels. Needs pyarrow."""
 
-from __future__ import annotations
-
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence

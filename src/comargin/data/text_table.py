@@ -4,8 +4,6 @@ The labels of a file are the tags that occur, sorted, unless the head of the lab
 calls the column ``labels``, or ``labels:a;b;c`` where the rows do not determine the names and their order.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path

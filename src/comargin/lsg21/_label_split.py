@@ -1,7 +1,5 @@
 """LSG21's labels without a penalty: least squares by themselves."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -25,8 +25,6 @@ Reference: Cai, Nie, Cai, Huang: New graph structured sparsity model for multi-l
 doi:10.1109/ICCV.2013.104.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -49,7 +47,7 @@ class EdgePenalty:
     own: np.ndarray  # (n_labels,), lambda of every label
 
     @classmethod
-    def from_affinity(cls, affinity: sp.csr_array, self_edges: bool) -> EdgePenalty:
+    def from_affinity(cls, affinity: sp.csr_array, self_edges: bool) -> "EdgePenalty":
         """Omega of a symmetric, non-negative affinity: each edge stands for the two ordered pairs of Eq. (3)."""
         pairs = affinity.tocoo()
         kept = np.flatnonzero((pairs.row < pairs.col) & (pairs.data > 0.0))
@@ -74,7 +72,7 @@ class EdgePenalty:
         """Omega(w^f) of every row of W."""
         return np.hypot(W[:, self.first], W[:, self.second]) @ self.weight + np.abs(W) @ self.own
 
-    def at(self, labels: np.ndarray) -> EdgePenalty:
+    def at(self, labels: np.ndarray) -> "EdgePenalty":
         """Omega on some of the labels, which no edge joins to the others."""
         place = np.full(self.own.size, -1, dtype=np.int32)
         place[labels] = np.arange(labels.size, dtype=np.int32)
@@ -106,7 +104,7 @@ class LSG21Problem:
         sample_weight: np.ndarray,
         penalty: EdgePenalty,
         fit_intercept: bool,
-    ) -> LSG21Problem:
+    ) -> "LSG21Problem":
         """Centre copies of the data, Eq. (4); weights s_i are not negative and not all zero."""
         root, total = np.sqrt(sample_weight), float(sample_weight.sum())
         mean, label_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
@@ -172,7 +170,7 @@ class LSG21Problem:
             return False
         return int(np.linalg.matrix_rank(self.gram(), hermitian=True)) < self.X.shape[1]
 
-    def at(self, labels: np.ndarray) -> LSG21Problem:
+    def at(self, labels: np.ndarray) -> "LSG21Problem":
         """The problem of some of the labels, which no edge joins to the others."""
         if len(labels) == self.Y.shape[1]:
             return self

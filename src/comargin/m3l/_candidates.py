@@ -1,7 +1,5 @@
 """Checks of the candidate classes of zero-shot classification and of the attributes of the training rows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any

@@ -5,8 +5,6 @@ interior-point method when the features are few, and Newton steps on the few dua
 as much as the expected remaining passes, but not much more than all passes so far. Every step taken raises the dual.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -50,7 +48,7 @@ class LabelBox(NamedTuple):
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # values that are not finite are not taken
-def finish(block: Block) -> None:
+def finish(block: "Block") -> None:
     """Move the dual variables of a block, just certified, by interior-point and Newton steps; W is stale after it."""
     view, part, dual = block.view, block.part, block.dual_state
     n_stored = view.data.size if isinstance(view, CSR) else view.size
@@ -89,7 +87,7 @@ def _interior_fits(shape: tuple[int, int], n_labels: int, rank: int) -> bool:
     return max(sizes) <= POLICY.dense_size
 
 
-def _hessian_factor(block: Block, box: LabelBox, flops: float) -> LabelRows | None:
+def _hessian_factor(block: "Block", box: LabelBox, flops: float) -> LabelRows | None:
     """M with Hessian M M^T = 4 (S S^T) o K o R, or None when the interior-point method is not the better one.
 
     That is when it would cost more than ``flops``; and at first also when there are fewer free variables than columns
@@ -106,7 +104,7 @@ def _hessian_factor(block: Block, box: LabelBox, flops: float) -> LabelRows | No
     return LabelRows(X if isinstance(X, np.ndarray) else X.toarray(), S, 2.0 * F, chosen)
 
 
-def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float) -> np.ndarray:
+def _solve(block: "Block", box: LabelBox, Z: np.ndarray, flops: float, gap: float) -> np.ndarray:
     """Solve for the dual variables of some labels, of weights Z, to a gap; returns the change of S o A."""
     X, dual, ridge = block.problem.X, block.dual_state, box.ridge
     A, S = dual.A[:, box.labels], dual.S[:, box.labels].astype(np.float64)

@@ -11,8 +11,6 @@ gradient is a certificate. A step solves the Newton system N + B(2 U phi''(u) o 
 gradients, which read X (or K) once for all labels; independent labels have step lengths of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """M3L: max-margin multi-label classification (Hariharan, Vishwanathan and Varma, 2012)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real

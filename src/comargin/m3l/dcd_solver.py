@@ -35,8 +35,6 @@ L steps along a label cost O(non-zeros of L rows), and O(partners of the label i
 moved. A factored R is multiplied out. Badly scaled features take many passes: there are no finishing steps here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pair steps for kernel M3L: components of R in threads over rows of the kernel matrix that all of them share."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 

@@ -24,8 +24,6 @@ A quadratic conjugate is one more constant below. Another one is a branch in the
 take ``ridge`` as the constant second derivative of the conjugate; other losses go to ``_newton.py``.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -114,7 +112,7 @@ class LabelSums(NamedTuple):
     losses: np.ndarray  # sum_i U_il phi(u_il)
     gains: np.ndarray  # sum_i t_il A_il - U_il phi*(A_il / U_il)
 
-    def copied(self) -> LabelSums:
+    def copied(self) -> "LabelSums":
         """The same in arrays of its own."""
         return LabelSums(*(array.copy() for array in self))
 

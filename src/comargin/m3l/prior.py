@@ -13,8 +13,6 @@ factor   F (L x k) with R = F F^T, k well below L    2 k L
 ======== =========================================== =====================================
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any

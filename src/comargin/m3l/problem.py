@@ -25,8 +25,6 @@ Reference: Hariharan, Vishwanathan, Varma: Efficient max-margin multi-label clas
 zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Row-block dual coordinate descent for linear M3L: parts of the labels in threads over one shared X."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -65,7 +63,7 @@ class Certificate:
     sums: LabelSums
     bound: float = -np.inf
 
-    def at(self, ratio: float) -> Certificate:
+    def at(self, ratio: float) -> "Certificate":
         """The same dual variables where C is ``ratio`` times larger: losses are proportional to C (no conjugate)."""
         return Certificate(self.Z, self.sums._replace(losses=ratio * self.sums.losses))
 

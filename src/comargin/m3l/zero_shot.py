@@ -1,7 +1,5 @@
 """Classes never seen in training, recognised by their attributes."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

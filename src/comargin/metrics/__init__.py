@@ -22,8 +22,6 @@ scikit-learn's functions are the tests' reference and are not called: they read 
 classes, refuse infinite scores, share no counts, and are slower (up to 60 times) where the values agree.
 """
 
-from __future__ import annotations
-
 from ._evaluate import evaluate, per_label
 from ._ranking import average_precision, coverage, macro_auc, micro_auc, one_error, ranking_loss
 from ._scorers import MeasureScorer, Scorers, higher_is_better, propensity_scorer, scorers, scores_of

@@ -1,7 +1,5 @@
 """User input of the measures, checked once and brought to one form."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Parameters sections of the measures: their arguments are described once, here."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

@@ -5,8 +5,6 @@ scikit-learn does: a tie of a relevant with an irrelevant label is an error. AUC
 exception, a tie there counts one half, as everywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Every measure as a scorer for `GridSearchCV` and `cross_val_score`, and the scores of any classifier."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ All of them follow from three counts, per row or per label: ``hits`` (both true 
 ``predicted``. Precision is hits / predicted, recall hits / true, F1 is 2 hits / (true + predicted).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 

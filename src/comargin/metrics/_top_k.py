@@ -6,8 +6,6 @@ predicted*, it is never among the k best (a stored zero is a score). Y is never 
 k may exceed the number of labels: then all labels are among the k best, and precision still divides by k.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

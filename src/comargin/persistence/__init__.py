@@ -3,8 +3,6 @@
 A ``.cmg`` file is a zip file of plain arrays and one JSON document; see ``docs/model_files.md``.
 """
 
-from __future__ import annotations
-
 from ._archive import ModelFileError
 from ._files import DEFAULT_MAX_SIZE, check_saveable, check_state, inspect, load, load_meta, save
 from ._registry import register

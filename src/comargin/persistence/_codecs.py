@@ -1,7 +1,5 @@
 """Codecs: objects are written and read by constructor parameters and named attributes, each of a known kind."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Models to files and back."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Our own classes: their attributes, and the checks that these fit together before anything uses them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """scikit-learn's classes that a model may hold, by their parameters and public attributes."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 

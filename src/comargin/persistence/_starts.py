@@ -3,8 +3,6 @@
 Compiled loops index with them: the kinds of their fields name every size, and `check_start` compares the sizes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """scikit-learn's trees: their nodes as two plain matrices, checked to be a tree, as its loops do not look at bounds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

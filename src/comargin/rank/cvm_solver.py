@@ -1,7 +1,5 @@
 """Rank-CVM, Eq. (37): a few passes of row-block coordinate descent, then Newton's method; or passes alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass

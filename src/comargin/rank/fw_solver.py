@@ -1,7 +1,5 @@
 """Rank-CVM by the paper's Frank-Wolfe method, Eqs. (53)-(70) of Xu (2013), over rows of the kernel matrix."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np

@@ -11,8 +11,6 @@ long as Newton's method is fast. A small flow between labels makes the constrain
 bound.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

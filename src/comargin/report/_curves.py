@@ -1,7 +1,5 @@
 """Curves of a fit: objectives against epochs or seconds, measures against the number of cliques."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ _ROW_HEIGHT = 300
 
 def objective_figure(
     fits: Mapping[str, Any], *, x: str = "n_iter", show: str = "objective", title: str | None = None
-) -> Figure:
+) -> "Figure":
     """Draw how fits converge: primal and dual objectives, or the gaps between them.
 
     Parameters
@@ -107,7 +105,7 @@ def objective_figure(
 
 def rounds_figure(
     rounds: Sequence[Any], measures: Mapping[str, Any] | None = None, *, title: str | None = None
-) -> Figure:
+) -> "Figure":
     """Draw the effect of each round of clique generation: measures against the number of cliques, a panel each.
 
     Parameters

@@ -1,7 +1,5 @@
 """Label graphs as figures: one graph, or several side by side with every label in the same place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +45,7 @@ def label_graph_figure(
     frequencies: ArrayLike | None = None,
     title: str | None = None,
     seed: int = 0,
-) -> Figure:
+) -> "Figure":
     """Draw a label graph, or several side by side.
 
     Labels with an edge are filled circles, joined by lines as wide as the absolute weights (relative to the

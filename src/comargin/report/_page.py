@@ -1,7 +1,5 @@
 """HTML of a report: escaped text, tables, sections, and one page with style, scripts and data in it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -26,7 +24,7 @@ class Section:
     anchor: str  # its ``id``
     title: str  # heading, and name in the navigation
     body: str  # HTML; all texts in it are escaped
-    figures: dict[str, Figure] = field(default_factory=dict)  # their places (`figure_place`) are in the body
+    figures: "dict[str, Figure]" = field(default_factory=dict)  # their places (`figure_place`) are in the body
 
 
 def escaped(text: object) -> str:
@@ -131,7 +129,7 @@ def _cell(kind: str, value: Any) -> str:
     return f'<td class="{kind}" data-value="{value:.6g}"{bar}>{shown}</td>'
 
 
-def _figure_json(figure: Figure) -> dict[str, Any]:
+def _figure_json(figure: "Figure") -> dict[str, Any]:
     """Data and layout of a figure without its title: the page has headings."""
     from plotly.io import to_json
 

@@ -1,7 +1,5 @@
 """One page about a fitted model."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures to files."""
 
-from __future__ import annotations
-
 import html
 import importlib.util
 import os
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
 _IMAGES = (".png", ".svg", ".pdf")
 
 
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+def save_figure(figure: "Figure", path: str | os.PathLike[str]) -> Path:
     """Write a figure to a page that works without a network, or to an image.
 
     Parameters

@@ -1,7 +1,5 @@
 """The sections of a report."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version

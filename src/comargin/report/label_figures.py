@@ -1,7 +1,5 @@
 """Figures of a report about labels: how well each is found, its cut, its scores, its features, its neighbours."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,7 @@ _LEGEND_ABOVE = {"y": 1, "yanchor": "bottom"}
 _EDGES_PER_LABEL, _MOST_EDGES, _MOST_NODES = 1.5, 500, 400
 
 
-def label_measures_figure(labels: Sequence[dict[str, Any]]) -> Figure:
+def label_measures_figure(labels: Sequence[dict[str, Any]]) -> "Figure":
     """Draw how well each label is found: a line per label, or F1 against support when there are many labels."""
     texts = [_measures_text(label) for label in labels]
     if len(labels) > _MOST_LINES:
@@ -83,7 +81,7 @@ def label_measures_figure(labels: Sequence[dict[str, Any]]) -> Figure:
     return figure
 
 
-def cut_figure() -> Figure:
+def cut_figure() -> "Figure":
     """Draw empty axes for precision, recall and F1 of one label over its cut; the page adds curves and the cut."""
     figure = new_figure(
         height=320,
@@ -99,7 +97,7 @@ def cut_figure() -> Figure:
     return figure
 
 
-def score_figure(histogram: Histogram) -> Figure:
+def score_figure(histogram: Histogram) -> "Figure":
     """Draw how scores are distributed, with and without the label."""
     figure = new_figure(
         height=320,
@@ -120,7 +118,7 @@ def score_figure(histogram: Histogram) -> Figure:
     return figure
 
 
-def feature_figure(names: Sequence[str]) -> Figure:
+def feature_figure(names: Sequence[str]) -> "Figure":
     """Draw empty axes for the features with the greatest weights of one label, with room for these names."""
     without_line: dict[str, Any] = {"showline": False, "ticks": "", "showgrid": False}
     widest = max((text_width(short_name(name), 12.0) for name in names), default=60.0)
@@ -150,7 +148,7 @@ def strongest_part(graph: LabelGraph, limit: int | None = None, most_nodes: int 
     return LabelGraph.from_edges(np.searchsorted(labels, edges[kept]), weights[kept], label_names=names)
 
 
-def graph_with_choice(graph: LabelGraph, frequencies: np.ndarray | None) -> Figure:
+def graph_with_choice(graph: LabelGraph, frequencies: np.ndarray | None) -> "Figure":
     """The label graph with two more traces, empty at first, in which the page shows a chosen label."""
     figure = label_graph_figure(graph, frequencies=frequencies)
     n_edges = sum(trace.customdata is None for trace in figure.data)  # traces of edges come first

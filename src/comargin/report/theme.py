@@ -1,7 +1,5 @@
 """The common look of all figures, and the one place that imports plotly."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Mapping
 from typing import Any

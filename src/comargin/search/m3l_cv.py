@@ -1,7 +1,5 @@
 """M3L with C chosen by cross-validation along a warm-started path."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar

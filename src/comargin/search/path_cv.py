@@ -1,7 +1,5 @@
 """Base of learners that choose one parameter by cross-validation along a path."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from abc import abstractmethod

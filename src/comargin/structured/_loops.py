@@ -15,8 +15,6 @@ the exact maximiser along that direction (Lacoste-Julien and Jaggi, 2015, for th
 Columns as in ``cliques.py``: node k, then the states of every clique.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

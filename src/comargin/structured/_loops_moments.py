@@ -1,8 +1,6 @@
 # mypy: ignore-errors
 """Expectations of label products under the masses of labelings: what the scores of cliques are made of."""
 
-from __future__ import annotations
-
 from ..core.compiled import compiled
 
 

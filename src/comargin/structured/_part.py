@@ -9,8 +9,6 @@ far, is solved by Newton's method (``_planes.py``), all rows meet their worst la
 cutting plane method with one slack per row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -75,7 +73,7 @@ class PartData:
     super_blocks: list[slice]
 
     @classmethod
-    def of(cls, problem: StructuredProblem, engine: Inference, products: RowProducts) -> PartData:
+    def of(cls, problem: StructuredProblem, engine: Inference, products: RowProducts) -> "PartData":
         """Choose the blocks: large ones where the weights do not stay in the cache."""
         near = 8 * problem.X.shape[1] * len(problem.cliques.subsets) <= POLICY.near_bytes
         block, together = POLICY.block if near else POLICY.large_block, POLICY.together

@@ -9,8 +9,6 @@ conjugate gradients need products with these rows only. Where coordinate steps n
 small lambda), some ten of these steps do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """CGM: a structured SVM that learns its own label graph (Tan et al., 2015)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar

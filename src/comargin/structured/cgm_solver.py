@@ -15,8 +15,6 @@ the active set is an upper one. Their difference bounds what further cliques can
 D(a) - D_all(a) <= tol F: the best cliques would change the dual solution by no more.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import time

@@ -1,7 +1,5 @@
 """Structured SVMs as scikit-learn estimators: labels are predicted together, by the best labeling of a graph."""
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterator

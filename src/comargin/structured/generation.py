@@ -1,7 +1,5 @@
 """Clique generation: its rules, a round, and the state of a stopped fit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -5,8 +5,6 @@ and the costs as targets its objective is 2/lambda times theirs. Parts with cliq
 steps (``_part.py``). With several groups there is one such part, which also moves the weights t of the groups.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
