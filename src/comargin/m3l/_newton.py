@@ -20,8 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.cholesky import cholesky, solve_factored
-from ..core.gram import Gram
-from ..core.gram_cache import gram_product
+from ..core.gram import Gram, gram_product
 from .losses import LabelSums
 from .prior import PriorPart
 from .problem import LabelTerms

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.gram import Gram
-from ..core.gram_cache import GramCache
+from ..core.gram import Gram, GramCache
 from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Result
 from ..core.threads import worker_threads

@@ -32,8 +32,7 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.gram import Gram
-from ..core.gram_cache import gram_product
+from ..core.gram import Gram, gram_product
 from ..core.row_blocks import row_blocks
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart

@@ -11,8 +11,16 @@ import numpy as np
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import FloatArray, Weights, check_predicted, check_true, check_zero_division, mean_defined, ratio
-from ._parameters import documented
+from ._input import (
+    FloatArray,
+    Weights,
+    check_predicted,
+    check_true,
+    check_zero_division,
+    documented,
+    mean_defined,
+    ratio,
+)
 
 
 class Counts(NamedTuple):

@@ -4,8 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..core.gram import Gram
-from ..core.gram_cache import FEWEST_ROWS, gram_blocks, gram_product
+from ..core.gram import FEWEST_ROWS, Gram, gram_blocks, gram_product
 from ..core.loop import Control, run_loop
 from ..core.result import Result
 from ..core.threads import worker_threads

@@ -313,6 +313,23 @@ def all_on(labeling, layout, m):
 
 
 @compiled
+def label_products(known, subset, out):
+    """Write sum_p a_ip prod_S y_ip over the labelings p of every row into ``out`` (n,); subset int64: the labels S."""
+    labels, mass, count = known.labels, known.mass, known.count
+    for i in range(labels.shape[0]):
+        total = 0.0
+        for p in range(count[i]):
+            on = True
+            for label in subset:
+                if labels[i, p, label] == 0:
+                    on = False
+                    break
+            if on:
+                total += mass[i, p]
+        out[i] = total
+
+
+@compiled
 def couple_labelings(first, second, first_place, second_place, out):
     """Labelings of two sets of labels as labelings of both, with the same masses on either side.
 

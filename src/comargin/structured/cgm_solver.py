@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,14 +32,66 @@ from ..core.row_products import RowProducts
 from ..core.rows import CSR
 from ..core.threads import worker_threads
 from ..inference import Inference
-from ._loops_moments import label_products
+from ._loops import label_products
 from .cliques import CliqueSet
-from .generation import Generation, Round, StoppedGeneration
 from .labelings import StructuredDual, columns_of, layout_of
 from .problem import StructuredProblem
 from .solver import solve_structured
 
 _MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the rows and as weights of the features
+
+
+class Round(NamedTuple):
+    """One round of clique generation."""
+
+    cliques: tuple[tuple[int, ...], ...]  # activated in this round; none in the first, which learns the nodes
+    n_cliques: int  # active cliques
+    objective: float  # primal objective with the active cliques
+    gap: float  # its duality gap
+    improvement: float  # further cliques lower the objective of the relaxed problem (6) by no more than this
+    hamming: float  # fraction of wrong labels on the training rows
+    n_iter: int  # passes; those of rounds that were taken back count for the one before them
+    seconds: float  # since the fit began
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Rules of clique generation."""
+
+    per_round: int  # cliques activated together, r
+    order: int  # largest order of a clique
+    max_cliques: int | None
+    max_rounds: int  # after the first
+    round_tol: float  # stop when the objective fell by no more than this fraction in two rounds (A.3); take these back
+
+
+@dataclass(frozen=True)
+class StoppedGeneration(StructuredDual):
+    """State of a fit: the dual of the current round, and all that is needed to go on with it."""
+
+    rules: Generation | None = None
+    alpha: float = 0.0  # lambda
+    final_tol: float = 0.0  # tolerance of the fit
+    tol: float = 0.0  # tolerance of the round
+    taken_back: bool = False  # whether the round is the last, after useless ones
+    first_pass: int = 0  # passes that were done at the first certificate of the round
+    rounds: tuple[Round, ...] = ()  # the last is the one under way; taken while it runs, its hamming is NaN
+    history: tuple[Checkpoint, ...] = ()  # certified moments so far
+
+    def goes_on(self, problem: StructuredProblem, rules: Generation, tol: float) -> bool:
+        """Whether the fit had the same parameters; if not, its labelings and cliques still are a start."""
+        return (self.rules, self.alpha, self.final_tol) == (rules, problem.alpha, tol)
+
+    def rounds_before(self) -> list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]]:
+        """Cliques, new cliques and a start of the last two rounds that were finished.
+
+        Their own duals are not kept: this one is a start for fewer cliques, too.
+        """
+        found: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []
+        for each in self.rounds[-3:-1]:
+            cliques, groups = self.cliques.cliques[: each.n_cliques], self.cliques.groups[: each.n_cliques]
+            found.append((CliqueSet(self.cliques.n_labels, cliques, groups), each.cliques, self))
+        return found
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,9 @@ def solve_structured(
         products = RowProducts(problem.X, pool)
         columns = []
         for labels in joined:
-            local, places = problem.cliques.within(labels), _columns_within(problem.cliques, labels)
+            local, column = problem.cliques.within(labels), problem.cliques.column
+            inside = [c for c, clique in enumerate(problem.cliques.cliques) if clique[0] in labels]
+            places = np.concatenate([labels, *(np.arange(column[c], column[c + 1]) for c in inside)])  # of its columns
             columns.append(places)
             Y, cost = np.ascontiguousarray(problem.Y[:, labels]), np.ascontiguousarray(problem.cost[:, labels])
             data = PartData.of(replace(problem, Y=Y, cost=cost, cliques=local), engine_of(local), products)
@@ -111,12 +113,6 @@ def _packed(
     """The start of another solve; ``sigmas`` are those of the parts that want Newton steps."""
     slim = tuple(without_room(known[labels]) for labels in start.parts)
     return replace(start, known=slim, weights=weights, by_newton=bool(sigmas), sigma=min(sigmas, default=0.0))
-
-
-def _columns_within(cliques: CliqueSet, labels: tuple[int, ...]) -> np.ndarray:
-    """Where the columns of ``cliques.within(labels)`` are among all."""
-    inside = [c for c, clique in enumerate(cliques.cliques) if clique[0] in labels]
-    return np.concatenate([labels, *(np.arange(cliques.column[c], cliques.column[c + 1]) for c in inside)])
 
 
 def _solve_single(
