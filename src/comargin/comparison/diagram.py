@@ -1,14 +1,11 @@
 """The critical-difference diagram of Demsar (2006): as text, as a figure, and as SVG without plotly or a browser."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..report.positions import text_width
 from ..report.svg import element, picture, text
-from ..report.theme import BLUE, FAINT_INK, INK, new_figure, number, plain
+from ..report.theme import BLUE, FAINT_INK, INK, Figure, new_figure, number, plain
 from ._statistics import CriticalDifference
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 # Pixels: of the line of ranks, of a line of text, between two bars, above the line of ranks and below everything.
 _AXIS, _LINE, _GROUP, _TOP, _BOTTOM = 520.0, 24.0, 14.0, 150.0, 24.0
@@ -60,7 +57,7 @@ def diagram_text(found: CriticalDifference, measure: str, over: str) -> str:
     return "\n".join(lines)
 
 
-def diagram_figure(found: CriticalDifference, measure: str, over: str) -> "Figure":
+def diagram_figure(found: CriticalDifference, measure: str, over: str) -> Figure:
     """A line of ranks with the models hung on it; bars join models that do not differ. The y axis counts pixels."""
     layout = _laid_out(found, measure, over)
     figure = new_figure(layout.title, layout.caption)

@@ -111,12 +111,9 @@ def _choose_labels(source: TextSource, header: Header, labels: Any, meka: bool) 
     if not isinstance(labels, int):
         # Some lists keep the backslashes of the ARFF file (delicious: TAG_m\'usica).
         there = set(names)
-        labels = [name if name in there else _without_backslashes(name) for name in labels]
+        bare = {name: name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\") for name in labels}
+        labels = [name if name in there else bare[name] for name in labels]
     return label_columns(path, names, labels, noun="attribute", origin=origin)
-
-
-def _without_backslashes(name: str) -> str:
-    return name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:

@@ -38,13 +38,7 @@ class _Corpus:
 
 
 def make_text_like(
-    n: int = 1000,
-    d: int = 2000,
-    L: int = 20,
-    nnz: int = 40,
-    seed: int = 0,
-    *,
-    labels_per_row: float | None = None,
+    n: int = 1000, d: int = 2000, L: int = 20, nnz: int = 40, seed: int = 0, *, labels_per_row: float | None = None
 ) -> Dataset:
     """Sparse data that looks like tf-idf of news texts with topics as labels (RCV1 by shape and statistics).
 

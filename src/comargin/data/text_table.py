@@ -55,16 +55,12 @@ class TextRows(Rows):
             name = listing[0] if len(listing) == 1 and LABELS_COLUMN not in header else LABELS_COLUMN
             self._labels = one_column(source.path, header, name, "labels", hint, 1)
             if name != LABELS_COLUMN:
-                self._list_labels(name.removeprefix(_LISTING))
+                self.label_names = split_tags(name.removeprefix(_LISTING), sep)
+                if len(set(self.label_names)) < len(self.label_names):
+                    raise source.fail("the header lists a label twice", 1)
         elif wanted.labels is not None:
             self._labels = one_column(source.path, header, wanted.labels, "labels", hint, 1)
         self._id = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
-
-    def _list_labels(self, listed: str) -> None:
-        """Take the labels from the heading of their column."""
-        self.label_names = split_tags(listed, self._sep)
-        if len(set(self.label_names)) < len(self.label_names):
-            raise self._source.fail("the header lists a label twice", 1)
 
     def parts(self) -> Iterator[Part]:
         yield from parts_of_rows(self._rows(), self._wanted)

@@ -1,14 +1,11 @@
 """Curves of a fit: objectives against epochs or seconds, measures against the number of cliques."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .theme import COLORS, SYMBOLS, axis_ids, finite, measured_axis, named, new_figure, number, plain
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from .theme import COLORS, SYMBOLS, Figure, axis_ids, finite, measured_axis, named, new_figure, number, plain
 
 _TIME_TITLES = {"n_iter": "Epochs", "seconds": "Seconds"}
 _SHOWN = ("objective", "gap")
@@ -19,7 +16,7 @@ _ROW_HEIGHT = 300
 
 def objective_figure(
     fits: Mapping[str, Any], *, x: str = "n_iter", show: str = "objective", title: str | None = None
-) -> "Figure":
+) -> Figure:
     """Draw how fits converge: primal and dual objectives, or the gaps between them.
 
     Parameters
@@ -105,7 +102,7 @@ def objective_figure(
 
 def rounds_figure(
     rounds: Sequence[Any], measures: Mapping[str, Any] | None = None, *, title: str | None = None
-) -> "Figure":
+) -> Figure:
     """Draw the effect of each round of clique generation: measures against the number of cliques, a panel each.
 
     Parameters

@@ -7,14 +7,11 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .theme import DARK, number
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from .theme import DARK, Figure, number
 
 
 @dataclass(frozen=True)
@@ -24,7 +21,7 @@ class Section:
     anchor: str  # its ``id``
     title: str  # heading, and name in the navigation
     body: str  # HTML; all texts in it are escaped
-    figures: "dict[str, Figure]" = field(default_factory=dict)  # their places (`figure_place`) are in the body
+    figures: dict[str, Figure] = field(default_factory=dict)  # their places (`figure_place`) are in the body
 
 
 def escaped(text: object) -> str:
@@ -129,7 +126,7 @@ def _cell(kind: str, value: Any) -> str:
     return f'<td class="{kind}" data-value="{value:.6g}"{bar}>{shown}</td>'
 
 
-def _figure_json(figure: "Figure") -> dict[str, Any]:
+def _figure_json(figure: Figure) -> dict[str, Any]:
     """Data and layout of a figure without its title: the page has headings."""
     from plotly.io import to_json
 

@@ -1,18 +1,15 @@
 """Figures of a report about labels: how well each is found, its cut, its scores, its features, its neighbours."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..graphs import LabelGraph
 from ._assessment import Histogram
-from ._label_graph import label_graph_figure
+from ._label_graph import Figure, label_graph_figure
 from .positions import short_name, text_width
 from .theme import BLUE, COLORS, FAINT_INK, GRID, HALO, VERMILLION, finite, measured_axis, new_figure, number, plain
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _HIGHLIGHT = COLORS[4]
 # Up to so many labels each has a line of its own in the picture of their measures.
@@ -28,7 +25,7 @@ _LEGEND_ABOVE = {"y": 1, "yanchor": "bottom"}
 _EDGES_PER_LABEL, _MOST_EDGES, _MOST_NODES = 1.5, 500, 400
 
 
-def label_measures_figure(labels: Sequence[dict[str, Any]]) -> "Figure":
+def label_measures_figure(labels: Sequence[dict[str, Any]]) -> Figure:
     """Draw how well each label is found: a line per label, or F1 against support when there are many labels."""
     texts = [_measures_text(label) for label in labels]
     if len(labels) > _MOST_LINES:
@@ -81,7 +78,7 @@ def label_measures_figure(labels: Sequence[dict[str, Any]]) -> "Figure":
     return figure
 
 
-def cut_figure() -> "Figure":
+def cut_figure() -> Figure:
     """Draw empty axes for precision, recall and F1 of one label over its cut; the page adds curves and the cut."""
     figure = new_figure(
         height=320,
@@ -97,7 +94,7 @@ def cut_figure() -> "Figure":
     return figure
 
 
-def score_figure(histogram: Histogram) -> "Figure":
+def score_figure(histogram: Histogram) -> Figure:
     """Draw how scores are distributed, with and without the label."""
     figure = new_figure(
         height=320,
@@ -118,7 +115,7 @@ def score_figure(histogram: Histogram) -> "Figure":
     return figure
 
 
-def feature_figure(names: Sequence[str]) -> "Figure":
+def feature_figure(names: Sequence[str]) -> Figure:
     """Draw empty axes for the features with the greatest weights of one label, with room for these names."""
     without_line: dict[str, Any] = {"showline": False, "ticks": "", "showgrid": False}
     widest = max((text_width(short_name(name), 12.0) for name in names), default=60.0)
@@ -148,7 +145,7 @@ def strongest_part(graph: LabelGraph, limit: int | None = None, most_nodes: int 
     return LabelGraph.from_edges(np.searchsorted(labels, edges[kept]), weights[kept], label_names=names)
 
 
-def graph_with_choice(graph: LabelGraph, frequencies: np.ndarray | None) -> "Figure":
+def graph_with_choice(graph: LabelGraph, frequencies: np.ndarray | None) -> Figure:
     """The label graph with two more traces, empty at first, in which the page shows a chosen label."""
     figure = label_graph_figure(graph, frequencies=frequencies)
     n_edges = sum(trace.customdata is None for trace in figure.data)  # traces of edges come first
