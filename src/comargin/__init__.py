@@ -4,8 +4,6 @@ Importing this package is cheap: the names below are loaded on first use, so nei
 scikit-learn is imported before it is needed.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

@@ -1,7 +1,5 @@
 """The command ``comargin``. Nothing heavy is imported before a command needs it, so that ``--help`` answers at once."""
 
-from __future__ import annotations
-
 import io
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """``comargin data``: list, inspect and convert data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,7 +89,7 @@ def convert_file(
     say(f"{' and '.join(map(str, written))}: {_shape(dataset)}")
 
 
-def _shape(dataset: Dataset) -> str:
+def _shape(dataset: "Dataset") -> str:
     from ..core.wording import counted
 
     n_samples, n_labels = dataset.Y.shape
@@ -99,7 +97,7 @@ def _shape(dataset: Dataset) -> str:
     return f"{counted(n_samples, 'row')}, {features}, {counted(n_labels, 'label')}"
 
 
-def _summary(dataset: Dataset) -> list[Any]:
+def _summary(dataset: "Dataset") -> list[Any]:
     import numpy as np
     from rich.table import Table
     from rich.text import Text

@@ -1,7 +1,5 @@
 """``comargin evaluate``: how well a tagger does on labelled rows."""
 
-from __future__ import annotations
-
 import csv
 import re
 import sys
@@ -118,8 +116,8 @@ def evaluate(
 
 
 def _predicted(
-    tagger: Tagger, chunks: Iterable[Chunk], show: Callable[..., None]
-) -> tuple[list[list[str]], sp.csr_array, np.ndarray | None]:
+    tagger: "Tagger", chunks: "Iterable[Chunk]", show: Callable[..., None]
+) -> "tuple[list[list[str]], sp.csr_array, np.ndarray | None]":
     """True labels by name, predicted labels and scores of all rows."""
     import numpy as np
     import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """``comargin report``: a page about a tagger."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,8 +71,8 @@ def report(
 
 
 def _rows_of(
-    tagger: Tagger, data: str, reading: dict[str, Any], split: str | None, data_home: Path | None, quiet: bool
-) -> Dataset:
+    tagger: "Tagger", data: str, reading: dict[str, Any], split: str | None, data_home: Path | None, quiet: bool
+) -> "Dataset":
     """All rows with the tagger's labels."""
     from ..data import Dataset
     from ..data.chunks import stacked

@@ -1,7 +1,5 @@
 """The type of every graph between labels: symmetric sparse weights and label names."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -77,7 +75,7 @@ class LabelGraph:
         *,
         n_labels: int | None = None,
         label_names: Sequence[str] | None = None,
-    ) -> LabelGraph:
+    ) -> "LabelGraph":
         """Build a graph from a list of label pairs.
 
         Parameters
@@ -160,8 +158,7 @@ class LabelGraph:
         Returns
         -------
         edges : list of Edge
-            By decreasing absolute weight (a strong negative correlation is a strong edge); equal ones in
-            label order.
+            By decreasing absolute weight (a strong negative correlation is a strong edge); equal ones in label order.
 
         Examples
         --------
@@ -197,7 +194,7 @@ class LabelGraph:
             raise ValueError("a LabelGraph is stored sparse and cannot become an array without a copy")
         return self.to_array().astype(dtype or np.float64, copy=False)
 
-    def to_networkx(self) -> networkx.Graph:
+    def to_networkx(self) -> "networkx.Graph":
         """Return a ``networkx.Graph`` with the label names as nodes and ``weight`` on the edges.
 
         Returns

@@ -32,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.row_blocks import row_blocks
+from ..core.validation import Matrix
 
 _COLUMNS_AT_ONCE = 512  # columns of X^T X of sparse X that are computed together: memory
 _RANK_UP_TO = 2048  # most features of sparse X whose rank is computed, from X^T X
@@ -87,7 +88,7 @@ class LSG21Problem:
     All products are with the centred matrix ``X - root_weight shift^T``, which is never formed when X is sparse.
     """
 
-    X: np.ndarray | sp.csr_array  # rows times root_weight; an ndarray is centred already
+    X: Matrix  # rows times root_weight; an ndarray is centred already
     Y: np.ndarray  # (n_samples, n_labels), centred, rows times root_weight
     root_weight: np.ndarray  # (n_samples,), square roots of the weights of the rows
     shift: np.ndarray  # (n_features,), zero for an ndarray
@@ -98,12 +99,7 @@ class LSG21Problem:
 
     @classmethod
     def build(
-        cls,
-        X: np.ndarray | sp.csr_array,
-        Y: np.ndarray,
-        sample_weight: np.ndarray,
-        penalty: EdgePenalty,
-        fit_intercept: bool,
+        cls, X: Matrix, Y: np.ndarray, sample_weight: np.ndarray, penalty: EdgePenalty, fit_intercept: bool
     ) -> "LSG21Problem":
         """Centre copies of the data, Eq. (4); weights s_i are not negative and not all zero."""
         root, total = np.sqrt(sample_weight), float(sample_weight.sum())
@@ -199,7 +195,7 @@ class LSG21Problem:
         return -(scale**2) * square - 2.0 * scale * inner
 
 
-def _varies(columns: np.ndarray | sp.csr_array) -> np.ndarray:
+def _varies(columns: Matrix) -> np.ndarray:
     """Which columns have different entries."""
     if isinstance(columns, np.ndarray):
         return np.asarray(np.any(columns != columns[:1], axis=0))
