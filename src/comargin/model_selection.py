@@ -25,8 +25,6 @@ K. Sechidis, G. Tsoumakas, I. Vlahavas. On the stratification of multi-label dat
 https://doi.org/10.1007/978-3-642-23808-6_10
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -4,8 +4,6 @@
 models by an entry point of the group ``comargin.models`` that names a `ModelRecipe`, or a list of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache, partial

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from comargin.comparison._results import FIXED, ResultsFile, read_results
-from comargin.data import _fingerprint, fingerprint
+from comargin.data import _dataset, fingerprint
 from comargin.training.identity import described
 
 MEASURES = ("micro_f1", "coverage")
@@ -142,8 +142,8 @@ def test_descriptions_are_of_values():
 
 
 def test_fingerprints_of_many_blocks(monkeypatch):
-    monkeypatch.setattr(_fingerprint, "_CELLS", 12)
-    monkeypatch.setattr(_fingerprint, "_LEAST_ROWS", 3)
+    monkeypatch.setattr(_dataset, "_CELLS", 12)
+    monkeypatch.setattr(_dataset, "_LEAST_ROWS", 3)
     X = np.where(np.random.default_rng(0).random((20, 4)) < 0.5, 0.0, np.arange(80.0).reshape(20, 4))
     Y = (X[:, :2] > 30.0).astype(int)
     assert fingerprint(X, Y) == fingerprint(sp.csr_array(X), sp.csc_array(Y)) == fingerprint(sp.coo_array(X), Y)

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from tests.m3l import naive_kernel
 
-from comargin.core.gram_cache import GramRows
+from comargin.core.gram import GramRows
 from comargin.core.rows import CSR
 from comargin.m3l._loops_pairs import LANES, SignedDual, argmax_abs, m3l_pair_visits, pair_minimum
 

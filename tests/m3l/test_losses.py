@@ -9,8 +9,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from tests.m3l.priors import make_prior
 
-from comargin.core.gram import Gram
-from comargin.core.gram_cache import GramCache
+from comargin.core.gram import Gram, GramCache
 from comargin.core.interior_point import LabelRows, interior_point_on_box
 from comargin.core.loop import Control
 from comargin.core.result import Status

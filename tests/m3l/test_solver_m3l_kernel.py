@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.m3l import reference
 from tests.m3l.priors import PRIORS, make_prior
 
-from comargin.core import gram_cache as _gram_cache
-from comargin.core.gram import Gram
-from comargin.core.gram_cache import GramCache
+from comargin.core import gram as _gram_cache
+from comargin.core.gram import Gram, GramCache
 from comargin.core.loop import Control
 from comargin.core.result import Status
 from comargin.m3l import kernel_solver as m3l_kernel

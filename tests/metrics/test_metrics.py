@@ -741,7 +741,7 @@ def test_propensity_scorer(task):
     assert pickle.loads(pickle.dumps(scorer)) == scorer == metrics.propensity_scorer(3, p.tolist())
     assert scorer != metrics.propensity_scorer(2, p)
     assert len({scorer, metrics.propensity_scorer(3, p), metrics.propensity_scorer(3, p / 2)}) == 2
-    assert repr(scorer) == "PropensityScorer(name='propensity_scored_precision_at_3')"
+    assert repr(scorer) == "MeasureScorer(name='propensity_scored_precision_at_3')"
     search = GridSearchCV(
         OneVsRestClassifier(logistic()), {"estimator__C": [1e-3, 1.0]}, scoring=scorer, cv=2, error_score="raise"
     )

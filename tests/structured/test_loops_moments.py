@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from comargin.structured._loops import Known
-from comargin.structured._loops_moments import label_products
+from comargin.structured._loops import Known, label_products
 
 PLAIN = getattr(label_products, "py_func", label_products)
 

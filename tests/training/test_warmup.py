@@ -17,7 +17,7 @@ from comargin.inference import _loops_elimination as _elimination
 from comargin.lsg21 import _loops_edges as _edges
 from comargin.m3l import _loops as _m3l, _loops_pairs as _m3l_pairs
 from comargin.rank import _loops as _rank, _loops_fw as _rank_fw, _loops_svm as _rank_svm
-from comargin.structured import _loops as _structured, _loops_moments as _moments, _loops_planes as _planes
+from comargin.structured import _loops as _structured, _loops_planes as _planes
 from comargin.svmplus import _loops as _prml
 
 steps = []
@@ -35,7 +35,7 @@ for features in (X, sp.csr_array(X)):
         comargin.M3LClassifier(label_correlation=prior, random_state=0).fit(features, Y)
         comargin.M3LClassifier(label_correlation=prior, random_state=0, tol=1e-7).fit(features, Y)
         comargin.M3LClassifier(kernel="rbf", label_correlation=prior).fit(features, Y)
-structured = [f for m in (_structured, _planes, _moments, _elimination) for f in vars(m).values()]
+structured = [f for m in (_structured, _planes, _elimination) for f in vars(m).values()]
 structured = {f for f in structured if hasattr(f, "signatures")}
 assert [len(f.signatures) for f in structured if not f.__name__.startswith("_")].count(1) >= 12
 compiled = {f: len(f.signatures) for f in structured}

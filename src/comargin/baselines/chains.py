@@ -1,7 +1,5 @@
 """An ensemble of classifier chains, which scikit-learn leaves to its users."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -5,8 +5,6 @@
 - _options.py: what commands share. _rows.py: rows as a tagger takes them. _console.py: results, remarks, progress.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """The tree of commands."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Options that several commands share, and messages of the library in their words: ``labels=`` is ``--labels``."""
 
-from __future__ import annotations
-
 import csv
 import functools
 import inspect

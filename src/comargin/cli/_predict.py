@@ -1,7 +1,5 @@
 """``comargin predict``: labels of new rows, however many they are."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import nullcontext
 from itertools import chain

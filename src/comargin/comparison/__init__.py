@@ -4,12 +4,10 @@
 `comargin.training`.
 """
 
-from __future__ import annotations
-
-from ._blocks import Blocks
 from ._compare import CellDone, compare
 from ._comparison import DEFAULT_MEASURES, Comparison
 from ._statistics import (
+    Blocks,
     CriticalDifference,
     FriedmanTest,
     PairTest,

@@ -1,7 +1,5 @@
 """One cell of a comparison: a model, tuned and fitted on the training part of one split, measured on its test part."""
 
-from __future__ import annotations
-
 import json
 import platform
 import re

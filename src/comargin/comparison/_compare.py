@@ -1,7 +1,5 @@
 """Run all cells of a comparison in processes, and record every finished one."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

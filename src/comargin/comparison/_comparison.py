@@ -1,32 +1,30 @@
 """The result of `compare`: all cells, with tables, ranks and tests of the models."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..core.wording import did_you_mean
 from ..metrics import higher_is_better
-from ._blocks import Blocks, make_blocks, summary_of
+from ..report.theme import Figure
 from ._results import FIXED, Record, read_results
 from ._statistics import (
+    Blocks,
     CriticalDifference,
     FloatArray,
     FriedmanTest,
     PairTest,
     critical_difference,
     friedman_test,
+    make_blocks,
+    summary_of,
     wilcoxon_tests,
 )
 from ._tables import MeasureTable, Style, column_tables
 from .diagram import diagram_figure, diagram_text
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 DEFAULT_MEASURES = ("hamming_loss", "subset_accuracy", "micro_f1", "macro_f1", "ranking_loss", "average_precision")
 SECONDS = ("tune_seconds", "fit_seconds", "predict_seconds")
@@ -69,7 +67,7 @@ class Comparison:
     measures: tuple[str, ...]
 
     @classmethod
-    def read(cls, path: str | os.PathLike[str], measures: Sequence[str] | None = None) -> Comparison:
+    def read(cls, path: str | os.PathLike[str], measures: Sequence[str] | None = None) -> "Comparison":
         """Read the cells of a results file of `compare`, finished or not; of a cell that was run again, the last row.
 
         The file must hold one definition of every model, and the same splits for all. Data sets and models are sorted
@@ -103,7 +101,9 @@ class Comparison:
 
         It is nan where a cell failed or is missing, or the measure is not defined.
         """
-        self._check_measure(measure)
+        recorded = [*SECONDS, *(name for name in self.cells[0] if name not in FIXED)]
+        if measure not in recorded:
+            raise ValueError(f"measure {measure!r} was not recorded; {did_you_mean(str(measure), recorded)}")
         n_splits = 1 + max(cell["split"] for cell in self.cells)
         found = np.full((len(self.datasets), len(self.models), n_splits), np.nan)
         for cell in self.cells:
@@ -220,15 +220,13 @@ class Comparison:
 
     def _document(self, style: Style, measures: Sequence[str] | None, digits: int) -> str:
         shown = self.measures if measures is None else tuple(measures)
-        parts = column_tables([self.table(name) for name in shown], style, digits, self._protocol())
+        protocol = ", ".join(dict.fromkeys(cell["protocol"] for cell in self.cells))
+        parts = column_tables([self.table(name) for name in shown], style, digits, protocol)
         blocks = {name: self.blocks(name) for name in shown}
         said = [f"{name}: {summary_of(one, 0.05)}" for name, one in blocks.items()]
         caveats = dict.fromkeys(one.caveat for one in blocks.values() if one.caveat)
         parts.append(style.listed([*said, *caveats, *self.notes()]))
         return "\n\n".join(parts) + "\n"
-
-    def _protocol(self) -> str:
-        return ", ".join(dict.fromkeys(cell["protocol"] for cell in self.cells))
 
     def _over(self, measure: str) -> str:
         blocks = self.blocks(measure)
@@ -243,11 +241,6 @@ class Comparison:
                 f"{len(blocks.models)} models on {len(blocks.names)} {blocks.over}{lacking}"
             )
         return blocks
-
-    def _check_measure(self, measure: str) -> None:
-        recorded = [*SECONDS, *(name for name in self.cells[0] if name not in FIXED)]
-        if measure not in recorded:
-            raise ValueError(f"measure {measure!r} was not recorded; {did_you_mean(str(measure), recorded)}")
 
 
 def _higher(measure: str) -> bool:

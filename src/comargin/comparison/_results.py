@@ -1,7 +1,5 @@
 """The results file: one row per finished cell, written as soon as it is finished, CSV or Parquet."""
 
-from __future__ import annotations
-
 import csv
 import io
 import os
@@ -73,7 +71,8 @@ class ResultsFile:
         if self.path.suffix == ".parquet":
             self._rewrite_parquet()
         else:
-            self._write_line(map(_as_text, self.records[-1].values()), os.O_APPEND)
+            values = ("" if value is None else value for value in self.records[-1].values())
+            self._write_line((repr(v) if isinstance(v, float) else str(v) for v in values), os.O_APPEND)
 
     def _write_line(self, values: Iterable[str], mode: int) -> None:
         """Write a whole line in one call, so that a kill leaves at most the last line in pieces."""
@@ -158,12 +157,6 @@ def _measures_of(columns: list[str], path: Path) -> tuple[str, ...]:
             f"{', '.join(list(FIXED)[:3])}"
         )
     return tuple(columns[len(FIXED) :])
-
-
-def _as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return repr(value) if isinstance(value, float) else str(value)
 
 
 def _from_text(name: str, text: str) -> Any:

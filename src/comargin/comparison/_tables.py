@@ -1,7 +1,5 @@
 """Means and deviations as tables: plain text, Markdown, LaTeX."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,7 +97,10 @@ class Style(Enum):
             inside = [rf"\begin{{tabular}}{{{layout}}}", *rules, r"\end{tabular}"]
             return "\n".join([r"\begin{table}", r"\centering", rf"\caption{{{caption}}}", *inside, r"\end{table}"])
         widths = [max(map(len, column)) for column in zip(columns, *rows, strict=True)]
-        aligned = [_aligned(row, widths) for row in (columns, *rows)]
+        pads = [str.ljust, *[str.rjust] * (len(columns) - 1)]
+        aligned = [
+            [pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)] for row in (columns, *rows)
+        ]
         if self is Style.MARKDOWN:
             rule = ["-" * widths[0], *("-" * (max(width, 2) - 1) + ":" for width in widths[1:])]
             lines = [f"| {' | '.join(row)} |" for row in (aligned[0], rule, *aligned[1:])]
@@ -146,7 +147,3 @@ def _directions(tables: Sequence[MeasureTable]) -> str:
     if len(lower) == len(tables):
         return "Lower is better."
     return f"Lower is better for {', '.join(lower)}, higher for the others."
-
-
-def _aligned(row: Sequence[str], widths: Sequence[int]) -> list[str]:
-    return [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]

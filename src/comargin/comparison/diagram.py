@@ -1,16 +1,11 @@
 """The critical-difference diagram of Demsar (2006): as text, as a figure, and as SVG without plotly or a browser."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..report.positions import text_width
 from ..report.svg import element, picture, text
-from ..report.theme import BLUE, FAINT_INK, INK, new_figure, number, plain
+from ..report.theme import BLUE, FAINT_INK, INK, Figure, new_figure, number, plain
 from ._statistics import CriticalDifference
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 # Pixels: of the line of ranks, of a line of text, between two bars, above the line of ranks and below everything.
 _AXIS, _LINE, _GROUP, _TOP, _BOTTOM = 520.0, 24.0, 14.0, 150.0, 24.0

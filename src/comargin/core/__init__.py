@@ -13,7 +13,7 @@ docstrings           what learners share is described once, in the docstrings of
 wrapper              base of classifiers that fit another estimator
 validation           X and y checked and converted to one form; indicator: the check of a {0, 1} matrix and of weights
 threads              worker threads over loops that release the GIL
-gram, gram_cache     the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')
+gram                 the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')
 row_blocks, row_products   products with all rows, block by block
 box_newton, interior_point, cholesky   second-order methods for small dense problems
 threshold_rule       `ThresholdRule`: base of the rules that turn scores into label sets

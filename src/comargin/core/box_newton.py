@@ -4,8 +4,6 @@ Coordinate descent finds the free variables fast, but on badly scaled data it cr
 them. Once the free set is known and small, a few Newton steps on it reach the minimum.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.linalg import LinAlgError
 from scipy.linalg.lapack import dpotrf, dpotrs
@@ -60,7 +58,14 @@ def newton_on_box(
 
 def _newton_step(H: np.ndarray, gradient: np.ndarray, x: np.ndarray, upper: np.ndarray) -> np.ndarray:
     """The best of the Newton step cut at the first bound, and projections of a few shorter ones on the box."""
-    direction = -_ridge_solve(H, gradient)
+    diagonal = np.diag(H) + np.finfo(np.float64).tiny
+    for ridge in _RIDGES:  # the smallest for which the factorisation exists
+        factor, info = dpotrf(H + np.diag(ridge * diagonal))
+        if info == 0:
+            break
+    else:
+        raise LinAlgError("the Hessian of the free variables is not positive semi-definite")
+    direction = -dpotrs(factor, gradient)[0]
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(direction > 0, (upper - x) / direction, np.where(direction < 0, -x / direction, np.inf))
     first = int(np.argmin(room))
@@ -73,13 +78,3 @@ def _newton_step(H: np.ndarray, gradient: np.ndarray, x: np.ndarray, upper: np.n
     changes = [float(gradient @ (c - x) + 0.5 * (c - x) @ (H @ (c - x))) for c in candidates]
     best = int(np.argmin(changes))
     return candidates[best] if changes[best] < 0.0 else x
-
-
-def _ridge_solve(H: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """H^-1 gradient, with the smallest ridge for which the factorisation exists."""
-    diagonal = np.diag(H) + np.finfo(np.float64).tiny
-    for ridge in _RIDGES:
-        factor, info = dpotrf(H + np.diag(ridge * diagonal))
-        if info == 0:
-            return dpotrs(factor, gradient)[0]
-    raise LinAlgError("the Hessian of the free variables is not positive semi-definite")

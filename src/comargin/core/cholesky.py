@@ -5,8 +5,6 @@ SciPy's own wrappers hold the GIL. The LAPACK and BLAS that SciPy publishes for 
 releases it. A C-ordered array is its transpose to Fortran, so lower here is upper there.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable
 

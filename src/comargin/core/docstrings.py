@@ -1,7 +1,5 @@
 """Docstrings that say once what a base class and its subclasses have in common."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import textwrap

@@ -7,8 +7,6 @@ parameter checks, validation, the certificate, warm starts, the convergence warn
 Private scikit-learn names are imported in this file only.
 """
 
-from __future__ import annotations
-
 import warnings
 from abc import abstractmethod
 from collections import ChainMap
@@ -286,7 +284,6 @@ class MultilabelClassifier(ExplanationMixin, ClassifierMixin, BaseEstimator):
         return getattr(self, "fit_intercept", False)
 
     def _control(self) -> Control:
-        """The solver's Control for the parameters of this learner."""
         return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
 
     def _n_threads(self) -> int:

@@ -5,8 +5,6 @@ or yields several. `run` takes a list of tasks and an executor; the caller recor
 one more class with the method of `Executor`.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
@@ -42,8 +40,6 @@ def stopping_when(stop: Callable[[], bool]) -> Iterator[None]:
 
 
 class Task(NamedTuple):
-    """A function and its arguments."""
-
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
 
@@ -113,7 +109,6 @@ class Threads:
         self.n_jobs = n_jobs
 
     def results(self, tasks: Sequence[Task]) -> Generator[tuple[int, Any], None, None]:
-        """Yield indices and results as they come."""
         n_threads = min(effective_n_jobs(self.n_jobs), len(tasks))
         if n_threads == 0:
             return

@@ -1,7 +1,5 @@
 """File names and files that are written whole or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os
@@ -45,7 +43,7 @@ class AtomicFiles:
         self._stack = ExitStack()
         self._pending: list[tuple[Path, Path]] = []  # (temporary, final)
 
-    def __enter__(self) -> AtomicFiles:
+    def __enter__(self) -> "AtomicFiles":
         return self
 
     def reserve(self, path: Path) -> Path:

@@ -1,7 +1,5 @@
 """The one check of a {0, 1} label indicator, for every part that takes Y."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

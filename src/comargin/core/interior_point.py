@@ -6,8 +6,6 @@ depend on the scaling: about twenty iterations, each one factorisation of a matr
 Scheinberg, 2001, for SVMs).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -38,7 +36,6 @@ class LabelRows:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of M."""
         return self.X.shape[1] * self.F.shape[1]
 
     def transposed(self, x: np.ndarray) -> np.ndarray:

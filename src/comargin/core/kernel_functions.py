@@ -1,7 +1,5 @@
 """Kernel functions with the names and parameters of scikit-learn, and the kernel matrix of the training rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -57,7 +55,7 @@ class KernelMultilabelClassifier(MultilabelClassifier):
     }
 
     def _kernel_attributes(
-        self, function: KernelFunction, X: Matrix, coef: np.ndarray, intercept: np.ndarray
+        self, function: "KernelFunction", X: Matrix, coef: np.ndarray, intercept: np.ndarray
     ) -> dict[str, Any]:
         """Fitted attributes from the coefficients of all training rows, ``coef`` of shape (n_labels, n_samples).
 
@@ -150,7 +148,16 @@ class KernelFunction:
         Raises ValueError if the matrix, or a sample of its rows, is not symmetric positive semi-definite.
         """
         if self.kernel == "precomputed":
-            K = _check_precomputed(X)
+            if not isinstance(X, np.ndarray):
+                raise ValueError('kernel="precomputed" takes a dense X, the kernel matrix; got a sparse one')
+            K, name = X, 'kernel="precomputed": X'
+            n_rows, n_columns = K.shape
+            if n_rows != n_columns:
+                what = f"must be the square kernel matrix of the training rows, got {n_rows} x {n_columns}"
+                raise ValueError(f"{name} {what}")
+            some = _some_rows(n_rows)
+            _check_symmetric(K, np.arange(n_rows), name)
+            _check_positive(K[np.ix_(some, some)], name)
             return Gram(lambda rows, columns: K[rows][:, columns], np.diag(K) + constant, constant)
         if callable(self.kernel):
             some = _some_rows(X.shape[0])
@@ -212,20 +219,6 @@ def _checked(values: Any, shape: tuple[int, int]) -> np.ndarray:
     if not np.all(np.isfinite(values)):
         raise ValueError("kernel returned NaN or infinity")
     return values
-
-
-def _check_precomputed(K: Matrix) -> np.ndarray:
-    if not isinstance(K, np.ndarray):
-        raise ValueError('kernel="precomputed" takes a dense X, the kernel matrix; got a sparse one')
-    n_rows, n_columns = K.shape
-    if n_rows != n_columns:
-        raise ValueError(
-            f'kernel="precomputed": X must be the square kernel matrix of the training rows, got {n_rows} x {n_columns}'
-        )
-    _check_symmetric(K, np.arange(n_rows), 'kernel="precomputed": X')
-    some = _some_rows(n_rows)
-    _check_positive(K[np.ix_(some, some)], 'kernel="precomputed": X')
-    return K
 
 
 def _check_symmetric(K: np.ndarray, of_rows: np.ndarray, name: str) -> None:

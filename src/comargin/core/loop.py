@@ -5,8 +5,6 @@ A solver gives two functions. ``step()`` does one iteration and returns a cheap 
 is called when the estimate meets the tolerance, and at growing intervals otherwise.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import time
@@ -69,7 +67,7 @@ class Control:
     warnings: list[Warning] = field(default_factory=list)
     within: Callable[[float, float], object] | None = None
 
-    def packing(self, pack: Callable[[Any], Any]) -> Control:
+    def packing(self, pack: Callable[[Any], Any]) -> "Control":
         """The same, with ``pack`` applied to the solution of every kept state: the form the learner starts from."""
         keep = self.keep
         if keep is None:

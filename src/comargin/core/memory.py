@@ -5,8 +5,6 @@ Searches, cuts and trainings have keys such as ``search/C/0/3``: names joined by
 own states. The class here keeps nothing; `comargin.training` has one that keeps everything in a folder.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

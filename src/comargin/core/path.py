@@ -1,7 +1,5 @@
 """One learner fitted for several values of a parameter, each fit started from the solution of the one before."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any

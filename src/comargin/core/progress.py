@@ -1,7 +1,5 @@
 """How far a list of fits is, for people who wait for it."""
 
-from __future__ import annotations
-
 import sys
 import time
 

@@ -5,8 +5,6 @@ A NumPy ``Generator`` cannot be passed to a cached loop; four uint64 can. `rando
 seed per independent block, so results do not depend on the number of threads.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from .compiled import compiled

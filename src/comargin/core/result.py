@@ -1,7 +1,5 @@
 """A solver's solution, its certificate, and the history of both."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Rows of matrices: blocks of them, their squared lengths, and some of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

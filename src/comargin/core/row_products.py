@@ -1,7 +1,5 @@
 """Products of many rows with a weight matrix, in threads; the same result for any number of them."""
 
-from __future__ import annotations
-
 from concurrent.futures import Executor
 
 import numpy as np
@@ -27,7 +25,6 @@ class RowProducts:
 
     @property
     def n_rows(self) -> int:
-        """Number of rows."""
         return int(self.X.shape[0])
 
     def zeros(self, n_columns: int) -> np.ndarray:
@@ -41,7 +38,7 @@ class RowProducts:
         """
         return np.asfortranarray(W) if isinstance(self.X, np.ndarray) else np.ascontiguousarray(W)
 
-    def take(self, rows: np.ndarray) -> RowProducts:
+    def take(self, rows: np.ndarray) -> "RowProducts":
         """The same for copies of some rows, given in increasing order; itself if these are all."""
         return self if len(rows) == self.n_rows else RowProducts(self.X[rows], self.pool)
 

@@ -9,8 +9,6 @@ Notation: x_i is row i of X (n_samples x n_features); V is n_features x n_labels
 non-zero of x_i meets one contiguous run of V.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -100,28 +98,19 @@ def row_ger(X, i, delta, V):
 
 @overload(row_ger, jit_options=_FAST)
 def _row_ger(X, i, delta, V):
-    number = _precision(V)
-    if _is_csr(X):
+    csr, number = _is_csr(X), _precision(V)
 
-        def impl(X, i, delta, V):
-            n_labels = V.shape[1]
-            for k in range(X.indptr[i], X.indptr[i + 1]):
-                value = number(X.data[k])
-                j = X.indices[k]
-                for label in range(n_labels):
-                    V[j, label] += value * delta[label]
-    else:
-
-        def impl(X, i, delta, V):
-            n_labels = V.shape[1]
-            for j in range(X.shape[1]):
-                value = number(X[i, j])
-                for label in range(n_labels):
-                    V[j, label] += value * delta[label]
+    def impl(X, i, delta, V):
+        first, last = (X.indptr[i], X.indptr[i + 1]) if csr else (0, X.shape[1])
+        for k in range(first, last):
+            j, x = (X.indices[k], number(X.data[k])) if csr else (k, number(X[i, k]))
+            for label in range(V.shape[1]):
+                V[j, label] += x * delta[label]
 
     return impl
 
 
+# ``csr`` is a constant of a compiled body, so that its branches cost nothing.
 # The loops below use unsigned positions where each step reads one number: without the test for negative indices,
 # scalar loads are up to three times as fast as gathered vectors.
 
@@ -134,20 +123,15 @@ def row_dot(X, i, w):
 
 @overload(row_dot, jit_options=_FAST)
 def _row_dot(X, i, w):
-    if _is_csr(X):
+    csr = _is_csr(X)
 
-        def impl(X, i, w):
-            total = 0.0
-            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
-                total += X.data[k] * w[np.uint32(X.indices[k])]
-            return total
-    else:
-
-        def impl(X, i, w):
-            total = 0.0
-            for j in range(X.shape[1]):
-                total += X[i, j] * w[j]
-            return total
+    def impl(X, i, w):
+        total = 0.0
+        first, last = (np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])) if csr else (0, X.shape[1])
+        for k in range(first, last):
+            j, x = (np.uint32(X.indices[k]), X.data[k]) if csr else (k, X[i, k])
+            total += x * w[j]
+        return total
 
     return impl
 
@@ -160,21 +144,15 @@ def row_dot_label(X, i, V, label):
 
 @overload(row_dot_label, jit_options=_FAST)
 def _row_dot_label(X, i, V, label):
-    if _is_csr(X):
+    csr = _is_csr(X)
 
-        def impl(X, i, V, label):
-            total = 0.0
-            column = np.uint32(label)
-            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
-                total += X.data[k] * V[np.uint32(X.indices[k]), column]
-            return total
-    else:
-
-        def impl(X, i, V, label):
-            total = 0.0
-            for j in range(X.shape[1]):
-                total += X[i, j] * V[j, label]
-            return total
+    def impl(X, i, V, label):
+        total, column = 0.0, np.uint32(label) if csr else label
+        first, last = (np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])) if csr else (0, X.shape[1])
+        for k in range(first, last):
+            j, x = (np.uint32(X.indices[k]), X.data[k]) if csr else (k, X[i, k])
+            total += x * V[j, column]
+        return total
 
     return impl
 
@@ -187,17 +165,14 @@ def row_axpy_label(step, X, i, V, label):
 
 @overload(row_axpy_label, jit_options=_FAST)
 def _row_axpy_label(step, X, i, V, label):
-    if _is_csr(X):
+    csr = _is_csr(X)
 
-        def impl(step, X, i, V, label):
-            column = np.uint32(label)
-            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
-                V[np.uint32(X.indices[k]), column] += step * X.data[k]
-    else:
-
-        def impl(step, X, i, V, label):
-            for j in range(X.shape[1]):
-                V[j, label] += step * X[i, j]
+    def impl(step, X, i, V, label):
+        column = np.uint32(label) if csr else label
+        first, last = (np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])) if csr else (0, X.shape[1])
+        for k in range(first, last):
+            j, x = (np.uint32(X.indices[k]), X.data[k]) if csr else (k, X[i, k])
+            V[j, column] += step * x
 
     return impl
 
@@ -210,18 +185,14 @@ def row_axpy(step, X, i, out):
 
 @overload(row_axpy, jit_options=_FAST)
 def _row_axpy(step, X, i, out):
-    number = _precision(out)
-    if _is_csr(X):
+    csr, number = _is_csr(X), _precision(out)
 
-        def impl(step, X, i, out):
-            for k in range(np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])):
-                out[np.uint32(X.indices[k])] += number(step) * number(X.data[k])
-    else:
-
-        def impl(step, X, i, out):
-            factor = number(step)
-            for j in range(X.shape[1]):
-                out[j] += factor * number(X[i, j])
+    def impl(step, X, i, out):
+        factor = number(step)
+        first, last = (np.uint32(X.indptr[i]), np.uint32(X.indptr[i + 1])) if csr else (0, X.shape[1])
+        for k in range(first, last):
+            j, x = (np.uint32(X.indices[k]), X.data[k]) if csr else (k, X[i, k])
+            out[j] += factor * number(x)
 
     return impl
 

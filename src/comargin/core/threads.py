@@ -1,7 +1,5 @@
 """Worker threads over loops that release the GIL, with BLAS limited to one thread per worker."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ is never switched on, and one that is on in every row always is, because its sco
 is `TopK`, which must fill k places.)
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, Self
 
@@ -44,8 +42,7 @@ class ThresholdRule(BaseEstimator):
         Parameters
         ----------
         scores : array-like of shape (n_samples, n_labels)
-            Finite scores, higher for labels more likely on. They should come from rows the scorer was not
-            trained on.
+            Finite scores, higher for labels more likely on. They should come from rows the scorer was not trained on.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             True labels, 0 or 1.
         sample_weight : array-like of shape (n_samples,) or None

@@ -4,8 +4,6 @@ Only this file calls scikit-learn's ``validate_data``. ``loop_view`` gives the c
 C-order float64, or ``CSR`` with float64 data and int32 indices; each further form would compile every loop again.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from numbers import Real

@@ -1,7 +1,5 @@
 """Words that messages share."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Base of classifiers that fit another estimator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -10,12 +10,10 @@
 - catalogue.py: known sets. _openml.py: those fetched. generators.py, _text_like.py: sets drawn from models.
 """
 
-from ._dataset import DataFormatError, Dataset
-from ._fingerprint import fingerprint
-from ._openml import DatasetUnavailableError
+from ._dataset import DataFormatError, Dataset, fingerprint
 from ._predictions import PredictionWriter
 from ._stream import stream
-from .catalogue import ClassSignatures, DatasetInfo, list_datasets, load, load_signatures
+from .catalogue import ClassSignatures, DatasetInfo, DatasetUnavailableError, list_datasets, load, load_signatures
 from .chunks import Chunk
 from .formats import FORMATS, convert, detect_format, read, write
 from .generators import make_cgm_toy, make_correlated, make_text_like

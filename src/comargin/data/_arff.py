@@ -1,7 +1,5 @@
 """Mulan and MEKA data sets: ARFF files with labels named by an XML file or counted in the relation name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -51,7 +49,6 @@ class ArffRows(Rows):
             self.order = np.array(found, dtype=np.intp)
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows of a block at a time."""
         for X, labels in self._arrays():
             matched: Any = X if self.order is None else X[:, self.order]
             if sp.issparse(matched):
@@ -115,12 +112,9 @@ def _choose_labels(source: TextSource, header: Header, labels: Any, meka: bool) 
     if not isinstance(labels, int):
         # Some lists keep the backslashes of the ARFF file (delicious: TAG_m\'usica).
         there = set(names)
-        labels = [name if name in there else _without_backslashes(name) for name in labels]
+        bare = {name: name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\") for name in labels}
+        labels = [name if name in there else bare[name] for name in labels]
     return label_columns(path, names, labels, noun="attribute", origin=origin)
-
-
-def _without_backslashes(name: str) -> str:
-    return name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\")
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:

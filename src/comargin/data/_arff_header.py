@@ -1,7 +1,5 @@
 """The header of an ARFF file: relation, attributes, and the quoting of names."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import IO, NamedTuple
@@ -33,8 +31,6 @@ class Attribute(NamedTuple):
 
 
 class Header(NamedTuple):
-    """Relation name and attributes."""
-
     relation: str
     attributes: tuple[Attribute, ...]
 
@@ -53,7 +49,6 @@ def without_label_count(relation: str) -> str:
 
 
 def is_arff_line(line: str) -> bool:
-    """Tell whether an ARFF file may start with this line."""
     return _FIRST.match(line) is not None
 
 
@@ -182,7 +177,6 @@ def read_header(source: TextSource) -> Header:
 
 
 def write_header(file: IO[str], relation: str, attributes: list[tuple[str, str]]) -> None:
-    """Write relation, attributes and the ``@data`` line."""
     file.write(f"@relation {quote(relation)}\n\n")
     for name, kind in attributes:
         file.write(f"@attribute {quote(name)} {kind}\n")

@@ -1,7 +1,5 @@
 """From ARFF attributes to columns of X and Y: which attribute is what, and how its values become numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,7 +58,6 @@ class Column:
 
     @property
     def names(self) -> list[str]:
-        """Names of those columns."""
         name = self.attribute.name
         return [f"{name}={value}" for value in self.attribute.values] if self.onehot else [name]
 
@@ -123,17 +120,14 @@ class Plan:
 
     @property
     def n_attributes(self) -> int:
-        """Number of attributes of the file."""
         return len(self.columns)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of X."""
         return tuple(name for j in self.feature_order for name in self.columns[j].names)
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """Names of the columns of Y."""
         return tuple(self.columns[j].attribute.name for j in self.label_order)
 
 

@@ -5,8 +5,6 @@ values, and names the line of every fault: it is the specification. The fast one
 handles blocks of plain numbers; the careful one reads all other blocks.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Checks before writing: canonical arrays and complete, distinct names."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +13,9 @@ from .sparse_text import generated_names
 
 def check_dataset(dataset: Dataset) -> Dataset:
     """Return the data set with canonical arrays and complete names; ValueError for what no format can hold."""
-    Y = _indicator(dataset.Y)
+    Y = check_indicator(dataset.Y, "dataset: Y") if sp.issparse(dataset.Y) else dense_indicator(dataset.Y, "dataset: Y")
+    if 0 in Y.shape:
+        raise ValueError(f"dataset: Y has shape {Y.shape}, expected at least one row and one label")
     feature_names = tuple(dataset.feature_names)
     X: Any = dataset.X
     if isinstance(X, list):
@@ -37,15 +37,7 @@ def check_dataset(dataset: Dataset) -> Dataset:
         _check_texts([*names], what)
         if "" in names:
             raise ValueError(f"dataset: {what} holds an empty name")
-    return replace(dataset, X=X, Y=Y, feature_names=feature_names, label_names=label_names)
-
-
-def _indicator(Y: Any) -> Any:
-    """Y as int32, dense or CSR without stored zeros; a copy."""
-    checked = check_indicator(Y, "dataset: Y") if sp.issparse(Y) else dense_indicator(Y, "dataset: Y")
-    if 0 in checked.shape:
-        raise ValueError(f"dataset: Y has shape {checked.shape}, expected at least one row and one label")
-    return checked.astype(LABEL_DTYPE)
+    return replace(dataset, X=X, Y=Y.astype(LABEL_DTYPE), feature_names=feature_names, label_names=label_names)
 
 
 def _features(X: Any) -> Any:

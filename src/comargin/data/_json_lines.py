@@ -8,8 +8,6 @@ The labels of a file are those that occur, sorted, unless the first row has a fi
 all names there, in order, where the rows do not determine them.
 """
 
-from __future__ import annotations
-
 import json
 import math
 from collections import Counter
@@ -55,7 +53,6 @@ class JsonRows(Rows):
             raise ValueError(f"drop= leaves no label of {source.path}")
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows, one by one unless they are for learning."""
         yield from parts_of_rows(self._rows(), self.wanted)
         if self.unseen:
             raise ValueError(f"drop= names {sorted(self.unseen)}, not fields of {self.source.path}")
@@ -63,7 +60,6 @@ class JsonRows(Rows):
             self.feature_names = generated_names("x", self.n_features or 0) if self.names is None else self.names
 
     def _rows(self) -> Iterator[tuple[Any, list[str], str]]:
-        """Yield text or features, labels and name of every row."""
         values = (self._parse(content) for content in self.source.lines() if not content.isspace())
         for i, value in enumerate(values):
             if self.is_text is None:

@@ -1,7 +1,5 @@
 """Mulan's XML list of labels: a safe reader, a writer, and the search for the one of an ARFF file."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import IO
@@ -79,7 +77,6 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
 
 
 def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
-    """Write label names as Mulan's XML."""
     for name in names:
         if _NOT_XML.search(name):
             raise ValueError(f"dataset: label {name!r} holds a control character, which XML cannot")

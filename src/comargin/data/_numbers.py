@@ -16,8 +16,6 @@ The format checks whether the separators come in a legal order (`follows`, `is_l
 anything else than numbers and separators; then the careful line parser of the format reads the block.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 
@@ -88,7 +86,6 @@ def is_rectangle(scan: Scan, width: int) -> bool:
 
 
 def is_binary(values: np.ndarray) -> bool:
-    """Tell whether all numbers are 0 or 1."""
     return bool(((values == 0.0) | (values == 1.0)).all())
 
 

@@ -190,7 +190,13 @@ class PredictionWriter:
         lists: list[list[Any]] = [tags_of(Y, self.label_names)]
         values = np.empty((shape[0], 0))
         if self.top_k is not None or self.scores:
-            values = _checked_scores(scores, shape)
+            if scores is None:
+                raise ValueError("scores: they are to be written, but None are given")
+            values = np.asarray(scores, dtype=np.float64)
+            if values.shape != shape:
+                raise ValueError(f"scores has shape {values.shape}, expected {shape} (rows of the chunk, label_names)")
+            if not np.isfinite(values).all():
+                raise ValueError("scores holds NaN or infinite values")
         if self.top_k is not None:
             best = np.argsort(-values, axis=1, kind="stable")[:, : self.top_k]
             lists.append([[self.label_names[j] for j in row] for row in best.tolist()])
@@ -212,17 +218,6 @@ class PredictionWriter:
 
 def _text(value: str | float) -> str:
     return value if isinstance(value, str) else format_number(value)
-
-
-def _checked_scores(scores: Any, shape: tuple[int, int]) -> np.ndarray:
-    if scores is None:
-        raise ValueError("scores: they are to be written, but None are given")
-    values = np.asarray(scores, dtype=np.float64)
-    if values.shape != shape:
-        raise ValueError(f"scores has shape {values.shape}, expected {shape} (rows of the chunk, label_names)")
-    if not np.isfinite(values).all():
-        raise ValueError("scores holds NaN or infinite values")
-    return values
 
 
 def _format_of(path: Path | None, format: str | None) -> str:

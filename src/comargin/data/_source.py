@@ -1,7 +1,5 @@
 """Text files, plain or gzipped, read by lines or in blocks of whole lines."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import zlib
@@ -98,7 +96,7 @@ class TextSource:
                 self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size)
         self._file: IO[bytes] = self._opened
 
-    def __enter__(self) -> TextSource:
+    def __enter__(self) -> "TextSource":
         return self
 
     def __exit__(self, *details: object) -> None:
@@ -110,7 +108,6 @@ class TextSource:
         return DataFormatError(self.path, reason, line)
 
     def decode(self, data: bytes, line: int) -> str:
-        """Decode one line."""
         try:
             return data.decode(self.encoding)
         except UnicodeError as error:  # some codecs raise the base class, which knows no position

@@ -1,7 +1,5 @@
 """Rows of files of any length, a chunk at a time, for prediction and evaluation."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -18,10 +16,11 @@ from .formats import check_options, checked_labels, checked_names, detect, detec
 from .labels import settled, tags_of
 
 STANDARD = "-"
+Source = str | Path | IO[bytes]
 
 
 def stream(
-    source: str | Path | IO[bytes],
+    source: Source,
     *,
     chunk_rows: int = 4096,
     format: str | None = None,
@@ -123,12 +122,7 @@ def stream(
 
 
 def _chunks(
-    source: str | Path | IO[bytes],
-    format: str | None,
-    wanted: Wanted,
-    options: dict[str, Any],
-    encoding: str,
-    chunk_rows: int,
+    source: Source, format: str | None, wanted: Wanted, options: dict[str, Any], encoding: str, chunk_rows: int
 ) -> Iterator[Chunk]:
     with ExitStack() as stack:
         path, file = _opened(source, stack)
@@ -154,7 +148,7 @@ def _chunks(
             raise DataFormatError(path, "has no rows")
 
 
-def _opened(source: str | Path | IO[bytes], stack: ExitStack) -> tuple[Path, IO[bytes] | None]:
+def _opened(source: Source, stack: ExitStack) -> tuple[Path, IO[bytes] | None]:
     """Name for messages, and the stream; None for a file, which can be opened more than once."""
     if isinstance(source, (str, Path)) and str(source) != STANDARD:
         path = Path(source)

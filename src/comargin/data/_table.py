@@ -4,8 +4,6 @@ Label columns are named by the caller, or recognised by the prefix ``label:`` th
 Parquet they may be booleans or numbers.
 """
 
-from __future__ import annotations
-
 import csv
 import re
 from collections import Counter
@@ -45,7 +43,6 @@ class Columns(NamedTuple):
 
     @property
     def feature_names(self) -> tuple[str, ...]:
-        """Names of the columns of X."""
         return tuple(self.names[j] for j in self.features)
 
     @property
@@ -165,7 +162,6 @@ class TableRows(Rows):
         self.feature_names, self.label_names = self._columns.feature_names, self._columns.label_names
 
     def parts(self) -> Iterator[Part]:
-        """Yield the rows of a block at a time."""
         source, columns = self._source, self._columns
         table = byte_table({b"\n": NEWLINE, self._delimiter.encode(): COMMA})
         used = np.array(columns.used, dtype=np.intp)
@@ -234,7 +230,6 @@ def check_width(source: TextSource, cells: list[str], width: int, line: int) -> 
 
 
 def csv_header(source: TextSource, delimiter: str) -> list[str]:
-    """Names in the first record of a CSV file."""
     _, header = next(csv_records(source, source.lines(), 1, delimiter), (1, []))
     if not any(header):
         raise source.fail("has no header line", 1)

@@ -1,7 +1,5 @@
 """Sparse data with the statistics of news texts: Zipf words, topics, related and skewed labels."""
 
-from __future__ import annotations
-
 import math
 import numbers
 from dataclasses import dataclass, replace

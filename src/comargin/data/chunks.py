@@ -1,7 +1,5 @@
 """Rows in chunks: the columns wanted of a file, columns found by name, and chunks of even size."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -46,7 +44,7 @@ class Chunk(NamedTuple):
         """Number of rows."""
         return len(self.X) if isinstance(self.X, list) else int(self.X.shape[0])
 
-    def part(self, start: int, stop: int) -> Chunk:
+    def part(self, start: int, stop: int) -> "Chunk":
         """Rows ``start`` to ``stop``, counted from the first one here."""
         rows = slice(start, stop)
         return Chunk(

@@ -3,8 +3,6 @@
 To add a format, write its two functions in a file of its own and add one entry to `TABLE`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

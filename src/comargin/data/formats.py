@@ -1,7 +1,5 @@
 """Reading, writing, converting and recognising multi-label data files of all formats."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -4,8 +4,6 @@ Every generator is determined by its ``seed``, and draws its rows one after the 
 part of one model are two slices of one data set.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import numbers

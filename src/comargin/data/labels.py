@@ -4,8 +4,6 @@ Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed
 entries of Y of the numbers, `indicator` of the lists.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows of a data set as a fitted model takes them: its columns, and its labels, by name where both have names."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Parquet tables of both kinds: feature and label columns, or texts with lists of labels. Needs pyarrow."""
 
-from __future__ import annotations
-
 import json
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
@@ -151,7 +149,12 @@ class _TextRows(_ParquetRows):
         self._check_columns(schema)
         match_names(path, schema.names, [] if wanted.id is None else [wanted.id])
         self.used = [text] if self._labels is None else [text, self._labels]
-        leaves, self.dictionaries = _leaves(footer, self.used)
+        groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
+        leaves = [group.column(j) for group in groups for j in range(footer.num_columns)]
+        # Stored chunks of these columns; those of a list stand below its name.
+        begins = tuple(f"{name}." for name in self.used)
+        leaves = [leaf for leaf in leaves if f"{leaf.path_in_schema}.".startswith(begins)]
+        self.dictionaries = list({leaf.path_in_schema for leaf in leaves})
         n_bytes = sum(chunk.total_uncompressed_size for chunk in leaves)
         # Four times the average size of a row; a repeated text costs only its references.
         self.row_bytes = 4 * (n_bytes // n_rows + _OBJECT_BYTES)
@@ -249,13 +252,6 @@ def _is_number(kind: Any) -> bool:
 def _is_text(kind: Any) -> bool:
     types = pyarrow_modules()[0].types
     return bool(types.is_string(kind) or types.is_large_string(kind))
-
-
-def _leaves(footer: Any, names: Sequence[str]) -> tuple[list[Any], list[str]]:
-    """Stored chunks of some columns and their paths in the file; those of a list stand below its name."""
-    chunks = [footer.row_group(i).column(j) for i in range(footer.num_row_groups) for j in range(footer.num_columns)]
-    chunks = [c for c in chunks if any(c.path_in_schema == n or c.path_in_schema.startswith(f"{n}.") for n in names)]
-    return chunks, list({chunk.path_in_schema for chunk in chunks})
 
 
 def _values(array: Any) -> list[Any]:

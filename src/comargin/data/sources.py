@@ -1,7 +1,5 @@
 """Rows by one word, the name of a file or of a known set: all of them, or those to learn from and to measure on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

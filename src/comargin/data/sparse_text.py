@@ -14,8 +14,6 @@ The largest indices of a LIBSVM file give its shape. Where that loses empty last
 line ``# comargin: n_features=.. n_labels=..`` first, which our reader obeys and svmlight readers skip.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The labels of a file are the tags that occur, sorted, unless the head of the lab
 calls the column ``labels``, or ``labels:a;b;c`` where the rows do not determine the names and their order.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -57,23 +55,17 @@ class TextRows(Rows):
             name = listing[0] if len(listing) == 1 and LABELS_COLUMN not in header else LABELS_COLUMN
             self._labels = one_column(source.path, header, name, "labels", hint, 1)
             if name != LABELS_COLUMN:
-                self._list_labels(name.removeprefix(_LISTING))
+                self.label_names = split_tags(name.removeprefix(_LISTING), sep)
+                if len(set(self.label_names)) < len(self.label_names):
+                    raise source.fail("the header lists a label twice", 1)
         elif wanted.labels is not None:
             self._labels = one_column(source.path, header, wanted.labels, "labels", hint, 1)
         self._id = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
 
-    def _list_labels(self, listed: str) -> None:
-        """Take the labels from the heading of their column."""
-        self.label_names = split_tags(listed, self._sep)
-        if len(set(self.label_names)) < len(self.label_names):
-            raise self._source.fail("the header lists a label twice", 1)
-
     def parts(self) -> Iterator[Part]:
-        """Yield the rows, one by one unless they are for learning."""
         yield from parts_of_rows(self._rows(), self._wanted)
 
     def _rows(self) -> Iterator[tuple[str, list[str], str]]:
-        """Yield text, labels and name of every row."""
         source, known = self._source, None if self.label_names is None else set(self.label_names)
         at_text, at_labels, at_id, sep = self._text, self._labels, self._id, self._sep
         for line, cells in csv_records(source, source.lines(), source.line + 1, self._delimiter):

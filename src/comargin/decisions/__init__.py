@@ -21,8 +21,6 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 ==================  ===========================================================================
 """
 
-from __future__ import annotations
-
 from ..core.threshold_rule import ThresholdRule
 from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV

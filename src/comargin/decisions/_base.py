@@ -1,7 +1,5 @@
 """Base of the classifiers that learn from out-of-fold scores what to make of scores."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, Self
 

@@ -1,7 +1,5 @@
 """A meta-estimator that learns by cross-validation when a label is on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cross-fitting: scores of rows that a classifier has not learned from."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

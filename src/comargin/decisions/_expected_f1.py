@@ -1,7 +1,5 @@
 """Label sets with the greatest expected F1 of a row, its labels independent."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.row_blocks import row_blocks

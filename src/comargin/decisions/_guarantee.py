@@ -1,7 +1,5 @@
 """The words of a promise: what may be said, and the texts of it."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

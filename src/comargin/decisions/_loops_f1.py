@@ -14,8 +14,6 @@ so that a row costs O(L t + K^2) with K the last size and t the number of labels
 probability that double precision can tell from 0.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiled import compiled

@@ -1,7 +1,5 @@
 """The rules: one cut for all labels, one per label, or the k highest scores of a row."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The fit of a model with what decides on its labels, for training and comparisons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

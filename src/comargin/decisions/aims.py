@@ -17,8 +17,6 @@ The cut F/2 holds for any set of rows: adding an entry of probability p to predi
 changes it to 2 (H + p) / (D + 1), which is more if and only if p > H / D = F / 2.
 """
 
-from __future__ import annotations
-
 import re
 from typing import Any, Self
 

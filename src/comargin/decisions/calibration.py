@@ -17,8 +17,6 @@ where r_l is the smoothed rate of the label and (a_0, b_0, c_0) fit all labels a
 so given the sigmoid that labels of its rate have. Labels that are never (always) on get their smoothed rate.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 

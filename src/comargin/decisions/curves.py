@@ -5,8 +5,6 @@ neighbouring scores, so tied scores are never separated, and the two ends. An en
 half a mean gap under it: the offset follows the scale of the scores, which may be 1e-3 or 1e3.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

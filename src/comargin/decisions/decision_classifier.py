@@ -1,7 +1,5 @@
 """Probabilities, label sets for a named measure, and a promise about them: all from one cross-fit."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 import numpy as np

@@ -22,8 +22,6 @@ losses change only at the calibration rows' probabilities. Precision has no safe
 where its tests begin, and the others test. The tests are bets (`_loops_betting.py`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self

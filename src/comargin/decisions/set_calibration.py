@@ -23,8 +23,6 @@ of the labels, with the same counts: what is best for whole sets may be too much
 repeat, v and t are near 0 and the probabilities stay what they were.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Self
 

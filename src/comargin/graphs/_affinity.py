@@ -4,8 +4,6 @@ Notation: C = Y^T Y are the co-occurrence counts of an indicator Y (n x L), c = 
 S = 2Y - 1. A sparse Y is never made dense.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -59,8 +57,7 @@ def cosine_affinity(
     Y : array-like or sparse of shape (n_samples, n_labels)
         Label indicator with entries in {0, 1}.
     cut : float, default=0.1
-        Entries under ``cut`` times the largest entry become 0; in [0, 1]. The largest entry is the
-        diagonal, 1.
+        Entries under ``cut`` times the largest entry become 0; in [0, 1]. The largest entry is the diagonal, 1.
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Non-negative weights of the rows in the inner products and norms; 1 when None.
     label_names : sequence of str or None, default=None
@@ -114,8 +111,7 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
     Y : array-like or sparse of shape (n_samples, n_labels)
         Label indicator with entries in {0, 1}.
     smoothing : float, default=1.0
-        Added to the squared norms of the columns, of which a label with k << n positives has about 4k.
-        Non-negative.
+        Added to the squared norms of the columns, of which a label with k << n positives has about 4k. Non-negative.
     label_names : sequence of str or None, default=None
         One name per label.
 

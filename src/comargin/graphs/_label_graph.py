@@ -160,8 +160,7 @@ class LabelGraph:
         Returns
         -------
         edges : list of Edge
-            By decreasing absolute weight (a strong negative correlation is a strong edge); equal ones in
-            label order.
+            By decreasing absolute weight (a strong negative correlation is a strong edge); equal ones in label order.
 
         Examples
         --------

@@ -1,7 +1,5 @@
 """The Chow-Liu tree: the tree-shaped graph between labels that keeps most of their mutual information."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,10 +25,9 @@ def chow_liu_tree(
     Y : array-like or sparse of shape (n_samples, n_labels)
         Label indicator with entries in {0, 1}.
     smoothing : float, default=0.0
-        Weight, in rows, of independence: the joint distribution of two labels is taken as
-        ``(n p_ij(a, b) + smoothing p_i(a) p_j(b)) / (n + smoothing)``. It lowers every I_ij and invents no
-        dependence where there is none (as adding a constant to the four cells would do for rare labels).
-        Non-negative.
+        Weight, in rows, of independence: the joint distribution of two labels is taken as ``(n p_ij(a, b) + smoothing
+        p_i(a) p_j(b)) / (n + smoothing)``. It lowers every I_ij and invents no dependence where there is none (as
+        adding a constant to the four cells would do for rare labels). Non-negative.
     sample_weight : array-like of shape (n_samples,) or None, default=None
         Non-negative weights of the rows, not all zero: a row of weight 2 counts as two. One for every row if None.
     label_names : sequence of str or None, default=None

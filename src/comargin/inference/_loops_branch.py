@@ -10,8 +10,6 @@ where a clique with one label left is counted in the belief of that label. Assig
 its own cliques: a node costs as much as the label has neighbours.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiled import compiled

@@ -1,8 +1,6 @@
 # mypy: ignore-errors
 """The score of a labeling: sum_k y_k p_k plus, for every clique, the potential of the state its labels are in."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -17,8 +17,6 @@ The last axis of all arrays are the rows of a block: a step is a few vector inst
 once for the whole block.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -14,8 +14,6 @@ The upper bound never rises. It is block coordinate descent on the dual of the r
 marginals. Labels are decoded from the beliefs and improved by single flips.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiled import compiled

@@ -1,7 +1,5 @@
 """Best labelings from tables of potentials: one call, one graph, one row or many."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

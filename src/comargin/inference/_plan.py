@@ -3,8 +3,6 @@
 A plan is made once per graph and run on all rows by ``_loops_elimination.py``.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Best labelings of many rows on one label graph."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Steps for all non-zero weights of LSG21 together, where its objective is smooth: reweighting and Newton's method."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

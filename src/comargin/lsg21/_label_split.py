@@ -1,7 +1,5 @@
 """LSG21's labels without a penalty: least squares by themselves."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -43,7 +41,10 @@ def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, f
 
     W = fit(Y, np.ones(n_features))
     R = Y - problem.product(W)
-    inverse, total = _inverse_lengths(problem), float(np.vdot(Y, Y))
+    squares = squared_lengths(problem.X.T) - (problem.root_weight @ problem.root_weight) * problem.shift**2
+    lengths = np.sqrt(np.maximum(squares, 0.0))  # of the centred features; 0 where they do not vary
+    inverse = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
+    total = float(np.vdot(Y, Y))
     for _ in range(_CORRECTIONS):
         correction = fit(R, inverse)
         rest = R - problem.product(correction)
@@ -53,13 +54,6 @@ def least_norm(problem: LSG21Problem, labels: np.ndarray) -> tuple[np.ndarray, f
         # With features of very different lengths a smaller residual matters more than the norm of all weights.
         W, R = W + correction, rest
     return W, primal, primal if primal <= _ROUNDING**2 * total else min(dual, primal)
-
-
-def _inverse_lengths(problem: LSG21Problem) -> np.ndarray:
-    """One over the length of every centred feature, 0 for those that do not vary."""
-    squares = squared_lengths(problem.X.T) - (problem.root_weight @ problem.root_weight) * problem.shift**2
-    lengths = np.sqrt(np.maximum(squares, 0.0))
-    return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0.0)
 
 
 class LabelSplit(NamedTuple):

@@ -1,8 +1,6 @@
 # mypy: ignore-errors
 """Passes over features and derivatives for the penalty on the edges of a label graph (LSG21)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiled import compiled

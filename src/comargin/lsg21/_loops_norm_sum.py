@@ -7,8 +7,6 @@ interior-point method for minimizing a sum of Euclidean norms, SIAM J. Sci. Comp
 ``_loops_prox.py``.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiled import compiled

@@ -10,8 +10,6 @@ core, have positive targets v. Sweeps that project one part after the other solv
 room to spare; otherwise Newton steps do (``_loops_norm_sum.py``).
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """LSG21: least squares whose features are shared along the edges of a label graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Real
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """LSG21 by iterative reweighting, the paper's Algorithm 2: one linear system per label and round."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -25,8 +25,6 @@ Reference: Cai, Nie, Cai, Huang: New graph structured sparsity model for multi-l
 doi:10.1109/ICCV.2013.104.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -34,6 +32,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.row_blocks import row_blocks
+from ..core.validation import Matrix
 
 _COLUMNS_AT_ONCE = 512  # columns of X^T X of sparse X that are computed together: memory
 _RANK_UP_TO = 2048  # most features of sparse X whose rank is computed, from X^T X
@@ -49,7 +48,7 @@ class EdgePenalty:
     own: np.ndarray  # (n_labels,), lambda of every label
 
     @classmethod
-    def from_affinity(cls, affinity: sp.csr_array, self_edges: bool) -> EdgePenalty:
+    def from_affinity(cls, affinity: sp.csr_array, self_edges: bool) -> "EdgePenalty":
         """Omega of a symmetric, non-negative affinity: each edge stands for the two ordered pairs of Eq. (3)."""
         pairs = affinity.tocoo()
         kept = np.flatnonzero((pairs.row < pairs.col) & (pairs.data > 0.0))
@@ -74,7 +73,7 @@ class EdgePenalty:
         """Omega(w^f) of every row of W."""
         return np.hypot(W[:, self.first], W[:, self.second]) @ self.weight + np.abs(W) @ self.own
 
-    def at(self, labels: np.ndarray) -> EdgePenalty:
+    def at(self, labels: np.ndarray) -> "EdgePenalty":
         """Omega on some of the labels, which no edge joins to the others."""
         place = np.full(self.own.size, -1, dtype=np.int32)
         place[labels] = np.arange(labels.size, dtype=np.int32)
@@ -89,7 +88,7 @@ class LSG21Problem:
     All products are with the centred matrix ``X - root_weight shift^T``, which is never formed when X is sparse.
     """
 
-    X: np.ndarray | sp.csr_array  # rows times root_weight; an ndarray is centred already
+    X: Matrix  # rows times root_weight; an ndarray is centred already
     Y: np.ndarray  # (n_samples, n_labels), centred, rows times root_weight
     root_weight: np.ndarray  # (n_samples,), square roots of the weights of the rows
     shift: np.ndarray  # (n_features,), zero for an ndarray
@@ -100,13 +99,8 @@ class LSG21Problem:
 
     @classmethod
     def build(
-        cls,
-        X: np.ndarray | sp.csr_array,
-        Y: np.ndarray,
-        sample_weight: np.ndarray,
-        penalty: EdgePenalty,
-        fit_intercept: bool,
-    ) -> LSG21Problem:
+        cls, X: Matrix, Y: np.ndarray, sample_weight: np.ndarray, penalty: EdgePenalty, fit_intercept: bool
+    ) -> "LSG21Problem":
         """Centre copies of the data, Eq. (4); weights s_i are not negative and not all zero."""
         root, total = np.sqrt(sample_weight), float(sample_weight.sum())
         mean, label_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
@@ -172,7 +166,7 @@ class LSG21Problem:
             return False
         return int(np.linalg.matrix_rank(self.gram(), hermitian=True)) < self.X.shape[1]
 
-    def at(self, labels: np.ndarray) -> LSG21Problem:
+    def at(self, labels: np.ndarray) -> "LSG21Problem":
         """The problem of some of the labels, which no edge joins to the others."""
         if len(labels) == self.Y.shape[1]:
             return self
@@ -201,7 +195,7 @@ class LSG21Problem:
         return -(scale**2) * square - 2.0 * scale * inner
 
 
-def _varies(columns: np.ndarray | sp.csr_array) -> np.ndarray:
+def _varies(columns: Matrix) -> np.ndarray:
     """Which columns have different entries."""
     if isinstance(columns, np.ndarray):
         return np.asarray(np.any(columns != columns[:1], axis=0))

@@ -1,7 +1,5 @@
 """LSG21 to a certified gap: exact steps for one feature at a time, and steps for all non-zero weights together."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

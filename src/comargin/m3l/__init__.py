@@ -11,7 +11,7 @@ The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z
 - dcd_solver.py, _loops_dcd.py: the paper's scheme for linear M3L, section 6, for comparison.
 - kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them;
   for the logistic loss the steps of _newton.py.
-- classifier.py: the estimator. zero_shot.py, _candidates.py: unseen classes by their attributes, section 7.2.
+- classifier.py: the estimator. zero_shot.py: unseen classes by their attributes, section 7.2.
 
 A loss with a quadratic conjugate is one line in losses.py. Another one adds its functions to losses.py, its step to
 _loops_step.py and a call of it to the vectorised pass of _loops.py; _finish.py and _loops_pairs.py do not take it.

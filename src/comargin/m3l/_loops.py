@@ -11,8 +11,6 @@ Shrinking follows LIBLINEAR, label by label: (i, l) leaves the active set when A
 outwards by more than the largest violation of the pass before.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

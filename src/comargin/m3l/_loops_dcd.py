@@ -12,8 +12,6 @@ The memory order of Z (d, L) depends on R. With a dense R the update (43) domina
 contiguous; with a sparse R the products with z_l dominate and the features of a label are contiguous.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

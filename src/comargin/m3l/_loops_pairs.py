@@ -17,8 +17,6 @@ Selection works on float32 arrays, in loops that the compiler turns into vector 
 float64.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -9,8 +9,6 @@ All arguments are numbers, or the tuple of numbers ``Loss``: arrays would cost r
 functions up to `logistic_step` have no branches, so that the compiler vectorises a loop over labels that calls them.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -11,28 +11,23 @@ gradient is a certificate. A step solves the Newton system N + B(2 U phi''(u) o 
 gradients, which read X (or K) once for all labels; independent labels have step lengths of their own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.cholesky import cholesky, solve_factored
-from ..core.gram import Gram
+from ..core.gram import Gram, gram_product
 from .losses import LabelSums
 from .prior import PriorPart
-from .problem import LabelTerms, gram_product
+from .problem import LabelTerms
 
 
 @dataclass(frozen=True)
 class NewtonPolicy:
-    """Tuned numbers of this method."""
-
     most_products: int = 100  # in one Newton system; enron at C = 10 comes near, at C = 0.1 it needs ten
     forcing: float = 0.1  # by which conjugate gradients reduce the gradient: a gap falls a hundred times in a step
     factorised_features: int = 1024  # most features of a factorised preconditioner: raw features then need few products
@@ -47,38 +42,22 @@ _SHORTEST = 1e-10
 Preconditioner = Callable[[np.ndarray], np.ndarray]
 
 
-class Space(Protocol):
-    """Where the coefficients live."""
-
-    def metric(self, M: np.ndarray) -> np.ndarray:
-        """G M R."""
-
-    def scores(self, metric: np.ndarray) -> np.ndarray:
-        """Scores of the training rows, from ``metric`` of the coefficients."""
-
-    def adjoint(self, C: np.ndarray) -> np.ndarray:
-        """Coefficients of sum_i x_i C_i."""
-
-    def preconditioner(self, weight: np.ndarray) -> Preconditioner:
-        """Approximate inverse of N -> N + B(weight o scores of N)."""
-
-
 class FeatureSpace:
-    """Coefficients of features: the linear problem."""
+    """Where the coefficients live: here those of features, of the linear problem."""
 
     def __init__(self, X: np.ndarray | sp.csr_array, part: PriorPart) -> None:
         self.X, self.part = X, part
 
     def metric(self, M: np.ndarray) -> np.ndarray:
-        """M R."""
+        """G M R."""
         return self.part.apply(M)
 
     def scores(self, metric: np.ndarray) -> np.ndarray:
-        """X M R."""
+        """Scores of the training rows, from ``metric`` of the coefficients."""
         return np.asarray(self.X @ metric)
 
     def adjoint(self, C: np.ndarray) -> np.ndarray:
-        """X^T C."""
+        """Coefficients of sum_i x_i C_i."""
         return np.asarray(self.X.T @ C)
 
     @cached_property
@@ -86,9 +65,10 @@ class FeatureSpace:
         return self.X**2 if isinstance(self.X, np.ndarray) else self.X.power(2)
 
     def preconditioner(self, weight: np.ndarray) -> Preconditioner:
-        """The Hessian of the mean label, factorised; its diagonal, or that of every label, if features are many.
+        """Approximate inverse of N -> N + B(weight o scores of N).
 
-        It multiplies coefficients from the left, so that it is symmetric in the inner product of any R.
+        That of the Hessian of the mean label, factorised; of its diagonal, or every label's, if features are many. It
+        multiplies coefficients from the left, so that it is symmetric in the inner product of any R.
         """
         n_features, r = self.X.shape[1], self.part.diagonal
         if n_features <= POLICY.factorised_features:
@@ -107,32 +87,28 @@ class FeatureSpace:
 
 
 class RowSpace:
-    """Coefficients of training rows, with a kernel; ``K`` is the kernel matrix if it is in memory."""
+    """The same for coefficients of training rows, with a kernel; ``K`` is the kernel matrix if it is in memory."""
 
     def __init__(self, gram: Gram, part: PriorPart, pool: Executor, K: np.ndarray | None) -> None:
         self.gram, self.part, self.pool, self.K = gram, part, pool, K
 
     def metric(self, M: np.ndarray) -> np.ndarray:
-        """K M R."""
         return gram_product(self.gram, self.part.apply(M), self.pool, self.K)
 
     def scores(self, metric: np.ndarray) -> np.ndarray:
-        """K M R."""
         return metric
 
     def adjoint(self, C: np.ndarray) -> np.ndarray:
-        """C itself."""
         return C
 
     def preconditioner(self, weight: np.ndarray) -> Preconditioner:
-        """None: the identity."""
         return lambda M: M
 
 
 class Newton:
     """Newton steps on the labels of one part of R, and the certificate of the point they are at."""
 
-    def __init__(self, problem: LabelTerms, part: PriorPart, space: Space, start: np.ndarray) -> None:
+    def __init__(self, problem: LabelTerms, part: PriorPart, space: FeatureSpace | RowSpace, start: np.ndarray) -> None:
         self.problem, self.space, self.loss = problem, space, problem.loss
         self.is_coupled = part.form != "diagonal"
         self.S, self.cost, self.target = problem.S, problem.cost(), problem.target()
@@ -166,7 +142,6 @@ class Newton:
         self.sums = LabelSums(quadratic, losses, quadratic + losses - half_gaps)
 
     def step(self) -> None:
-        """One Newton step."""
         direction, metric, scores = self._direction()
         length = self._length(direction, metric, scores)
         self.M = self.M + length * direction

@@ -1,7 +1,5 @@
 """M3L: max-margin multi-label classification (Hariharan, Vishwanathan and Varma, 2012)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Real
@@ -10,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
-from ..core.gram_cache import GramCache
+from ..core.gram import GramCache
 from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
 from ..core.result import Checkpoint, Result
@@ -82,8 +80,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         Training rows that scores depend on (kernels only, as the next two).
     {support_vectors_}
     dual_coef_ : ndarray of shape (n_labels, n_support)
-        Their coefficients: scores are kernel values with the support rows times ``dual_coef_.T``, plus
-        ``intercept_``.
+        Their coefficients: scores are kernel values with the support rows times ``dual_coef_.T``, plus ``intercept_``.
     {intercept_} {objective_} {history_}
     n_iter_ : int
         Passes done.

@@ -35,8 +35,6 @@ L steps along a label cost O(non-zeros of L rows), and O(partners of the label i
 moved. A factored R is multiplied out. Badly scaled features take many passes: there are no finishing steps here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,8 +55,6 @@ from .problem import M3LProblem, restricted
 
 @dataclass(frozen=True)
 class AscentPolicy:
-    """Tuned numbers of this solver."""
-
     switch_at: float = 10.0  # largest projected gradient, in margins, at which runs along a label begin
     # tau over the largest projected gradient of the last pass over all variables. Smaller solves wrong active sets too
     # well, larger visits too much: from 0.1 to 0.7 the time to a gap of 1e-6 hardly changes.

@@ -1,14 +1,11 @@
 """Pair steps for kernel M3L: components of R in threads over rows of the kernel matrix that all of them share."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.gram import Gram
-from ..core.gram_cache import GramCache
+from ..core.gram import Gram, GramCache
 from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Result
 from ..core.threads import worker_threads
@@ -22,8 +19,6 @@ from .problem import M3LKernelProblem, restricted
 
 @dataclass(frozen=True)
 class PairPolicy:
-    """Tuned numbers of this solver."""
-
     steps_per_visit: int = 256  # along one label before the gradients of the coupled labels are updated
     reduction: float = 0.1  # fraction of its largest projected gradient at which a label is left earlier
     finish_after: float = 5.0  # pair steps per variable before Newton steps are tried

@@ -17,14 +17,9 @@ logistic      0         1       1       0      log(1 + e^u)
 ``entropy`` is 0 or 1, and with 1 the other numbers are those of the table. ``margin`` is t_il where no other is asked
 for. A quadratic conjugate (no entropy) makes two numbers for a variable, LIBLINEAR's ``upper_bound`` and ``diag``: it
 lies between 0 and upper = bound U, and the loss adds ridge = curvature / U to its second derivative.
-``_loops_step.py`` has the same functions for the loops.
-
-A quadratic conjugate is one more constant below. Another one is a branch in the methods of ``Loss``, in
-``_loops_step.py`` and in the vectorised pass of ``_loops.py``, as the entropy is. ``_finish.py`` and the pair steps
-take ``ridge`` as the constant second derivative of the conjugate; other losses go to ``_newton.py``.
+``_loops_step.py`` has the same functions for the loops. ``_finish.py`` and the pair steps take ``ridge`` as a constant
+second derivative; losses with another conjugate go to ``_newton.py``.
 """
-
-from __future__ import annotations
 
 from typing import NamedTuple
 
@@ -114,23 +109,20 @@ class LabelSums(NamedTuple):
     losses: np.ndarray  # sum_i U_il phi(u_il)
     gains: np.ndarray  # sum_i t_il A_il - U_il phi*(A_il / U_il)
 
-    def copied(self) -> LabelSums:
+    def copied(self) -> "LabelSums":
         """The same in arrays of its own."""
         return LabelSums(*(array.copy() for array in self))
 
     @property
     def primal(self) -> float:
-        """P."""
         return float(np.sum(self.quadratic + 2.0 * self.losses))  # Eqs. (11)-(14)
 
     @property
     def dual(self) -> float:
-        """D."""
         return float(np.sum(2.0 * self.gains - self.quadratic))  # Eq. (25)
 
     @property
     def gap(self) -> float:
-        """P - D."""
         return self.primal - self.dual
 
     @property

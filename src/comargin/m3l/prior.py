@@ -13,8 +13,6 @@ factor   F (L x k) with R = F F^T, k well below L    2 k L
 ======== =========================================== =====================================
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,7 +38,6 @@ class PriorPart:
 
     @cached_property
     def diagonal(self) -> np.ndarray:
-        """Diagonal of R."""
         if self.form == "diagonal":
             return np.asarray(self.matrix)
         if self.form == "factor":
@@ -75,7 +72,13 @@ def split_prior(R: Any, n_labels: int) -> tuple[PriorPart, ...]:
 
     R must be symmetric and positive semi-definite; it may be singular.
     """
-    sparse = sp.csr_array(R, dtype=np.float64) if sp.issparse(R) else sp.csr_array(_dense(R))
+    if not sp.issparse(R):
+        R = np.asarray(R)
+        if R.dtype.kind not in "biuf" or R.ndim != 2:
+            raise ValueError(
+                f"label_correlation must be a square matrix of numbers, got {R.ndim} dimensions of {R.dtype}"
+            )
+    sparse = sp.csr_array(R, dtype=np.float64)
     if sparse.shape != (n_labels, n_labels):
         raise ValueError(
             f"label_correlation must have shape ({n_labels}, {n_labels}), one row per label; got {sparse.shape}"
@@ -130,15 +133,6 @@ def whole_prior(prior: tuple[PriorPart, ...]) -> PriorPart:
     R.eliminate_zeros()
     alone = all(part.form == "diagonal" for part in prior)
     return _sparse_or_dense(np.arange(n_labels), R, sparse=alone or _is_sparse(R))
-
-
-def _dense(R: Any) -> np.ndarray:
-    array = np.asarray(R)
-    if array.dtype.kind not in "biuf" or array.ndim != 2:
-        raise ValueError(
-            f"label_correlation must be a square matrix of numbers, got {array.ndim} dimensions of {array.dtype}"
-        )
-    return array.astype(np.float64)
 
 
 def _component(labels: np.ndarray, R: sp.csr_array, largest: float) -> PriorPart:

@@ -25,8 +25,6 @@ Reference: Hariharan, Vishwanathan, Varma: Efficient max-margin multi-label clas
 zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
 """
 
-from __future__ import annotations
-
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -34,8 +32,7 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.gram import Gram
-from ..core.gram_cache import gram_blocks
+from ..core.gram import Gram, gram_product
 from ..core.row_blocks import row_blocks
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
@@ -124,7 +121,6 @@ class M3LProblem(LabelTerms):
         return self.sums(V).primal
 
     def dual(self, A: np.ndarray) -> float:
-        """D(A)."""
         return self.sums(self.dual_average(A), A).dual
 
     def gap(self, V: np.ndarray, A: np.ndarray) -> float:
@@ -134,21 +130,6 @@ class M3LProblem(LabelTerms):
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:
         """Projected gradient of the scaled dual, one entry per A_il."""
         return self._projected(A, self.X @ self.weights(self.dual_average(A)))
-
-
-def gram_product(
-    gram: Gram, coefficients: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None
-) -> np.ndarray:
-    """K times coefficients (n_samples, any), K by blocks unless it is given."""
-    support = np.flatnonzero(coefficients.any(axis=1))
-    chosen, F = coefficients[support], np.zeros(coefficients.shape)
-
-    def write(rows: slice) -> None:
-        F[rows] = gram.block(rows, support) @ chosen if K is None else K[rows] @ coefficients
-
-    if support.size:
-        list((pool.map if pool else map)(write, gram_blocks(len(F), support.size)))
-    return F
 
 
 @dataclass(frozen=True)
@@ -181,7 +162,6 @@ class M3LKernelProblem(LabelTerms):
         return self.sums(A).primal
 
     def dual(self, A: np.ndarray) -> float:
-        """D(A)."""
         return self.sums(A).dual
 
     def kkt_residual(self, A: np.ndarray) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Row-block dual coordinate descent for linear M3L: parts of the labels in threads over one shared X."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -28,8 +26,6 @@ _CACHE_LINE = 64
 
 @dataclass(frozen=True)
 class DescentPolicy:
-    """Tuned numbers of this solver."""
-
     labels_per_block: int = 80  # most independent labels that share one product with x_i: more are faster
     alone_up_to: int = 64  # labels that one block takes alone; more are cut into an even number, for two threads
     single_from: float = 1e-4  # tolerance from which weights are in single precision: fetching them bounds the speed
@@ -67,7 +63,7 @@ class Certificate:
     sums: LabelSums
     bound: float = -np.inf
 
-    def at(self, ratio: float) -> Certificate:
+    def at(self, ratio: float) -> "Certificate":
         """The same dual variables where C is ``ratio`` times larger: losses are proportional to C (no conjugate)."""
         return Certificate(self.Z, self.sums._replace(losses=ratio * self.sums.losses))
 

@@ -8,21 +8,13 @@ dense or sparse. `evaluate` gives all that apply at once.
 and ``["ranking_loss"]`` are 0 at best, because ``scoring=`` of scikit-learn is maximised. The functions of the
 same names, and `evaluate`, return the loss itself.
 
-Conventions, the same throughout and stated at each function:
-
-- rows with no relevant label are skipped by one-error, coverage, average precision, ranking loss, recall and
-  nDCG at k; rows with all labels by ranking loss too;
-- a tie between a relevant and an irrelevant label is an error in rankings, one half in AUC, and goes to the
-  label with the lower index where one label must be named (one-error, measures at k);
-- a k greater than the number of labels takes them all; precision at k still divides by k;
-- a precision, recall or F1 of 0/0 is ``zero_division``, 0 by default;
-- a measure that is not defined on the data at all is nan. No measure warns.
+Each function states what it does with ties, with rows without labels, with 0/0 and with a k beyond the number of
+labels; ``docs/measures.md`` has these conventions in one place. A measure that is not defined on the data at all is
+nan. No measure warns.
 
 scikit-learn's functions are the tests' reference and are not called: they read a single label column as two
 classes, refuse infinite scores, share no counts, and are slower (up to 60 times) where the values agree.
 """
-
-from __future__ import annotations
 
 from ._evaluate import evaluate, per_label
 from ._probabilities import brier_score, calibration_error, calibration_error_at_k, log_loss

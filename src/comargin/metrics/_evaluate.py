@@ -1,7 +1,5 @@
 """All measures of one prediction at once, and a table by label."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ probabilities, the mean probability with the share of entries that are on. Bins 
 probabilities of a rare label are near 0, where bins of equal width put them together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -14,8 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_probabilities, check_true
-from ._parameters import documented
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_probabilities, check_true, documented
 from ._top_k import TopLabels, check_k
 
 N_BINS = 10

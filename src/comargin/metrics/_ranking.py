@@ -5,8 +5,6 @@ scikit-learn does: a tie of a relevant with an irrelevant label is an error. AUC
 exception, a tie there counts one half, as everywhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,8 +14,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, mean_defined
-from ._parameters import documented
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, documented, mean_defined
 
 # Columns are sorted one by one, but copied together: a strided column alone would read every cache line.
 _COLUMN_BLOCK_ELEMENTS = 8_000_000
@@ -133,7 +130,6 @@ class Ranking:
 
     @cached_property
     def rows(self) -> RowMeasures:
-        """The measures of the rows."""
         return row_measures(self.Y, self.scores)
 
 
@@ -213,11 +209,10 @@ def ranking_loss(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> 
 def average_precision(Y_true: Any, scores: Any, *, sample_weight: Weights = None) -> float:
     """Mean over a row's relevant labels of the precision of its ranking down to that label.
 
-    The literature's example-based measure: for relevant label k of a row, the share of relevant ones among the
-    labels that score at least as much as k (ties included). scikit-learn calls it
-    `label_ranking_average_precision_score` and gives rows with no relevant label 1; they are skipped here. It is
-    not scikit-learn's `average_precision_score`, the area under a precision-recall curve. The value is in (0, 1],
-    higher is better; nan if no row has a relevant label.
+    The literature's example-based measure: for relevant label k of a row, the share of relevant ones among the labels
+    that score at least as much as k (ties included). scikit-learn calls it `label_ranking_average_precision_score` and
+    gives rows with no relevant label 1; they are skipped here. It is not scikit-learn's `average_precision_score`, the
+    area under a precision-recall curve. The value is in (0, 1], higher is better; nan if no row has a relevant label.
 
     Examples
     --------

@@ -1,7 +1,5 @@
 """Every measure as a scorer for `GridSearchCV` and `cross_val_score`, and the scores of any classifier."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -180,6 +178,8 @@ class MeasureScorer:
     ----------
     name : str
         Name of the measure, a key of `scorers`.
+    propensities : tuple of float or None, default=None
+        Those of `propensity_scorer`; a tuple, so that scorers can be compared and hashed.
 
     Examples
     --------
@@ -192,6 +192,7 @@ class MeasureScorer:
     """
 
     name: str
+    propensities: tuple[float, ...] | None = field(default=None, repr=False)
 
     def __call__(self, estimator: Any, X: Any, y: Any, sample_weight: Weights = None) -> float:
         """Score a fitted estimator on the rows X: the measure, negated if it is a loss.
@@ -212,23 +213,11 @@ class MeasureScorer:
 
     def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
         stem, depth = _split_depth(self.name)
-        if depth and stem not in _top_k.AT_K_MEASURES:
+        more = {} if self.propensities is None else {"propensities": self.propensities}
+        if depth and not more and stem not in _top_k.AT_K_MEASURES:
             raise _unknown(self.name)
-        measure = partial(getattr(_top_k, f"{stem}_k"), k=depth) if depth else getattr(_ranking, stem)
+        measure = partial(getattr(_top_k, f"{stem}_k"), k=depth, **more) if depth else getattr(_ranking, stem)
         return float(measure(Y, scores, sample_weight=sample_weight))
-
-
-@dataclass(frozen=True)
-class PropensityScorer(MeasureScorer):
-    """Propensity-scored precision; the values are a tuple, so that the scorer can be compared and hashed."""
-
-    propensities: tuple[float, ...] = field(repr=False)
-
-    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
-        _, depth = _split_depth(self.name)
-        return _top_k.propensity_scored_precision_at_k(
-            Y, scores, k=depth, propensities=self.propensities, sample_weight=sample_weight
-        )
 
 
 def propensity_scorer(k: int, propensities: ArrayLike) -> MeasureScorer:
@@ -254,7 +243,7 @@ def propensity_scorer(k: int, propensities: ArrayLike) -> MeasureScorer:
     (2,)
     """
     values = _top_k.check_propensities(propensities, np.size(propensities))
-    return PropensityScorer(f"{_PROPENSITY_AT}_{_top_k.check_k(k)}", tuple(values.tolist()))
+    return MeasureScorer(f"{_PROPENSITY_AT}_{_top_k.check_k(k)}", tuple(values.tolist()))
 
 
 class Scorers(_ByMeasure[MeasureScorer]):

@@ -4,8 +4,6 @@ All of them follow from three counts, per row or per label: ``hits`` (both true 
 ``predicted``. Precision is hits / predicted, recall hits / true, F1 is 2 hits / (true + predicted).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -13,8 +11,16 @@ import numpy as np
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import FloatArray, Weights, check_predicted, check_true, check_zero_division, mean_defined, ratio
-from ._parameters import documented
+from ._input import (
+    FloatArray,
+    Weights,
+    check_predicted,
+    check_true,
+    check_zero_division,
+    documented,
+    mean_defined,
+    ratio,
+)
 
 
 class Counts(NamedTuple):

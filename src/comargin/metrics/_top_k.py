@@ -2,11 +2,7 @@
 
 Ties go to the label with the lower index. Scores may be sparse here: a label without a stored score is *not
 predicted*, it is never among the k best (a stored zero is a score). Y is never made dense.
-
-k may exceed the number of labels: then all labels are among the k best, and precision still divides by k.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, mean_defined
-from ._parameters import documented
+from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, documented, mean_defined
 
 
 def check_k(k: Any) -> int:
@@ -88,10 +83,6 @@ class TopLabels:
         self.relevant = np.diff(Y.indptr)
 
 
-def _precision(best: TopLabels, k: int) -> FloatArray:
-    return best.hits[:, :k].sum(axis=1) / k
-
-
 def _recall(best: TopLabels, k: int) -> FloatArray:
     undefined = np.full(len(best.hits), np.nan)
     return np.divide(best.hits[:, :k].sum(axis=1), best.relevant, out=undefined, where=best.relevant > 0)
@@ -107,7 +98,7 @@ def _ndcg(best: TopLabels, k: int) -> FloatArray:
 
 #: The measures at k, one value per row, by the names of their functions without ``_k``; in the order of `evaluate`.
 AT_K_MEASURES: dict[str, Callable[[TopLabels, int], FloatArray]] = {
-    "precision_at": _precision,
+    "precision_at": lambda best, k: best.hits[:, :k].sum(axis=1) / k,
     "recall_at": _recall,
     "ndcg_at": _ndcg,
 }
@@ -230,8 +221,7 @@ def label_propensities(Y_train: Any, *, A: float = 0.55, B: float = 1.5) -> Floa
     Parameters
     ----------
     Y_train : array-like or sparse matrix of shape (n_samples, n_labels)
-        {0, 1} label indicator of the training set, at least 3 rows (the formula needs ``log(n_samples) >
-        1``).
+        {0, 1} label indicator of the training set, at least 3 rows (the formula needs ``log(n_samples) > 1``).
     A : float, default=0.55
         Exponent, positive. Published: 0.5 for Wikipedia data sets, 0.6 for Amazon, 0.55 for the others.
     B : float, default=1.5

@@ -7,8 +7,6 @@ A ``.cmg`` file is a zip file of plain arrays and one JSON document; see ``docs/
 - _kinds.py: what attributes hold. _learners.py, _sklearn.py, _trees.py: our classes, theirs. _starts.py: kept states.
 """
 
-from __future__ import annotations
-
 from ._archive import ModelFileError
 from ._files import DEFAULT_MAX_SIZE, check_saveable, check_state, inspect, load, load_meta, save
 from ._registry import register

@@ -1,7 +1,5 @@
 """The container: a zip file of one JSON document and plain arrays; every size is checked before memory is taken."""
 
-from __future__ import annotations
-
 import io
 import json
 import math
@@ -61,7 +59,7 @@ class ModelFileError(ValueError):
         self.path, self.reason = os.fspath(path), reason
         super().__init__(f"{self.path}: {reason}")
 
-    def __reduce__(self) -> tuple[type[ModelFileError], tuple[str, str]]:
+    def __reduce__(self) -> "tuple[type[ModelFileError], tuple[str, str]]":
         return type(self), (self.path, self.reason)
 
 
@@ -148,7 +146,7 @@ class Archive:
             self._file.close()
             raise
 
-    def __enter__(self) -> Archive:
+    def __enter__(self) -> "Archive":
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -1,7 +1,5 @@
 """Codecs: objects are written and read by constructor parameters and named attributes, each of a known kind."""
 
-from __future__ import annotations
-
 import inspect
 import warnings
 from collections.abc import Callable, Mapping
@@ -114,7 +112,6 @@ class EstimatorCodec:
         return values
 
     def join(self, obj: Any, values: dict[str, Any]) -> None:
-        """Set fitted attributes."""
         for name, value in values.items():
             if not isinstance(getattr(self.cls, name, None), property):  # computed in other versions of the class
                 setattr(obj, name, value)
@@ -124,7 +121,9 @@ class EstimatorCodec:
         nodes: dict[str, dict[str, Node]] = {"params": {}, "defaults": {}}
         for name, value in params.items():
             path = inside(where, name)
-            group = "defaults" if _same(value, defaults[name]) else "params"
+            default = defaults[name]
+            plain = type(value) is type(default) and isinstance(value, bool | int | float | str | tuple)
+            group = "defaults" if value is default or (plain and value == default) else "params"
             nodes[group][name] = writer.value(value, path)
             if name in self.allowed:
                 _refuse(self.allowed[name], value, path)
@@ -178,12 +177,6 @@ def _refuse(kind: Kind, value: Any, where: str) -> None:
         kind.check(value, where)
     except ValueError as error:
         raise TypeError(f"{error}; it cannot be saved") from error
-
-
-def _same(value: Any, default: Any) -> bool:
-    if value is default:
-        return True
-    return type(value) is type(default) and isinstance(value, bool | int | float | str | tuple) and value == default
 
 
 TEXT_PARAMETERS = {

@@ -1,7 +1,5 @@
 """What decides on labels: rules, calibrators, promises, and the classifiers that hold them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,11 +1,10 @@
 """Models to files and back."""
 
-from __future__ import annotations
-
 import json
 import math
 import os
 from collections.abc import Iterable
+from importlib.metadata import version
 from pathlib import Path
 from types import NoneType
 from typing import Any
@@ -66,7 +65,8 @@ def save(obj: Any, path: str | os.PathLike[str], *, meta: dict[str, Any] | None 
             raise TypeError(f"meta must be a dict or None, got {meta!r}")
         _check_meta(meta, "meta", MAX_DEPTH)
     model, arrays = _described(obj)
-    document = {"format": FORMAT, "comargin": __version__, "versions": _versions(), "meta": meta, "model": model}
+    versions = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    document = {"format": FORMAT, "comargin": __version__, "versions": versions, "meta": meta, "model": model}
     target = Path(path)
     write_archive(target, document, arrays)
     return target
@@ -251,14 +251,6 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
             "unpacked_size": archive.unpacked_size,
             "n_arrays": archive.n_arrays,
         }
-
-
-def _versions() -> dict[str, str]:
-    import numpy
-    import scipy
-    import sklearn
-
-    return {"numpy": numpy.__version__, "scipy": scipy.__version__, "scikit-learn": sklearn.__version__}
 
 
 def _document(archive: Archive) -> dict[str, Any]:

@@ -4,8 +4,6 @@ A kind tests one value by itself. A kind with a ``shape`` also names its sizes, 
 attributes of one model that name a size must agree on it, which `check_sizes` compares.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +21,7 @@ class Kind:
     shape: tuple[str | int, ...] = ()  # sizes of an array, length of a list, or what a whole number counts
     optional: bool = False  # whether an attribute with a shape may be missing
 
-    def shaped(self, *shape: str | int, optional: bool = False) -> Kind:
+    def shaped(self, *shape: str | int, optional: bool = False) -> "Kind":
         """The same kind with names (or numbers) of its sizes."""
         return replace(self, shape=shape, optional=optional)
 

@@ -1,7 +1,5 @@
 """Our own classes: their attributes, and the checks that these fit together before anything uses them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -23,9 +21,9 @@ from ..rank.label_sets import RankSVMCut
 from ..search import LSG21ClassifierCV, M3LClassifierCV
 from ..search.path_cv import PathSearch
 from ..structured import CGMClassifier, StructuredSVMClassifier
+from ..structured.cgm_solver import Round, StoppedGeneration
 from ..structured.classifier import StructuredClassifier
 from ..structured.cliques import CliqueSet, check_cliques
-from ..structured.generation import Round, StoppedGeneration
 from ..structured.labelings import StructuredDual
 from ..svmplus import PrBRClassifier, PrMLClassifier
 from . import _kinds as kinds

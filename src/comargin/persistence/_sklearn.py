@@ -1,7 +1,5 @@
 """scikit-learn's classes that a model may hold, by their parameters and public attributes."""
 
-from __future__ import annotations
-
 import warnings
 from typing import Any
 
@@ -20,10 +18,99 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from . import _kinds as kinds
-from ._codecs import TEXT_PARAMETERS, EstimatorCodec, PipelineCodec, RecordCodec, VectorizerCodec
+from ._codecs import TEXT_PARAMETERS, EstimatorCodec, PackedCodec, PipelineCodec, RecordCodec, VectorizerCodec
 from ._kinds import CLASSES, COUNT, INDICES, NUMBER, REALS, VECTOR, Kind, any_of, choice, inside, instance, list_of
-from ._trees import TREE, TREE_CODEC, check_trees
 from ._values import Codec, Reader
+
+# Trees: their nodes are two plain matrices, checked to be a tree, as scikit-learn's loops do not look at bounds.
+_SAMPLE = DecisionTreeClassifier().fit([[0.0]], [0]).tree_
+TREE = type(_SAMPLE)
+_NODE = _SAMPLE.__getstate__()["nodes"].dtype
+_WHOLE = ("left_child", "right_child", "feature", "n_node_samples", "missing_go_to_left")
+_REAL = ("threshold", "impurity", "weighted_n_node_samples")
+_LEAF, _NO_FEATURE = -1, -2
+_POSITIVE = Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 1 <= value < 1 << 31)
+_TREE_FIELDS: dict[str, Kind] = {
+    "n_features": _POSITIVE,
+    "n_classes": kinds.integers(1, least=1).shaped("outputs"),
+    "whole": kinds.integers(2, least=_NO_FEATURE).shaped(len(_WHOLE), "nodes"),
+    "real": kinds.floats(2, finite=False).shaped(len(_REAL), "nodes"),
+    "values": kinds.floats(3).shaped("nodes", "outputs", "classes"),
+}
+
+
+def _split_tree(tree: Any) -> dict[str, Any]:
+    state = tree.__getstate__()
+    nodes = state["nodes"]
+    return {
+        "n_features": int(tree.n_features),
+        "n_classes": np.array(tree.n_classes),
+        "whole": np.stack([nodes[name].astype(np.int64) for name in _WHOLE]),
+        "real": np.stack([nodes[name] for name in _REAL]),
+        "values": state["values"],
+    }
+
+
+def _join_tree(fields: dict[str, Any], reader: Reader, where: str) -> Any:
+    if set(_NODE.names) != {*_WHOLE, *_REAL}:
+        raise ValueError(f"{where}: trees of the installed scikit-learn have other nodes")
+    n_classes, whole, real, values = (fields[name] for name in ("n_classes", "whole", "real", "values"))
+    if values.shape[2] != n_classes.max(initial=0):
+        raise ValueError(f"{inside(where, 'values')}: expected {n_classes.max(initial=0)} classes")
+    if whole[-2:].min(initial=0) < 0:
+        raise ValueError(f"{where}: negative numbers")
+    # Thresholds are infinite where missing values alone go to one side.
+    if np.isnan(real[0]).any() or not kinds.MATRIX.accepts(real[1:]) or whole[-1].max(initial=0) > 1:
+        raise ValueError(f"{where}: nodes that are no numbers")
+    max_depth = _tree_depth(whole[0], whole[1], whole[2], fields["n_features"], where)
+    n_nodes = real.shape[1]
+    reader.take(n_nodes * _NODE.itemsize + values.nbytes)
+    nodes = np.zeros(n_nodes, _NODE)
+    for name, column in zip((*_WHOLE, *_REAL), (*whole, *real), strict=True):
+        nodes[name] = column
+    tree = TREE(fields["n_features"], n_classes.astype(np.intp), len(n_classes))
+    values = np.ascontiguousarray(values)
+    tree.__setstate__({"max_depth": max_depth, "node_count": n_nodes, "nodes": nodes, "values": values})
+    return tree
+
+
+# A leaf has the children -1 and the feature -2; other nodes stand before their children.
+TREE_CODEC = PackedCodec("Tree", TREE, _TREE_FIELDS, _split_tree, _join_tree)
+
+
+def _tree_depth(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int, where: str) -> int:
+    """Depth of a tree; every node but the first must be the child of exactly one node before it."""
+    n_nodes, inner = len(left), np.flatnonzero(left != _LEAF)
+    children = np.stack([left[inner], right[inner]])
+    if n_nodes == 0 or not np.array_equal(np.sort(children, axis=None), np.arange(1, n_nodes)):
+        raise ValueError(f"{where}: children that make no tree")
+    leaves = np.delete(np.arange(n_nodes), inner)
+    tested = feature[inner]
+    if (children <= inner).any() or (right[leaves] != _LEAF).any() or (feature[leaves] != _NO_FEATURE).any():
+        raise ValueError(f"{where}: nodes that are no tree")
+    if len(inner) and not 0 <= tested.min() <= tested.max() < n_features:
+        raise ValueError(f"{where}: a feature beyond the {n_features} that there are")
+    depth, level = 0, np.zeros(1, np.int64)
+    while (level := level[left[level] != _LEAF]).size:
+        depth, level = depth + 1, np.concatenate([left[level], right[level]])
+    return depth
+
+
+def _check_trees(model: Any, where: str) -> None:
+    """Raise ValueError when a tree does not belong to its classifier or forest, which hands it rows unseen."""
+    several = isinstance(model.classes_, list)
+    n_classes = [len(classes) for classes in model.classes_] if several else [len(model.classes_)]
+    if model.n_outputs_ != len(n_classes) or np.atleast_1d(model.n_classes_).tolist() != n_classes:
+        raise ValueError(f"{inside(where, 'n_classes_')}: does not fit the classes")
+    if several != (model.n_outputs_ > 1):
+        raise ValueError(f"{inside(where, 'classes_')}: lists are for several outputs")
+    trees = [each.tree_ for each in getattr(model, "estimators_", [model])]
+    for k, tree in enumerate(trees):
+        if tree.n_features != model.n_features_in_ or list(tree.n_classes) != n_classes:
+            raise ValueError(f"{where}: tree {k} is of other features or classes")
+    if not trees:
+        raise ValueError(f"{where}: a forest without trees")
+
 
 _N_FEATURES = COUNT.shaped("features")  # what the loops of these classes rely on
 _INPUT: dict[str, Kind] = {
@@ -132,7 +219,6 @@ _NUMERIC_ROWS = Kind(
 _DENSE_OR_SPARSE = any_of(kinds.MATRIX, kinds.csr(sp.csr_array, sp.csr_matrix))
 _SEVERAL_CLASSES = any_of(CLASSES, list_of(CLASSES))
 _INT32 = kinds.integers(1, dtype=np.int32)
-_HASHES = Kind("a whole number from 1 to 2^31 - 1", lambda value: type(value) is int and 1 <= value < 1 << 31)
 # Threads of a prediction.
 _JOBS = any_of(kinds.NOTHING, Kind("from -1024 to 1024", lambda value: type(value) is int and abs(value) <= 1024))
 _TREE = {"n_outputs_": COUNT, "classes_": _SEVERAL_CLASSES, "n_classes_": any_of(COUNT, INDICES, list_of(COUNT))}
@@ -147,19 +233,16 @@ _ESTIMATORS = list_of(kinds.CLASSIFIER)
 
 
 def _tree(cls: type) -> EstimatorCodec:
-    return _codec(cls, {**_TREE, "max_features_": COUNT, "tree_": instance(TREE)}, check_trees)
+    return _codec(cls, {**_TREE, "max_features_": COUNT, "tree_": instance(TREE)}, _check_trees)
 
 
 def _forest(cls: type, tree: type) -> EstimatorCodec:
-    def rebuild(model: Any, reader: Reader) -> None:
-        model.estimator_ = model.estimator
-
     return _codec(
         cls,
         {**_TREE, **_BAGS, "estimators_": list_of(instance(tree))},
-        check_trees,
+        _check_trees,
         rebuilt=frozenset({"estimator", "estimator_params", "estimator_"}),
-        rebuild=rebuild,
+        rebuild=lambda model, reader: setattr(model, "estimator_", model.estimator),
         allowed={"n_jobs": _JOBS},
     )
 
@@ -244,7 +327,7 @@ CODECS: tuple[Codec, ...] = (
     VectorizerCodec("CountVectorizer", CountVectorizer),
     VectorizerCodec("TfidfVectorizer", TfidfVectorizer),
     EstimatorCodec(
-        "HashingVectorizer", HashingVectorizer, allowed={**TEXT_PARAMETERS, "n_features": _HASHES}, foreign=True
+        "HashingVectorizer", HashingVectorizer, allowed={**TEXT_PARAMETERS, "n_features": _POSITIVE}, foreign=True
     ),
     PipelineCodec(),
     RecordCodec("KFold", KFold, dict.fromkeys(("n_splits", "shuffle", "random_state"), kinds.ANYTHING)),

@@ -3,8 +3,6 @@
 Compiled loops index with them: the kinds of their fields name every size, and `check_start` compares the sizes.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,8 @@ from ..core.result import Checkpoint, FitState, Status
 from ..lsg21.solver import LSG21Start
 from ..rank.classifier import RankStart
 from ..rank.svm_solver import RankDual
+from ..structured.cgm_solver import Generation, Round, StoppedGeneration
 from ..structured.cliques import CliqueSet, check_cliques
-from ..structured.generation import Generation, Round, StoppedGeneration
 from ..structured.labelings import Known, StructuredDual, no_labelings, parts_of
 from ..svmplus.prbr_classifier import PrBRStart
 from ..svmplus.prml_classifier import PrMLStart
@@ -76,10 +74,6 @@ def _split_dual(dual: StructuredDual) -> dict[str, Any]:
     }
 
 
-def _join_dual(fields: dict[str, Any], reader: Reader, where: str) -> StructuredDual:
-    return StructuredDual(**_dual_values(fields, reader, where))
-
-
 def _dual_values(fields: dict[str, Any], reader: Reader, where: str) -> dict[str, Any]:
     """Arguments of a ``StructuredDual``, checked to fit together."""
     n_labels, cliques, groups = fields["n_labels"], fields["cliques"], fields["groups"]
@@ -130,10 +124,6 @@ def _labelings(
         each.mass[slots], each.count[:] = masses, count[k]
         known.append(each)
     return tuple(known)
-
-
-def _split_generation(stopped: StoppedGeneration) -> dict[str, Any]:
-    return {**_split_dual(stopped), **{name: getattr(stopped, name) for name in _GENERATION_FIELDS}}
 
 
 def _join_generation(fields: dict[str, Any], reader: Reader, where: str) -> StoppedGeneration:
@@ -238,12 +228,14 @@ _RECORD_CODECS = (
 _RECORDS = {codec.cls: codec.fields for codec in _RECORD_CODECS}
 CODECS: tuple[Codec, ...] = (
     *_RECORD_CODECS,
-    PackedCodec("StructuredDual", StructuredDual, _DUAL_FIELDS, _split_dual, _join_dual),
+    PackedCodec(
+        "StructuredDual", StructuredDual, _DUAL_FIELDS, _split_dual, lambda *read: StructuredDual(**_dual_values(*read))
+    ),
     PackedCodec(
         "StoppedGeneration",
         StoppedGeneration,
         {**_DUAL_FIELDS, **_GENERATION_FIELDS},
-        _split_generation,
+        lambda stopped: {**_split_dual(stopped), **{name: getattr(stopped, name) for name in _GENERATION_FIELDS}},
         _join_generation,
     ),
 )

@@ -11,8 +11,6 @@
 ========================  ===========================================================================
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from itertools import pairwise
@@ -52,10 +50,10 @@ class Codec(Protocol):
     @property
     def cls(self) -> type: ...
 
-    def write(self, obj: Any, writer: Writer, where: str) -> dict[str, Node]:
+    def write(self, obj: Any, writer: "Writer", where: str) -> dict[str, Node]:
         """Return the nodes that describe the object, by names of the codec's own choice."""
 
-    def read(self, node: dict[str, Node], reader: Reader, where: str) -> Any:
+    def read(self, node: dict[str, Node], reader: "Reader", where: str) -> Any:
         """Return the object, checked; ``where`` is its path in the model, for messages."""
 
 

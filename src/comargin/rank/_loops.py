@@ -10,8 +10,6 @@ all of them are sums of prefixes, O(L) instead of O(|L_i| |N_i|).
 same places, the violated pairs of each label.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..core.compiled import compiled

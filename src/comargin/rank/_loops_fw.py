@@ -16,8 +16,6 @@ lowest of all. This is exact up to the rounding of the bounds. (Bounds by row ar
 lie closer together than one step moves them.)
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

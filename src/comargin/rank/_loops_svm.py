@@ -8,8 +8,6 @@ The hinge C_i max(0, s) of a pair with shortfall s = 1 - f_m + f_n, smoothed aro
 max_x x s - (x - a)^2 / (2 t) over 0 <= x <= C_i; the maximiser x = clip(a + t s, 0, C_i) is minus its slope.
 """
 
-from __future__ import annotations
-
 from ..core.compiled import compiled
 
 

@@ -8,8 +8,6 @@ direction X^T d solves d + D K d = beta - coef. In the inner product <u, v> = u^
 eigenvalues at least 1; conjugate gradients need one product with K per step.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

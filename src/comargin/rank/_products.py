@@ -8,8 +8,6 @@ Passes over the rows visit one block after the other: ``start`` sets the coeffic
 block, ``gram`` is K of a block, and ``add`` changes beta by ``delta`` in a block.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import Executor
 

@@ -1,7 +1,5 @@
 """Base of the learners that rank labels: rows with pairs, kernel, and the rule from rankings to label sets."""
 
-from __future__ import annotations
-
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Rank-CVM: the core vector machine that ranks labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Rank-CVM, Eq. (37): a few passes of row-block coordinate descent, then Newton's method; or passes alone."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -46,7 +44,6 @@ class SquaredHinge:
         self.total, self.squares = rank_cvm_terms(F, self.order, self.n_relevant, self.cost, self.reach, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
-        """D V."""
         out = np.empty(V.shape)
         rank_cvm_curvature(V, self.order, self.n_relevant, self.cost, self.reach, out)
         return out

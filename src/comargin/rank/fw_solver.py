@@ -1,13 +1,10 @@
 """Rank-CVM by the paper's Frank-Wolfe method, Eqs. (53)-(70) of Xu (2013), over rows of the kernel matrix."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from ..core.gram import Gram
-from ..core.gram_cache import FEWEST_ROWS, gram_blocks
+from ..core.gram import FEWEST_ROWS, Gram, gram_blocks, gram_product
 from ..core.loop import Control, run_loop
 from ..core.result import Result
 from ..core.threads import worker_threads
@@ -49,7 +46,6 @@ class RowCache:
 
     @property
     def holds_all(self) -> bool:
-        """Whether every row of K fits."""
         return len(self.rows.rows) == self.gram.n_samples
 
     def fill(self, pool: ThreadPoolExecutor) -> None:
@@ -75,18 +71,6 @@ class RowCache:
         self.rows.smallest[rows] = block.min(axis=1)
         beside = np.arange(self.gram.n_samples) != rows[:, None]
         self.rows.largest[rows] = block.max(axis=1, where=beside, initial=0.0)
-
-    def scores(self, beta: np.ndarray, pool: ThreadPoolExecutor) -> np.ndarray:
-        """K beta from exact rows, shape (n_samples, n_labels)."""
-        support = np.flatnonzero(beta.any(axis=1))
-        chosen = beta[support]
-        F = np.empty(beta.shape)
-
-        def block_scores(rows: slice) -> None:
-            F[rows] = self.rows.rows[rows] @ beta if self.holds_all else self.gram.block(rows, support) @ chosen
-
-        list(pool.map(block_scores, gram_blocks(len(beta), len(support))))
-        return F
 
 
 def solve_rank_cvm_fw(
@@ -132,7 +116,7 @@ def solve_rank_cvm_fw(
             """Recompute everything from c, since the recursions accumulate rounding errors."""
             nonlocal W
             total, squares = rank_fw_coefficients(pairs, state.c, beta)
-            F = cache.scores(beta, pool)
+            F = gram_product(gram, beta, pool, cache.rows.rows if cache.holds_all else None)
             state.f[:] = F.T
             W, bound = core_vector_certificate(total, float(np.vdot(beta, F)) + squares, rank_fw_bounds(pairs, state))
             for part in (beta, state.c, state.f, state.low, state.low_of):

@@ -1,7 +1,5 @@
 """From a ranking to a label set, Eq. (2): a threshold for every row, by regression on its scores."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse

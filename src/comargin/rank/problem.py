@@ -39,8 +39,6 @@ Elisseeff, Weston. A kernel method for multi-labelled classification. NIPS 2001.
 Xu. Fast multi-label core vector machine. Pattern Recognition 46(3), 2013. doi:10.1016/j.patcog.2012.09.003
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,7 +61,7 @@ class RankProblem:
     cost: np.ndarray
 
     @classmethod
-    def of(cls, Y: np.ndarray, weight: np.ndarray, C: float) -> RankProblem:
+    def of(cls, Y: np.ndarray, weight: np.ndarray, C: float) -> "RankProblem":
         """The problem of rows with pairs and positive weights, C_i = C weight_i / (|L_i| |N_i|)."""
         Y = np.ascontiguousarray(Y, dtype=np.uint8)
         on = np.count_nonzero(Y, axis=1)

@@ -11,8 +11,6 @@ long as Newton's method is fast. A small flow between labels makes the constrain
 bound.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -80,7 +78,6 @@ class SmoothedHinge:
         self.excess = rank_svm_terms(F, *self.pairs, self.cost, self.length, self.centre, self.x, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
-        """D V."""
         out = np.empty(V.shape)
         rank_svm_curvature(V, *self.pairs, self.cost, self.length, self.x, out)
         return out

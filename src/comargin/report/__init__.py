@@ -8,7 +8,7 @@ from ._curves import objective_figure, rounds_figure
 from ._graph_svg import label_graph_svg
 from ._label_graph import label_graph_figure
 from ._report import model_report, save_report
-from ._save import save_figure
+from .theme import save_figure
 
 __all__ = [
     "label_graph_figure",

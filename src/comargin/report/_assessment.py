@@ -1,7 +1,5 @@
 """A model on labelled rows: measures, and for each label its curve over the cut, its scores and its confusions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,16 +1,11 @@
 """Curves of a fit: objectives against epochs or seconds, measures against the number of cliques."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .theme import COLORS, SYMBOLS, axis_ids, finite, measured_axis, named, new_figure, number, plain
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from .theme import COLORS, SYMBOLS, Figure, axis_ids, finite, measured_axis, named, new_figure, number, plain
 
 _TIME_TITLES = {"n_iter": "Epochs", "seconds": "Seconds"}
 _SHOWN = ("objective", "gap")

@@ -1,7 +1,5 @@
 """A label graph as an SVG file: the picture of `label_graph_figure`, written without plotly or a browser."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,9 +1,7 @@
 """Label graphs as figures: one graph, or several side by side with every label in the same place."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +16,7 @@ from .theme import (
     GRID,
     HALO,
     VERMILLION,
+    Figure,
     axis_ids,
     finite,
     graph_objects,
@@ -26,9 +25,6 @@ from .theme import (
     number,
     plain,
 )
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
 
 _PANELS_PER_ROW = 3
 _FIGURE_WIDTH = 1500.0

@@ -1,7 +1,5 @@
 """HTML of a report: escaped text, tables, sections, and one page with style, scripts and data in it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html
@@ -9,14 +7,11 @@ import importlib.resources
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from .theme import DARK, number
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from .theme import DARK, Figure, number
 
 
 @dataclass(frozen=True)

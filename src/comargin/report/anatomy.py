@@ -3,8 +3,6 @@
 Objects are recognised by the attributes that scikit-learn documents, so estimators of other packages work too.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -9,13 +9,11 @@ import numpy as np
 
 from ..graphs import LabelGraph
 from ._assessment import Histogram, Reliability
-from ._label_graph import label_graph_figure
+from ._label_graph import Figure, label_graph_figure
 from .positions import short_name, text_width
 from .theme import BLUE, COLORS, FAINT_INK, GRID, HALO, VERMILLION, finite, measured_axis, new_figure, number, plain
 
 if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
-
     from ..decisions import RiskCurve
 
 _HIGHLIGHT = COLORS[4]

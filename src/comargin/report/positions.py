@@ -3,8 +3,6 @@
 Labels with edges stand in a core, drawn by the distances in the graph; labels without any stand in rows below it.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Elements of SVG pictures, which need no browser and no plotly to be written."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr

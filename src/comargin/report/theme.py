@@ -1,12 +1,22 @@
-"""The common look of all figures, and the one place that imports plotly."""
+"""The common look of all figures, how they are saved, and the one place that imports plotly."""
 
 from __future__ import annotations
 
 import html
+import importlib.util
+import os
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..core.files import AtomicFiles
+
+if TYPE_CHECKING:
+    from plotly.graph_objects import Figure
+else:
+    Figure = Any  # plotly is imported where a figure is made
 
 # Okabe and Ito's colours, distinct for every common kind of colour vision; dark ones first, and without yellow, which
 # is faint on white paper.
@@ -110,3 +120,50 @@ def named(things: Any, argument: str, what: str) -> dict[str, Any]:
         got = "an empty mapping" if isinstance(things, Mapping) else f"a {type(things).__name__}"
         raise ValueError(f"{argument} must be a non-empty mapping from names to {what}, got {got}")
     return {str(name): thing for name, thing in things.items()}
+
+
+_IMAGES = (".png", ".svg", ".pdf")
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Write a figure to a page that works without a network, or to an image.
+
+    Parameters
+    ----------
+    figure : plotly.graph_objects.Figure
+        The figure.
+    path : str or path-like
+        File to write; its ending says how: ``.html`` for one page with everything in it (the same figure gives
+        the same bytes), ``.png``, ``.svg`` or ``.pdf`` for an image, which needs the package kaleido.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from comargin.graphs import LabelGraph
+    >>> from comargin.report import label_graph_figure
+    >>> figure = label_graph_figure(LabelGraph.from_edges([(0, 1)], n_labels=3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_figure(figure, f"{folder}/graph.html").name
+    'graph.html'
+    """
+    if not isinstance(figure, graph_objects().Figure):
+        raise ValueError(f"figure must be a plotly.graph_objects.Figure, got a {type(figure).__name__}")
+    target = Path(path)
+    ending = target.suffix.lower()
+    if ending == ".html":
+        config = {"displaylogo": False, "showSendToCloud": False}
+        body = figure.to_html(full_html=False, include_plotlyjs=True, div_id="figure", config=config)
+        # The title of a figure is escaped already, apart from quotes, which an element may contain.
+        title = html.escape(html.unescape(figure.layout.title.text or "Figure"), quote=False)
+        head = f'<meta charset="utf-8"><title>{title}</title><style>body {{ margin: 0; background: white; }}</style>'
+        with AtomicFiles() as files:
+            page = f'<!DOCTYPE html>\n<html lang="en">\n<head>{head}</head>\n<body>\n{body}\n</body>\n</html>\n'
+            files.open(target).write(page)
+    elif ending in _IMAGES:
+        if importlib.util.find_spec("kaleido") is None:
+            raise ImportError(f"{ending} files need kaleido: pip install kaleido; or write an .html file")
+        figure.write_image(target, scale=2)
+    else:
+        allowed = ", ".join((".html", *_IMAGES))
+        raise ValueError(f"path must end in one of {allowed}, got {target.name!r}")
+    return target

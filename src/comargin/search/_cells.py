@@ -4,8 +4,6 @@ A task has plain data only, so it runs in any thread or process, and yields its 
 fold, or all values on one fold along a path. `measured` runs the tasks and collects the cells.
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import threading

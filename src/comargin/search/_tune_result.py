@@ -1,7 +1,5 @@
 """The result of `tune`."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any

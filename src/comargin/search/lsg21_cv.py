@@ -1,7 +1,5 @@
 """LSG21 with alpha chosen by cross-validation along a warm-started path."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar

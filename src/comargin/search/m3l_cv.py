@@ -1,7 +1,5 @@
 """M3L with C chosen by cross-validation along a warm-started path."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any, ClassVar
@@ -164,6 +162,3 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     def _path_tol(self, data: TrainingData) -> float:
         loose = self.path_tol is None and data.Y.size >= _LARGE
         return _LOOSE * self.tol if loose else super()._path_tol(data)
-
-    def _fold_changes(self, n_folds: int) -> dict[str, Any]:
-        return {"cache_size": self.cache_size / n_folds}

@@ -1,7 +1,5 @@
 """Base of learners that choose one parameter by cross-validation along a path."""
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from abc import abstractmethod
@@ -74,10 +72,6 @@ class PathSearch(MultilabelClassifier):
     @abstractmethod
     def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
         """``count`` values to try, when a number is given in place of values."""
-
-    def _fold_changes(self, n_folds: int) -> dict[str, Any]:
-        """Parameters of the fits in the folds that differ from those of the last."""
-        return {}
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Score of the rows by ``scoring``, the measure the value was chosen by.
@@ -160,7 +154,7 @@ class PathSearch(MultilabelClassifier):
             random_state=seed,
             n_jobs=max(1, self._n_threads() // len(folds)),
             tol=self._path_tol(data),
-            **self._fold_changes(len(folds)),
+            **({"cache_size": self.cache_size / len(folds)} if hasattr(self, "cache_size") else {}),  # they share it
         )
         criterion = Criterion("score", _scorer(self.scoring, data.targets.kind), True)
         weight = None if (data.sample_weight == 1.0).all() else data.sample_weight

@@ -1,7 +1,5 @@
 """The arguments of a search: the criterion, the grid, the folds."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

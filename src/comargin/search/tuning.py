@@ -1,7 +1,5 @@
 """Search of parameters one after the other, by cross-validation: the lazy procedure of the Rank-CVM paper."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Real

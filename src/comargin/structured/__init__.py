@@ -9,15 +9,14 @@ dual, Eq. (4) and (8). For groups of fixed cliques:
 - ``labelings.py``   dual points: for every row, labelings and their masses alpha
 - ``solver.py``      one solve: labels alone by M3L, the other parts in turns with the weights of the groups
 - ``_part.py``       one connected part: passes over the rows, Newton steps where passes are slow, certificates
-- ``_loops.py``      a pass over a block of rows: pairwise steps, in place of Algorithm 2
-- ``_loops_moments.py``  expectations of label products, for the scores of cliques
+- ``_loops.py``      a pass over a block of rows: pairwise steps, in place of Algorithm 2; means of label products
 - ``_planes.py``     Newton's method on the labelings met so far; ``_loops_planes.py`` its loops
 - ``classifier.py``  ``StructuredSVMClassifier``: the graph is given
 
 CGM, Algorithm 1, adds cliques in rounds:
 
-- ``cgm_solver.py``  scores ||v_c(alpha)||^2 of all cliques, Eq. (9), rounds, and the rules that end them (section A.3)
-- ``generation.py``  the rules, a round, and the state that a stopped fit goes on from
+- ``cgm_solver.py``  scores ||v_c(alpha)||^2 of all cliques, Eq. (9), rounds, the rules that end them (section A.3), and
+  the state that a stopped fit goes on from
 - ``cgm_classifier.py``  ``CGMClassifier``
 """
 

@@ -15,8 +15,6 @@ the exact maximiser along that direction (Lacoste-Julien and Jaggi, 2015, for th
 Columns as in ``cliques.py``: node k, then the states of every clique.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -312,6 +310,23 @@ def all_on(labeling, layout, m):
         if labeling[layout.subset[t]] == 0:
             return False
     return True
+
+
+@compiled
+def label_products(known, subset, out):
+    """Write sum_p a_ip prod_S y_ip over the labelings p of every row into ``out`` (n,); subset int64: the labels S."""
+    labels, mass, count = known.labels, known.mass, known.count
+    for i in range(labels.shape[0]):
+        total = 0.0
+        for p in range(count[i]):
+            on = True
+            for label in subset:
+                if labels[i, p, label] == 0:
+                    on = False
+                    break
+            if on:
+                total += mass[i, p]
+        out[i] = total
 
 
 @compiled

@@ -10,8 +10,6 @@ P the projection onto the simplex of size m_i. The derivative of P takes the mea
 B_p are differences of moments, and W their weights (``weights_of_moments``): the same s_p with fewer entries.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

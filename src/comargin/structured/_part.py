@@ -9,16 +9,15 @@ far, is solved by Newton's method (``_planes.py``), all rows meet their worst la
 cutting plane method with one slack per row.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
 from ..core.loop import tolerance
 from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
+from ..inference import Inference
 from ._loops import Known, Layout, meet_labelings, structured_block, structured_coefficients
 from ._planes import PlaneProblem, newton_planes
 from .cliques import prox_squared_l21
@@ -49,12 +48,6 @@ class StructuredPolicy:
 POLICY = StructuredPolicy()
 
 
-class MapEngine(Protocol):
-    """Finds the best labeling of every row, see ``comargin.inference.Inference``."""
-
-    def map(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
-
-
 class Certificate(NamedTuple):
     """Share of a part in F and D with the norm sum_col ||w_col||^2 / (2 scale_col), and the loss within F."""
 
@@ -73,14 +66,14 @@ class PartData:
     """The constant data of one part: problem, inference, products with the rows, columns, and blocks of rows."""
 
     problem: StructuredProblem
-    engine: MapEngine
+    engine: Inference
     products: RowProducts
     layout: Layout
     block: int
     super_blocks: list[slice]
 
     @classmethod
-    def of(cls, problem: StructuredProblem, engine: MapEngine, products: RowProducts) -> PartData:
+    def of(cls, problem: StructuredProblem, engine: Inference, products: RowProducts) -> "PartData":
         """Choose the blocks: large ones where the weights do not stay in the cache."""
         near = 8 * problem.X.shape[1] * len(problem.cliques.subsets) <= POLICY.near_bytes
         block, together = POLICY.block if near else POLICY.large_block, POLICY.together

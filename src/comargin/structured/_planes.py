@@ -9,8 +9,6 @@ conjugate gradients need products with these rows only. Where coordinate steps n
 small lambda), some ten of these steps do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,8 +31,6 @@ from .problem import StructuredProblem
 
 @dataclass(frozen=True)
 class NewtonPolicy:
-    """Tuned numbers of Newton's method on the restricted problem."""
-
     cg_tolerance: float = 0.05  # relative residual of the conjugate gradients: products within a step against steps
     most_products: int = 300  # of one step; ill-conditioned problems reach this
     most_steps: int = 40  # of one smooth problem; ill-conditioned problems reach this
@@ -90,7 +86,6 @@ class PlaneProblem(PlaneProducts):
         return known.mass[self.rows[self.row_of_plane], self.slot_of_plane]
 
     def store(self, known: Known, a: np.ndarray) -> None:
-        """Write dual variables back."""
         known.mass[self.rows[self.row_of_plane], self.slot_of_plane] = a
 
     def free(self, a: np.ndarray) -> PlaneProducts:

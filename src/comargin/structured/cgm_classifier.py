@@ -1,7 +1,5 @@
 """CGM: a structured SVM that learns its own label graph (Tan et al., 2015)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -67,12 +65,7 @@ class CGMClassifier(StructuredClassifier):
         For every round: cliques activated, their number so far, objective, gap, improvement, training Hamming loss,
         passes and seconds. ``improvement`` bounds what any further cliques can gain: the relaxed problem (6) of the
         paper, over all sets of ``cliques_per_round`` cliques, has an optimum of at least objective - improvement.
-    coef_ : ndarray of shape (n_labels, n_features)
-        Weights of the labels on their own.
-    intercept_ : ndarray of shape (n_labels,)
-        Their weights of the constant feature.
-    clique_coef_, clique_intercept_ : list of ndarray
-        Weights of the states of the cliques, as in :class:`StructuredSVMClassifier`.
+    {coef_} {intercept_} {clique_coef_}
     objective_, dual_objective_, duality_gap_ : float
         The certificate of the last round, for its cliques.
     history_ : list of Checkpoint

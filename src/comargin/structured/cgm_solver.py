@@ -15,15 +15,13 @@ the active set is an upper one. Their difference bounds what further cliques can
 D(a) - D_all(a) <= tol F: the best cliques would change the dual solution by no more.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,10 +31,9 @@ from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
 from ..core.rows import CSR
 from ..core.threads import worker_threads
-from ._loops_moments import label_products
-from ._part import MapEngine
+from ..inference import Inference
+from ._loops import label_products
 from .cliques import CliqueSet
-from .generation import Generation, Round, StoppedGeneration
 from .labelings import StructuredDual, columns_of, layout_of
 from .problem import StructuredProblem
 from .solver import solve_structured
@@ -44,10 +41,61 @@ from .solver import solve_structured
 _MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the rows and as weights of the features
 
 
+class Round(NamedTuple):
+    """One round of clique generation."""
+
+    cliques: tuple[tuple[int, ...], ...]  # activated in this round; none in the first, which learns the nodes
+    n_cliques: int  # active cliques
+    objective: float  # primal objective with the active cliques
+    gap: float  # its duality gap
+    improvement: float  # further cliques lower the objective of the relaxed problem (6) by no more than this
+    hamming: float  # fraction of wrong labels on the training rows
+    n_iter: int  # passes; those of rounds that were taken back count for the one before them
+    seconds: float  # since the fit began
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Rules of clique generation."""
+
+    per_round: int  # cliques activated together, r
+    order: int  # largest order of a clique
+    max_cliques: int | None
+    max_rounds: int  # after the first
+    round_tol: float  # stop when the objective fell by no more than this fraction in two rounds (A.3); take these back
+
+
+@dataclass(frozen=True)
+class StoppedGeneration(StructuredDual):
+    """State of a fit: the dual of the current round, and all that is needed to go on with it."""
+
+    rules: Generation | None = None
+    alpha: float = 0.0  # lambda
+    final_tol: float = 0.0  # tolerance of the fit
+    tol: float = 0.0  # tolerance of the round
+    taken_back: bool = False  # whether the round is the last, after useless ones
+    first_pass: int = 0  # passes that were done at the first certificate of the round
+    rounds: tuple[Round, ...] = ()  # the last is the one under way; taken while it runs, its hamming is NaN
+    history: tuple[Checkpoint, ...] = ()  # certified moments so far
+
+    def goes_on(self, problem: StructuredProblem, rules: Generation, tol: float) -> bool:
+        """Whether the fit had the same parameters; if not, its labelings and cliques still are a start."""
+        return (self.rules, self.alpha, self.final_tol) == (rules, problem.alpha, tol)
+
+    def rounds_before(self) -> list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]]:
+        """Cliques, new cliques and a start of the last two rounds that were finished.
+
+        Their own duals are not kept: this one is a start for fewer cliques, too.
+        """
+        found: list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]] = []
+        for each in self.rounds[-3:-1]:
+            cliques, groups = self.cliques.cliques[: each.n_cliques], self.cliques.groups[: each.n_cliques]
+            found.append((CliqueSet(self.cliques.n_labels, cliques, groups), each.cliques, self))
+        return found
+
+
 @dataclass(frozen=True)
 class CGMPolicy:
-    """Tuned numbers of clique generation."""
-
     round_gap: float = 1e-2  # relative, of all rounds but the last: their dual only has to rank cliques
 
 
@@ -202,7 +250,7 @@ class _Progress:
 def solve_cgm(
     problem: StructuredProblem,
     view: np.ndarray | CSR,
-    engine_of: Callable[[CliqueSet], MapEngine],
+    engine_of: Callable[[CliqueSet], Inference],
     control: Control,
     rules: Generation,
     *,
@@ -285,7 +333,7 @@ def _lower_bound(linear: float, dual: float) -> float:
     return s * linear - s**2 * quadratic
 
 
-def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: MapEngine, pool: Executor) -> float:
+def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: Inference, pool: Executor) -> float:
     """Fraction of wrong labels of the training rows, weighted by their masses."""
     products = RowProducts(problem.X, pool)
 

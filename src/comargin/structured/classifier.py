@@ -1,7 +1,5 @@
 """Structured SVMs as scikit-learn estimators: labels are predicted together, by the best labeling of a graph."""
 
-from __future__ import annotations
-
 import itertools
 from abc import abstractmethod
 from collections import defaultdict
@@ -31,7 +29,7 @@ _SMALLEST_MASS = 1e-100  # share of all weight below which a row has none: its i
 
 
 class StructuredClassifier(MultilabelClassifier):
-    """Base of learners that score labelings: a weight vector for every node and every state of a clique.
+    r"""Base of learners that score labelings: a weight vector for every node and every state of a clique.
 
     A subclass writes ``_learn``, which returns a solver's result and the cliques that its columns belong to.
 
@@ -44,6 +42,16 @@ class StructuredClassifier(MultilabelClassifier):
     class_weight : None, "balanced", dict or list of dict, default=None
         For an indicator Y, costs of wrong labels: ``{0: w, 1: w}`` of a negative and a positive that is wrong, a list
         has one such dict per label. For a 1-D y: weights of the classes, as in scikit-learn.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (n_labels, n_features)
+        Weights of the labels on their own.
+    intercept_ : ndarray of shape (n_labels,)
+        Their weights of the constant feature.
+    clique_coef_, clique_intercept_ : list of ndarray
+        Weights of the states of the cliques, of shape (2^order, n_features) and (2^order,): state
+        :math:`\sum_t y_{c_t} 2^{|c| - 1 - t}`.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -101,7 +109,6 @@ class StructuredClassifier(MultilabelClassifier):
         return f"{message} inference={self.inference!r} is not exact on this graph: part of the gap may be its."
 
     def _engine(self, cliques: CliqueSet) -> Inference:
-        """Inference on given cliques."""
         try:
             return Inference(cliques.n_labels, cliques.cliques, self.inference)
         except ValueError as error:  # the argument has another name here
@@ -231,15 +238,10 @@ class StructuredSVMClassifier(StructuredClassifier):
 
     Attributes
     ----------
-    coef_ : ndarray of shape (n_labels, n_features)
-        :math:`g`, weights of the labels on their own.
-    intercept_ : ndarray of shape (n_labels,)
-        Their weights of the constant feature.
+    {coef_} {intercept_}
     cliques_ : list of tuple of int
         Cliques of the graph.
-    clique_coef_, clique_intercept_ : list of ndarray
-        Weights of their states, of shape (2^order, n_features) and (2^order,): state
-        :math:`\sum_t y_{c_t} 2^{|c| - 1 - t}`.
+    {clique_coef_}
     clique_norms_ : ndarray of shape (n_cliques,)
         Lengths of their weights; exactly 0 for dropped groups.
     label_graph_ : LabelGraph

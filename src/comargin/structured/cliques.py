@@ -17,8 +17,6 @@ over the sets S of its labels. For a pair (j, k) the four states are
 so that K + C moments determine K + 4 C columns, and products with X need K + C columns only.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -46,7 +44,6 @@ class CliqueSet:
 
     @property
     def n_groups(self) -> int:
-        """Groups of cliques."""
         return max(self.groups, default=-1) + 1
 
     @cached_property
@@ -57,7 +54,6 @@ class CliqueSet:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the weights."""
         return int(self.column[-1])
 
     @cached_property
@@ -115,7 +111,7 @@ class CliqueSet:
         """Squared length of the weights of every clique, from the squared lengths of the columns; (n_cliques,)."""
         return np.add.reduceat(sqnorms, self.column[:-1]) if self.cliques else np.zeros(0)
 
-    def within(self, labels: Sequence[int]) -> CliqueSet:
+    def within(self, labels: Sequence[int]) -> "CliqueSet":
         """The cliques that begin with one of these labels, which must hold them, with the labels numbered from 0."""
         number = {label: k for k, label in enumerate(labels)}
         inside = [c for c, clique in enumerate(self.cliques) if clique[0] in number]

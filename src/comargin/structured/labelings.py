@@ -4,8 +4,6 @@ Losses and scores add up over connected parts, so the worst labeling of a row is
 has one simplex per row and part: :math:`\sum_p a_{ip} = m_i` over labelings p of the part.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,11 +46,10 @@ class StructuredDual:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Rows and labels."""
         return self.known[0].labels.shape[0], self.cliques.n_labels
 
     @classmethod
-    def true(cls, problem: StructuredProblem) -> StructuredDual:
+    def true(cls, problem: StructuredProblem) -> "StructuredDual":
         """All mass on the true labelings: a dual point of value 0, without weights."""
         parts = tuple(parts_of(problem.cliques))
         known = tuple(no_labelings((len(problem.Y), len(labels)), FIRST_CAPACITY) for labels in parts)
@@ -60,7 +57,7 @@ class StructuredDual:
             met.labels[:, 0], met.mass[:, 0] = problem.Y[:, labels], problem.mass
         return cls(problem.cliques, parts, known, None, _equal_weights(problem.cliques))
 
-    def start_of(self, problem: StructuredProblem) -> StructuredDual:
+    def start_of(self, problem: StructuredProblem) -> "StructuredDual":
         """A start for another problem on the same rows, with other masses of the rows or another graph; a copy.
 
         Masses keep their proportions; labelings of parts that are joined now are coupled. The weights are kept where

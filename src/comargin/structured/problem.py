@@ -27,8 +27,6 @@ Tan, Shi, van den Hengel, Shen, Gao, Hu, Zhang. Learning graph structure for mul
 generation, CVPR 2015. doi:10.1109/CVPR.2015.7299034
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -5,8 +5,6 @@ and the costs as targets its objective is 2/lambda times theirs. Parts with cliq
 steps (``_part.py``). With several groups there is one such part, which also moves the weights t of the groups.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -18,11 +16,12 @@ from ..core.result import Checkpoint, Result, Status
 from ..core.row_products import RowProducts
 from ..core.rows import CSR
 from ..core.threads import worker_threads
+from ..inference import Inference
 from ..m3l.prior import identity_prior
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
 from ._loops import Known
-from ._part import MapEngine, Pace, Part, PartData
+from ._part import Pace, Part, PartData
 from .cliques import CliqueSet
 from .labelings import StructuredDual, flips, without_room
 from .problem import StructuredProblem
@@ -31,7 +30,7 @@ from .problem import StructuredProblem
 def solve_structured(
     problem: StructuredProblem,
     view: np.ndarray | CSR,
-    engine_of: Callable[[CliqueSet], MapEngine],
+    engine_of: Callable[[CliqueSet], Inference],
     control: Control,
     *,
     seed: int,
@@ -82,7 +81,9 @@ def solve_structured(
         products = RowProducts(problem.X, pool)
         columns = []
         for labels in joined:
-            local, places = problem.cliques.within(labels), _columns_within(problem.cliques, labels)
+            local, column = problem.cliques.within(labels), problem.cliques.column
+            inside = [c for c, clique in enumerate(problem.cliques.cliques) if clique[0] in labels]
+            places = np.concatenate([labels, *(np.arange(column[c], column[c + 1]) for c in inside)])  # of its columns
             columns.append(places)
             Y, cost = np.ascontiguousarray(problem.Y[:, labels]), np.ascontiguousarray(problem.cost[:, labels])
             data = PartData.of(replace(problem, Y=Y, cost=cost, cliques=local), engine_of(local), products)
@@ -112,12 +113,6 @@ def _packed(
     """The start of another solve; ``sigmas`` are those of the parts that want Newton steps."""
     slim = tuple(without_room(known[labels]) for labels in start.parts)
     return replace(start, known=slim, weights=weights, by_newton=bool(sigmas), sigma=min(sigmas, default=0.0))
-
-
-def _columns_within(cliques: CliqueSet, labels: tuple[int, ...]) -> np.ndarray:
-    """Where the columns of ``cliques.within(labels)`` are among all."""
-    inside = [c for c, clique in enumerate(cliques.cliques) if clique[0] in labels]
-    return np.concatenate([labels, *(np.arange(cliques.column[c], cliques.column[c + 1]) for c in inside)])
 
 
 def _solve_single(

@@ -5,8 +5,6 @@ with W held can lower the objective by more than the tolerance. That a step came
 its tolerance may have been too loose.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Newton directions of SVM+ for labels that R couples, factorised; they need a small D."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import Any
 

@@ -12,8 +12,6 @@ takes linear programs, per label and over the distinct label sets:
 Where (2) is feasible, t is confined to the subspace in which those slacks stay zero.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

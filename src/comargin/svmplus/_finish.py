@@ -10,8 +10,6 @@ does not care about scaling, and is affordable where features and labels are few
 Its multipliers are A and B. They, and (z, t) made feasible, count only as far as their certificate is better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

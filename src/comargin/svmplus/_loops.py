@@ -11,8 +11,6 @@ gradient along A_il is piecewise linear and increasing: G = S_il (x_i^T V R)_l -
 labels of a row over one product x_i^T V F.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

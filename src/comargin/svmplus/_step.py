@@ -17,8 +17,6 @@ The certificate: D(A, B) is a lower bound for any A, B >= 0. (V, T) becomes feas
 constant, or labels that are on in the rows that need it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial

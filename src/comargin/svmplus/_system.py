@@ -1,7 +1,5 @@
 """The Newton systems of SVM+: products with the rows, and the factorised system of one label."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """PrBR: one SVM per label, whose slacks are explained by the other labels."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple

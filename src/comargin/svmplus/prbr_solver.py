@@ -8,8 +8,6 @@
 Labels whose features are far larger than the privileged ones are given to an interior-point method (``_finish.py``).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """PrML: low-rank predictors with the other labels as privileged information."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from numbers import Integral, Real

@@ -13,8 +13,6 @@ could still gain with W held. In the end a W-step certifies the same point. How 
 bounded by ``PrMLProblem.lower_bound``.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Where the alternation of PrML begins: dictionaries and feasible points made of PrBR's predictors."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

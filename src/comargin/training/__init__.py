@@ -4,8 +4,6 @@
 others.
 """
 
-from __future__ import annotations
-
 from ..baselines.chains import ChainEnsemble
 from ..models import ModelRecipe, get_model, model_names, register_model
 from ._folder import clear_checkpoint

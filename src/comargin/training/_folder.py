@@ -1,7 +1,5 @@
 """A folder that keeps what a long training has found, so that it can be killed and go on."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """From labelled rows to a tagger."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

@@ -1,7 +1,5 @@
 """Compile everything ahead of time."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 

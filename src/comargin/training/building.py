@@ -1,7 +1,5 @@
 """From a recipe to an estimator for the data at hand: features made ready, seeds and parameters set and searched."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import Any

@@ -1,7 +1,5 @@
 """Descriptions of estimators that are equal in every process, and their hash."""
 
-from __future__ import annotations
-
 import hashlib
 import inspect
 import json
