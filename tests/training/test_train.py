@@ -56,7 +56,7 @@ def test_a_rule_in_place_of_an_aim():
     for call in (lambda: tagger.predict(DATA.X, "macro_f1"), lambda: tagger.probabilities(DATA.X)):
         with pytest.raises(ValueError, match='no calibrated probabilities; train with thresholds="aim"'):
             call()
-    with pytest.raises(ValueError, match="aim= and guarantee= need thresholds=.*; got 'global'"):
+    with pytest.raises(ValueError, match=r"aim= and guarantee= need thresholds=.*; got 'global'"):
         train(DATA, thresholds="global", aim="macro_f1")
 
 
