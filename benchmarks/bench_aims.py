@@ -12,7 +12,6 @@ Needs COMARGIN_DATA; sets that are not there are left out. Run: python benchmark
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 from _common import Row, show
 from comargin import M3LClassifier
-from comargin.data import list_datasets, load, read
+from comargin.data import list_datasets, load
 from comargin.decisions import AimRule, LabelCalibrator
 from comargin.metrics import brier_score, evaluate, higher_is_better, ranking_loss
 from comargin.model_selection import MultilabelStratifiedKFold
@@ -32,7 +31,6 @@ REPORTING = (
     "scene", "yeast", "birds", "plant", "image", "genbase", "medical", "mediamill_small", "rcv1subset1", "bibtex",
     "slashdot", "langlog", "digits",
 )  # fmt: skip
-LABELS_IN_XML = ("medical", "slashdot", "langlog")  # their relation names give labels of an older order
 MEASURES = ("hamming_loss", "subset_accuracy", "micro_f1", "macro_f1", "example_f1")
 COSTS = (1.0, 3.0)  # of a false and of a missed tag
 AIMS: dict[str, Any] = {**{name: name for name in MEASURES}, "costs 1:3": COSTS, "precision_at_3": "precision_at_3"}
@@ -68,9 +66,8 @@ def measured(X: Any, Y: np.ndarray, X_test: Any, Y_test: np.ndarray) -> tuple[np
     return np.array(values), [ranking_loss(Y_test, P_test), ranking_loss(Y_test, rule.sets_.predict_proba(P_test))]
 
 
-def cross_validated(name: str, folder: str) -> tuple[np.ndarray, np.ndarray]:
-    stem = Path(folder) / name
-    data = read(f"{stem}.arff", labels=f"{stem}.xml") if name in LABELS_IN_XML else load(name)
+def cross_validated(name: str) -> tuple[np.ndarray, np.ndarray]:
+    data = load(name)
     chosen = np.sort(np.random.default_rng(0).permutation(data.Y.shape[0])[:MOST_ROWS])
     X, Y = data.X[chosen], sp.csr_array(data.Y)[chosen].toarray()
     folds = []
@@ -102,14 +99,13 @@ def row_of(name: str, table: np.ndarray, ranking: np.ndarray) -> tuple[Row, dict
     return row, losses
 
 
-def main() -> list[Row]:
-    here = {info.name: info.where for info in list_datasets() if info.where not in (None, "OpenML")}
-    wanted = sys.argv[1:] or [*CHOOSING, *REPORTING]
+def main(wanted: tuple[str, ...] = (*CHOOSING, *REPORTING)) -> list[Row]:
+    here = {info.name for info in list_datasets() if info.where not in (None, "OpenML")}
     rows: list[Row] = []
     losses: dict[str, list[dict[str, float]]] = {"choosing": [], "reporting": []}
     for name in wanted:
         if name in here:
-            row, lost = row_of(name, *cross_validated(name, str(here[name])))
+            row, lost = row_of(name, *cross_validated(name))
             rows.append(row)
             losses["choosing" if name in CHOOSING else "reporting"].append(lost)
             print(row, flush=True)
@@ -124,4 +120,4 @@ def main() -> list[Row]:
 
 
 if __name__ == "__main__":
-    show(TITLE, main())
+    show(TITLE, main(*([tuple(sys.argv[1:])] if sys.argv[1:] else [])))

@@ -63,6 +63,8 @@ def update_pages() -> None:
         ("docs/speed.md", "speed", speed(everything=True)),
         ("docs/m3l.md", "m3l_search", table("bench_m3l_search")),
         ("docs/thresholds.md", "thresholds", table("bench_thresholds")),
+        ("docs/decisions.md", "aims", table("bench_aims")),
+        ("docs/decisions.md", "calibration", table("bench_calibration")),
         ("docs/guarantees.md", "guarantees", table("bench_guarantees")),
         ("docs/structured.md", "scene", table("bench_scene")),
         ("docs/structured.md", "passes", table("bench_cgm_passes")),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         training,
     )
     from .core import Explanation, explain
+    from .decisions import DecisionClassifierCV
     from .lsg21 import LSG21Classifier
     from .m3l import M3LClassifier, ZeroShotClassifier
     from .persistence import load, save
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": ("Explanation", "explain"),
+    "decisions": ("DecisionClassifierCV",),
     "lsg21": ("LSG21Classifier",),
     "m3l": ("M3LClassifier", "ZeroShotClassifier"),
     "persistence": ("load", "save"),
@@ -49,6 +51,7 @@ _HOMES = {
 
 __all__ = [
     "CGMClassifier",
+    "DecisionClassifierCV",
     "Explanation",
     "LSG21Classifier",
     "LSG21ClassifierCV",

@@ -23,6 +23,7 @@ _PRIVILEGED = (("C", _CS), ("gamma2", (0.1, 1.0, 10.0)))
 GRIDS = {
     "scikit-learn *": (("estimator__C", _CS),),
     "M3L": (("C", (0.01, *_CS)),),
+    "M3L, whole sets": (("estimator__C", (0.01, *_CS)),),
     "LSG21": (("alpha", (0.1, 1.0, 10.0)),),
     "PrBR": _PRIVILEGED,
     "PrML": _PRIVILEGED,

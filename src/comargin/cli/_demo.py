@@ -135,6 +135,7 @@ def models_of_the_demo() -> dict[str, Any]:
 
     from .. import (
         CGMClassifier,
+        DecisionClassifierCV,
         LSG21Classifier,
         M3LClassifier,
         PrBRClassifier,
@@ -148,6 +149,9 @@ def models_of_the_demo() -> dict[str, Any]:
         "the usual segments": DummyClassifier(strategy="prior"),
         "scikit-learn *": OneVsRestClassifier(LogisticRegression(C=10.0, max_iter=1000)),
         "M3L": M3LClassifier(C=1.0, tol=1e-6, random_state=0),
+        "M3L, whole sets": DecisionClassifierCV(
+            M3LClassifier(C=10.0, loss="logistic", random_state=0), aim="subset_accuracy", random_state=0
+        ),
         "LSG21": LSG21Classifier(alpha=0.1),
         "PrBR": PrBRClassifier(C=10.0, gamma2=1.0, random_state=0),
         "PrML": PrMLClassifier(C=0.1, gamma2=1.0, random_state=0),
