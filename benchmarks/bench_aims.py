@@ -63,7 +63,7 @@ def measured(X: Any, Y: np.ndarray, X_test: Any, Y_test: np.ndarray) -> tuple[np
         result = evaluate(Y_test, Y_pred=on)
         cost = np.mean(COSTS[0] * (on > Y_test) + COSTS[1] * (on < Y_test))
         values.append([*(result[name] for name in MEASURES), cost])
-    return np.array(values), [ranking_loss(Y_test, P_test), ranking_loss(Y_test, rule.sets_.predict_proba(P_test))]
+    return np.array(values), [ranking_loss(Y_test, P_test), ranking_loss(Y_test, rule.sets_.marginals(P_test))]
 
 
 def cross_validated(name: str) -> tuple[np.ndarray, np.ndarray]:

@@ -53,8 +53,8 @@ def test_sets_are_those_of_the_definition(rng, aim):
     P, Y = draw(rng, 400, 4)
     new, _ = draw(rng, 30, 4)
     rule = AimRule(aim).fit(P, Y)
-    p, on = rule.sets_.predict_proba(new), rule.predict(new)
-    assert_allclose(p, SetCalibrator().fit(P, Y).predict_proba(new))
+    p, on = rule.sets_.marginals(new), rule.predict(new)
+    assert_allclose(p, SetCalibrator().fit(P, Y).marginals(new))
     if aim in ("hamming_loss", "ranking"):
         assert_array_equal(on, p >= 0.5)
     elif aim is COSTS:

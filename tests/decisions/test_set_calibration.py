@@ -44,7 +44,7 @@ def test_marginals_and_sets_are_those_of_the_equation(rng):
     assert 0.5 < calibrator.known_share_ < 1.0
     lift = lifts(Counter(map(tuple, Y.tolist())), P, np.ones(60))
     new, _ = draw(rng, 20)
-    got, best = calibrator.predict_proba(new), calibrator.likeliest(new)
+    got, best = calibrator.marginals(new), calibrator.likeliest(new)
     assert 0.5 < calibrator.marginal_share_ <= calibrator.known_share_
     powers = (calibrator.lift_power_, calibrator.probability_power_)
     for row in range(20):
@@ -109,7 +109,7 @@ def test_dependent_labels_gain(rng):
     P, Y = draw(rng, 1000)
     new, truth = draw(rng, 2000)
     calibrator = SetCalibrator().fit(P, sp.csr_array(Y))
-    improved = calibrator.predict_proba(new)
+    improved = calibrator.marginals(new)
     assert np.square(improved - truth).mean() < 0.85 * np.square(new - truth).mean()
     right = (calibrator.likeliest(new) == truth).all(axis=1).mean()
     assert right > ((new >= 0.5) == truth).all(axis=1).mean() + 0.1
@@ -121,14 +121,14 @@ def test_sets_that_never_repeat_change_nothing(rng):
     calibrator = SetCalibrator().fit(P, Y)
     assert calibrator.known_share_ == 0.0
     assert calibrator.sets_.shape == (0, 40)
-    assert_allclose(calibrator.predict_proba(P), P)
+    assert_allclose(calibrator.marginals(P), P)
     assert_array_equal(calibrator.likeliest(P), P >= 0.5)
 
 
 def test_independent_labels_lose_little(rng):
     P = rng.uniform(0.02, 0.98, size=(3000, 4))
     Y = (rng.random(P.shape) < P).astype(int)
-    assert np.abs(SetCalibrator().fit(P, Y).predict_proba(P) - P).mean() < 0.01
+    assert np.abs(SetCalibrator().fit(P, Y).marginals(P) - P).mean() < 0.01
 
 
 def test_weights_are_repeated_rows(rng):
@@ -136,16 +136,16 @@ def test_weights_are_repeated_rows(rng):
     weight = rng.integers(0, 4, size=50)
     weighted = SetCalibrator().fit(P, Y, weight)
     repeated = SetCalibrator().fit(np.repeat(P, weight, axis=0), np.repeat(Y, weight, axis=0))
-    assert_allclose(weighted.predict_proba(P), repeated.predict_proba(P), rtol=1e-5)
+    assert_allclose(weighted.marginals(P), repeated.marginals(P), rtol=1e-5)
 
 
 def test_blocks_and_fewer_fitted_rows(rng, monkeypatch):
     P, Y = draw(rng, 300)
     whole = SetCalibrator().fit(P, Y)
-    expected, sets = whole.predict_proba(P), whole.likeliest(P)
+    expected, sets = whole.marginals(P), whole.likeliest(P)
     small = set_calibration.SetPolicy(cells_at_once=7, fitted_cells=300, most_sets=4)
     monkeypatch.setattr(set_calibration, "POLICY", small)
-    assert_allclose(whole.predict_proba(P), expected)
+    assert_allclose(whole.marginals(P), expected)
     assert_array_equal(whole.likeliest(P), sets)
     part = SetCalibrator().fit(P, Y)
     assert part.sets_.shape == (4, 4)
@@ -156,10 +156,10 @@ def test_certain_and_constant_labels(rng):
     P, Y = draw(rng, 100)
     P, Y = np.column_stack([P, np.zeros(100), np.ones(100)]), np.column_stack([Y, np.zeros(100), np.ones(100)])
     calibrator = SetCalibrator().fit(P, Y)
-    improved = calibrator.predict_proba(P)
+    improved = calibrator.marginals(P)
     assert 0.0 < improved.min() < improved.max() < 1.0
     one = SetCalibrator().fit([[0.3]], [[1]])
-    assert_allclose(one.predict_proba([[0.3]]), [[0.3]])
+    assert_allclose(one.marginals([[0.3]]), [[0.3]])
 
 
 def test_bad_input(rng):
@@ -171,4 +171,4 @@ def test_bad_input(rng):
     with pytest.raises(ValueError, match="probabilities must be finite"):
         SetCalibrator().fit(np.full((2, 2), np.nan), [[0, 1], [1, 0]])
     with pytest.raises(ValueError, match="probabilities has 2 labels, the calibrator was fitted with 4"):
-        SetCalibrator().fit(P, Y).predict_proba(P[:, :2])
+        SetCalibrator().fit(P, Y).marginals(P[:, :2])

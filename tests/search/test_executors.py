@@ -15,7 +15,7 @@ from comargin import M3LClassifier, M3LClassifierCV, RankCVMClassifier
 from comargin.core.executor import Processes, Threads
 from comargin.core.memory import Memory
 from comargin.data import make_correlated
-from comargin.decisions import fit_with_cuts
+from comargin.decisions import fit_with_cuts, make_decider
 from comargin.search import path_cv
 from comargin.search.tuning import tune_with_memory
 from comargin.training import _folder
@@ -84,13 +84,15 @@ def test_a_path_of_an_estimator_is_the_same_in_processes(monkeypatch):
     assert_array_equal(model.fit(DATA.X, DATA.Y).scores_, expected)
 
 
-def test_cuts_are_the_same_everywhere():
+@pytest.mark.parametrize("thresholds", ["aim", "per-label"])
+def test_cuts_are_the_same_everywhere(thresholds):
+    learner = M3LClassifier(random_state=0)
     fits = [
-        fit_with_cuts(M3LClassifier(random_state=0), DATA.X, DATA.Y, "per-label", folds=3, seed=0, executor=executor)
+        fit_with_cuts(make_decider(learner, thresholds, folds=3, seed=0), DATA.X, DATA.Y, executor=executor)
         for executor in EXECUTORS.values()
     ]
     for model, measures in fits[1:]:
-        assert_array_equal(model.thresholds_, fits[0][0].thresholds_)
+        assert_array_equal(model.predict(DATA.X), fits[0][0].predict(DATA.X))
         assert measures == fits[0][1]
 
 

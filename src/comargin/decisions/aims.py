@@ -142,7 +142,7 @@ class AimRule(ThresholdRule):
         """
         check_is_fitted(self)
         scores = check_probabilities(probabilities)
-        p = self.sets_.predict_proba(scores)
+        p = self.sets_.marginals(scores)
         kind, value = check_aim(self.aim if aim is None else aim, self.n_labels_)
         if kind == "precision_at_k":
             # The places are filled in any case, so constant labels may be on or off.
@@ -161,7 +161,7 @@ class AimRule(ThresholdRule):
         check_aim(self.aim, scores.shape[1])
         check_range("zero_division", self.zero_division, 0.0, 1.0)
         self.sets_ = SetCalibrator().fit(scores, Y, weight)
-        p = self.sets_.predict_proba(scores)
+        p = self.sets_.marginals(scores)
         self.macro_cuts_ = 0.5 * np.array([_best_expected_f1(column, weight) for column in p.T])
         # What the probabilities expect and what the labels show: their mean is steadier than either.
         expected = 0.5 * _best_expected_f1(p.ravel(), np.repeat(weight, p.shape[1]))

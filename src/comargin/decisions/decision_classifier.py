@@ -115,7 +115,7 @@ class LabelDecisions(BaseEstimator):
             Neither 0 nor 1.
         """
         check_is_fitted(self)
-        return self.sets_for_.sets_.predict_proba(self.calibrator_.probabilities(scores))
+        return self.sets_for_.sets_.marginals(self.calibrator_.probabilities(scores))
 
     def predict(self, scores: Any, aim: Any = None) -> NDArray[np.int64]:
         """Label sets.
@@ -206,8 +206,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
     array([[0.9, 0. , 0.3, 0. ],
            [0.2, 0.4, 0.1, 0.1]])
     >>> model.predict(X[:2], aim="subset_accuracy")
-    array([[1, 0, 1, 0],
-           [1, 1, 0, 0]])
+    array([[1, 0, 0, 0],
+           [0, 0, 0, 0]])
     """
 
     def __init__(

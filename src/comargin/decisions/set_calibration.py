@@ -83,7 +83,7 @@ class SetCalibrator(BaseEstimator):
     >>> Y = np.repeat([[1, 1, 0], [0, 0, 1]], 50, axis=0)
     >>> P = np.where(Y == 1, 0.6, 0.4)
     >>> calibrator = SetCalibrator().fit(P, Y)
-    >>> calibrator.predict_proba([[0.6, 0.6, 0.4]]).round(1)
+    >>> calibrator.marginals([[0.6, 0.6, 0.4]]).round(1)
     array([[0.9, 0.9, 0.1]])
     >>> calibrator.likeliest([[0.45, 0.9, 0.1]])
     array([[1, 1, 0]])
@@ -124,7 +124,7 @@ class SetCalibrator(BaseEstimator):
         self.known_share_, self.marginal_share_ = (x if x >= POLICY.least_share else 0.0 for x in numbers[2:])
         return self
 
-    def predict_proba(self, probabilities: Any) -> FloatArray:
+    def marginals(self, probabilities: Any) -> FloatArray:
         """Improved probabilities of single labels.
 
         Parameters
