@@ -204,11 +204,7 @@ class RiskController(BaseEstimator):
             1 where a label is on, 0 elsewhere.
         """
         check_is_fitted(self)
-        P = check_scores(probabilities)
-        if P.shape[1] != len(self.cuts_):
-            raise ValueError(
-                f"probabilities has {P.shape[1]} labels, the controller was fitted with {len(self.cuts_)}."
-            )
+        P = check_scores(probabilities, "probabilities", len(self.cuts_), "controller")
         return (self.cuts_ < P).astype(np.int64)
 
     def _guarantees(self, n_labels: int) -> tuple[Guarantee, ...]:
