@@ -130,22 +130,11 @@ def compare(
     try:
         with in_flags(_FLAGS), step_progress(quiet) as show:
             found = run_cells(
-                datasets,
-                names,
-                folds=folds,
-                repeats=repeats,
-                test_size=0.5 if test_size is None else test_size,
-                measures=shown,
-                tune=tune,
-                criterion=criterion,
-                inner_folds=inner_folds,
-                thresholds=None if thresholds.lower() == "none" else thresholds,
-                n_jobs=jobs,
-                results=results,
-                retry_failed=retry_failed,
-                random_state=seed,
-                callback=finished,
-            )
+                datasets, names, folds=folds, repeats=repeats, test_size=0.5 if test_size is None else test_size,
+                measures=shown, tune=tune, criterion=criterion, inner_folds=inner_folds,
+                thresholds=None if thresholds.lower() == "none" else thresholds, n_jobs=jobs, results=results,
+                retry_failed=retry_failed, random_state=seed, callback=finished,
+            )  # fmt: skip
     except KeyboardInterrupt:
         remark(f"Stopped. Finished cells are kept in {results}; the same command goes on.")
         raise typer.Exit(INTERRUPTED) from None

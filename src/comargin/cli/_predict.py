@@ -85,16 +85,9 @@ def predict(
     target = None if aim is None else as_aim(aim)
     with in_flags(WRITING_FLAGS):
         writer = PredictionWriter(
-            output,
-            model.label_names,
-            format=to,
-            top_k=top_k,
-            scores=scores or proba,
-            explain=explain is not None,
-            sep=to_sep or model.reading.get("sep", ";"),
-            delimiter=to_delimiter,
-            id_name=reading.get("id", "row"),
-        )
+            output, model.label_names, format=to, top_k=top_k, scores=scores or proba, explain=explain is not None,
+            sep=to_sep or model.reading.get("sep", ";"), delimiter=to_delimiter, id_name=reading.get("id", "row"),
+        )  # fmt: skip
     # Rows printed on a terminal are their own progress.
     silent = quiet or (to_stdout and sys.stdout.isatty())
     counted = counted_file(new, reading.get("format")) if sys.stderr.isatty() and not silent else None

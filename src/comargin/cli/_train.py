@@ -152,24 +152,12 @@ def train(
     _warn_about_labels(dataset, silent)
     with in_flags(_FLAGS), _Stop().on_interrupt() as stop:
         tagger = train_tagger(
-            dataset,
-            recipe,
-            params=params,
-            tune=tune,
-            grid=values or None,
-            criterion=criterion,
-            folds=folds,
+            dataset, recipe, params=params, tune=tune, grid=values or None, criterion=criterion, folds=folds,
             thresholds=None if thresholds.lower() == "none" else thresholds,
-            **({} if aim is None else {"aim": as_aim(aim)}),
-            guarantee=guarantee,
-            confidence=confidence,
-            n_jobs=jobs,
-            random_state=seed,
-            verbose=0 if silent else 1,
-            checkpoint=checkpoint,
-            should_stop=stop.asked,
+            **({} if aim is None else {"aim": as_aim(aim)}), guarantee=guarantee, confidence=confidence, n_jobs=jobs,
+            random_state=seed, verbose=0 if silent else 1, checkpoint=checkpoint, should_stop=stop.asked,
             reading=_to_remember(dataset, reading),
-        )
+        )  # fmt: skip
     tagger.facts.update(test_data=None, test_measures=None)
     tagger.save(target)  # before measuring, which may fail
     if tested is not None:

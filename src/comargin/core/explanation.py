@@ -116,24 +116,7 @@ class ExplanationMixin:
     def explain(
         self, X: Any, *, top: int = 5, labels: Any = None, feature_names: Sequence[str] | None = None
     ) -> list[list[Explanation]]:
-        """Say why labels have their scores; see `comargin.explain`.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows, as for ``predict``.
-        top : int, default=5
-            Contributions of each score that are named; the others are summed.
-        labels : sequence of int, indicator of shape (n_samples, n_labels) or None, default=None
-            Labels to explain, the same of every row or of each its own. None: those that ``predict`` switches on.
-        feature_names : sequence of str or None, default=None
-            Names of the columns of X; those seen in ``fit`` when None, or else numbers.
-
-        Returns
-        -------
-        list of list of Explanation
-            For every row one explanation per label, in the order of the labels.
-        """
+        """Say why labels have their scores: `comargin.explain` of this classifier, with the same arguments."""
         return explain(self, X, top=top, labels=labels, feature_names=feature_names)
 
 
@@ -285,14 +268,9 @@ def linear_parts(classifier: Any) -> tuple[np.ndarray, np.ndarray] | None:
 def names_after(steps: Iterable[Any], names: Any) -> Any:
     """Names of the features that transformers make of features with these names; None where one has no names."""
     for step in steps:
-        if step is None or isinstance(step, str):  # passthrough
-            continue
-        if not hasattr(step, "get_feature_names_out"):
-            names = None
-        elif hasattr(step, "feature_names_in_"):
-            names = step.get_feature_names_out()
-        else:
-            names = step.get_feature_names_out(names)
+        if step is not None and not isinstance(step, str):  # passthrough
+            given = () if hasattr(step, "feature_names_in_") else (names,)
+            names = step.get_feature_names_out(*given) if hasattr(step, "get_feature_names_out") else None
     return names
 
 

@@ -75,10 +75,7 @@ class ThresholdRule(BaseEstimator):
             1 where a label is on, 0 elsewhere.
         """
         check_is_fitted(self)
-        scores = check_scores(scores)
-        if scores.shape[1] != self.n_labels_:
-            raise ValueError(f"scores has {scores.shape[1]} labels, the rule was fitted with {self.n_labels_}.")
-        return self._switch(scores).astype(np.int64)
+        return self._switch(check_scores(scores, n_labels=self.n_labels_)).astype(np.int64)
 
     @abstractmethod
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
@@ -110,8 +107,8 @@ def read_scores_and_labels(
     return scores, Y, weight
 
 
-def check_scores(scores: Any, name: str = "scores") -> FloatArray:
-    """Scores as a finite float array of two dimensions; ``name`` is for the error message."""
+def check_scores(scores: Any, name: str = "scores", n_labels: int | None = None, of: str = "rule") -> FloatArray:
+    """Scores as a finite float array of two dimensions, and of ``n_labels``; ``name`` and ``of`` are for errors."""
     scores = np.asarray(scores)
     if scores.ndim != 2 or scores.dtype.kind not in "biuf":
         raise ValueError(
@@ -121,6 +118,8 @@ def check_scores(scores: Any, name: str = "scores") -> FloatArray:
     scores = scores.astype(np.float64, copy=False)
     if not np.isfinite(scores).all():
         raise ValueError(f"{name} must be finite: NaN or infinity found.")
+    if n_labels is not None and scores.shape[1] != n_labels:
+        raise ValueError(f"{name} has {scores.shape[1]} labels, the {of} was fitted with {n_labels}.")
     return scores
 
 

@@ -19,13 +19,15 @@ which tests the mean over those that do.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from ._loops_betting import deviations, mean_and_bound, walk, wins
+from ._loops_betting import losses_around, wins
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -41,15 +43,14 @@ _BELL[[0, -1]] = 0.0
 
 @dataclass(frozen=True)
 class Events:
-    """Losses of rows along the cuts; ``ends`` groups the events of equal probability."""
+    """Losses of rows along the cuts, which change at events in their order; a loss below 0: the row takes no part."""
 
     p: FloatArray
     rows: IntArray
-    bad: NDArray[np.int8]
-    ends: IntArray
+    bad: NDArray[np.int8]  # what the event adds to the numerator of its row's loss
     size: FloatArray  # denominators of the rows before the first event
     rising: bool
-    grows: bool
+    grows: bool  # whether every event adds to the denominator
     alpha: float
     top: float
 
@@ -57,21 +58,49 @@ class Events:
     def n_rows(self) -> int:
         return len(self.size)
 
+    @cached_property
+    def ends(self) -> IntArray:
+        """Events over at each cut: none at the first, then one group of equal probabilities after the other."""
+        return np.append(0, np.flatnonzero(np.diff(self.p, append=np.nan)) + 1)
+
+    @cached_property
+    def around(self) -> tuple[FloatArray, FloatArray]:
+        """Loss of the row of each event, before it and after it."""
+        return losses_around(self.rows, self.bad, self.grows, self.size)
+
     def of_rows(self, rows: slice) -> Events:
         """The same losses of some rows only."""
         first, last, _ = rows.indices(self.n_rows)
         kept = (self.rows >= first) & (self.rows < last)
-        return _grouped(
-            self.p[kept], self.rows[kept] - first, self.bad[kept], self.size[rows], self.rising, self.grows,
-            self.alpha, self.top,
-        )  # fmt: skip
+        return replace(self, p=self.p[kept], rows=self.rows[kept] - first, bad=self.bad[kept], size=self.size[rows])
 
-    def cut(self, groups: int) -> float:
+    def cut(self, place: int) -> float:
         """The riskiest cut with so many groups of events behind it."""
-        if groups == len(self.ends):
+        if place == len(self.ends) - 1:
             return np.inf if self.rising else -np.inf
-        p = float(self.p[self.ends[groups] - 1])
+        p = float(self.p[self.ends[place]])
         return float(np.nextafter(p, -np.inf)) if self.rising else p
+
+    def losses(self, place: int) -> FloatArray:
+        """Losses of the rows at a cut."""
+        loss = np.where(self.size > 0.0, 0.0, -1.0)
+        self.advance(loss, 0, self.ends[place])
+        return loss
+
+    def advance(self, loss: FloatArray, first: int, last: int) -> None:
+        """Let events happen to the losses; of several to one row the last one stays."""
+        loss[self.rows[first:last]] = self.around[1][first:last]
+
+    def sums(self) -> tuple[FloatArray, FloatArray]:
+        """Sum over rows of loss - alpha, and of its square, at every cut."""
+        before, after = (np.where(loss < 0.0, 0.0, loss - self.alpha) for loss in self.around)
+        n = np.count_nonzero(self.size)
+        total, square = (np.append(0.0, np.cumsum(change)) for change in (after - before, after**2 - before**2))
+        return total[self.ends] - n * self.alpha, square[self.ends] + n * self.alpha**2
+
+    def keeps(self, loss: FloatArray, spread: FloatArray, level: float, alpha: float | None = None) -> bool:
+        """Whether the bets win against the claim that the expectation is above alpha."""
+        return wins(loss, self.alpha if alpha is None else alpha, self.top, spread, _BELL, level)
 
 
 def losses_along_cuts(
@@ -92,23 +121,7 @@ def losses_along_cuts(
     bad = ~true[row, label] if measure == "precision" else np.ones(len(p))
     place = np.argsort(p if rising else -p, kind="stable")
     top = float(true.shape[1]) if measure == "false tags per row" else 1.0
-    return _grouped(p[place], row[place], bad.astype(np.int8)[place], size, rising, measure == "precision", alpha, top)
-
-
-def _grouped(
-    p: FloatArray, rows: IntArray, bad: NDArray[np.int8], size: FloatArray, rising: bool, grows: bool, alpha: float,
-    top: float,
-) -> Events:  # fmt: skip
-    ends = np.append(np.flatnonzero(np.diff(p)) + 1, len(p)) if len(p) else np.empty(0, dtype=np.int64)
-    return Events(p, rows, bad, ends, size, rising, grows, alpha, top)
-
-
-def _deviations(events: Events) -> tuple[FloatArray, FloatArray]:
-    """Sum over rows of loss - alpha, and of its square, at every cut from the one before the first event on."""
-    total, square = deviations(events.rows, events.bad, events.grows, events.size, events.alpha)
-    n = float(np.count_nonzero(events.size))
-    ends = events.ends - 1
-    return np.append(-n * events.alpha, total[ends]), np.append(n * events.alpha**2, square[ends])
+    return Events(p[place], row[place], bad.astype(np.int8)[place], size, rising, measure == "precision", alpha, top)
 
 
 def _spread(events: Events) -> FloatArray:
@@ -121,7 +134,7 @@ def _spread(events: Events) -> FloatArray:
     variance[:_STAGE] = assumed
     stage = _STAGE
     while stage < n:
-        total, square = _deviations(events.of_rows(slice(stage)))
+        total, square = events.of_rows(slice(stage)).sums()
         at = int(np.flatnonzero(total <= 0.0)[-1])
         found = max(square[at] / stage - (total[at] / stage) ** 2, 0.0)
         variance[stage : 2 * stage] = (stage * found + _PRIOR_ROWS * assumed) / (stage + _PRIOR_ROWS)
@@ -146,33 +159,38 @@ class CutTests:
             first = -np.inf if self.events.rising else np.inf
         return min(first, last), max(first, last)
 
-    def first_losses(self) -> FloatArray:
-        """Of the rows that take part at the first cut."""
-        e = self.events
-        end = e.ends[self.start - 1] if self.start else 0
-        above = np.bincount(e.rows[:end], weights=e.bad[:end], minlength=e.n_rows)
-        below = e.size + e.grows * np.bincount(e.rows[:end], minlength=e.n_rows)
-        return np.divide(above, below, out=np.full(e.n_rows, -1.0), where=below > 0.0)
-
     def rows_that_would_do(self) -> int | None:
         """Rows with the mix of losses of the first cut that would pass its test, or None."""
-        e, loss = self.events, self.first_losses()
+        assert self.level is not None  # in expectation the first cut passes
+        e, loss = self.events, self.events.losses(self.start)
         deviation = float(np.std(np.where(loss < 0.0, 0.0, loss - e.alpha))) or np.sqrt(e.alpha * (1.0 - e.alpha))
         n = e.n_rows
         while n < _MOST_TIMES * e.n_rows:
             n = math.ceil(1.1 * n)
-            if wins(np.resize(loss, n), e.alpha, e.top, deviation * np.sqrt(np.arange(n, 0, -1)), _BELL, self.level):
+            if e.keeps(np.resize(loss, n), deviation * np.sqrt(np.arange(n, 0, -1)), self.level):
                 return math.ceil(n * PILOT / (PILOT - 1.0)) if e.grows else n
         return None
 
     def curve(self, places: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Mean loss and its upper bound at cuts with so many groups of events behind them."""
+        """Mean loss and its upper bound at cuts with so many groups of events behind them, rising."""
         e = self.events
-        level = 0.5 if self.level is None else self.level
-        mean, bound = mean_and_bound(
-            e.rows, e.bad, e.ends, places, e.grows, e.size, e.alpha, e.top, self.spread, _BELL, level
-        )
-        return mean, (e.n_rows * mean + e.top) / (e.n_rows + 1.0) if self.level is None else bound
+        mean, bound = np.empty(len(places)), np.empty(len(places))
+        loss, done = e.losses(0), 0
+        for k, end in enumerate(e.ends[places]):
+            e.advance(loss, done, end)
+            done = end
+            mean[k] = loss[loss >= 0.0].sum() / max(np.count_nonzero(loss >= 0.0), 1)
+            if self.level is None:
+                bound[k] = (e.n_rows * mean[k] + e.top) / (e.n_rows + 1.0)
+                continue
+            low, bound[k], middle = 0.0, e.top, e.alpha
+            for _ in range(12):
+                if e.keeps(loss, self.spread, self.level, middle):
+                    bound[k] = middle
+                else:
+                    low = middle
+                middle = 0.5 * (low + bound[k])
+        return mean, bound
 
 
 def run_tests(events: Events, level: float | None) -> CutTests:
@@ -181,42 +199,51 @@ def run_tests(events: Events, level: float | None) -> CutTests:
     In expectation (level None) a cut passes if (n mean loss + top) / (n + 1) <= alpha.
     """
     if level is None:
-        total, _ = _deviations(events)
+        total, _ = events.sums()
         last = int(np.count_nonzero(total + events.top <= events.alpha + 1e-9)) - 1
         return CutTests(events, level, 0, last, np.ones(events.n_rows))
     start = 0
     if events.grows:  # no row takes part at the safe end: a pilot chooses the cut with the most to win
-        pilot, events = (
-            events.of_rows(slice(events.n_rows // PILOT)),
-            events.of_rows(slice(events.n_rows // PILOT, None)),
-        )
-        total, _ = _deviations(pilot)
-        best = 1 + int(np.argmin(total[1:]))
-        start = max(int(np.count_nonzero(events.p[events.ends - 1] > pilot.cut(best))), 1)
+        size = events.n_rows // PILOT
+        pilot, events = events.of_rows(slice(size)), events.of_rows(slice(size, None))
+        best = 1 + int(np.argmin(pilot.sums()[0][1:]))
+        start = max(int(np.count_nonzero(events.p[events.ends[:-1]] > pilot.cut(best))), 1)
     spread = _spread(events)
-    last = walk(
-        events.rows, events.bad, events.ends, start, events.grows, events.size, events.alpha, events.top, spread,
-        _BELL, level,
-    )  # fmt: skip
-    return CutTests(events, level, start, int(last), spread)
+    return CutTests(events, level, start, _last_passed(events, start, spread, level), spread)
+
+
+def _last_passed(events: Events, start: int, spread: FloatArray, level: float) -> int:
+    """Place of the last cut that passes, or -1: every stretch is tested at once, and halved where that fails."""
+    ends, after = events.ends, events.around[1]
+    loss, done = events.losses(start), start
+    if not events.keeps(loss, spread, level):
+        return -1
+    step = max((len(ends) - 1 - done) // 2, 1)
+    while done < len(ends) - 1:
+        step = min(step, len(ends) - 1 - done)
+        at, first, last = ends[done], ends[done + 1], ends[done + step]
+        highest = loss.copy()
+        events.advance(highest, at, first)
+        highest[highest < 0.0] = events.alpha  # to take no part is as good as to lose alpha
+        np.maximum.at(highest, events.rows[first:last], after[first:last])
+        if events.keeps(highest, spread, level):
+            events.advance(loss, at, last)
+            done, step = done + step, 2 * step
+        elif step == 1:
+            break
+        else:
+            step //= 2
+    return done
 
 
 def fewest_rows(events: Events, level: float | None) -> int:
     """Rows without any loss that would vouch for the promise; with fewer nothing can."""
     if level is None:
         return math.ceil(events.top / events.alpha - 1.0 - 1e-9)  # (n 0 + top) / (n + 1) <= alpha
-    tested = math.ceil(math.log(level) / math.log1p(-events.alpha / events.top) - 1e-9)  # (1 - alpha / top)^n <= level
-    none = np.empty(0, dtype=np.int64)
-    while True:
-        flawless = _grouped(
-            np.empty(0), none, none.astype(np.int8), np.ones(tested), True, False, events.alpha, events.top
-        )
-        if wins(np.zeros(tested), events.alpha, events.top, _spread(flawless), _BELL, level):
-            break
-        tested += 1
-    rows = tested
-    if events.grows:
-        rows = max(tested, PILOT)
-        while rows - rows // PILOT < tested:
-            rows += 1
-    return rows
+    least = math.ceil(math.log(level) / math.log1p(-events.alpha / events.top) - 1e-9)  # (1 - alpha / top)^n <= level
+    none = slice(0)
+    flawless = replace(events, p=events.p[none], rows=events.rows[none], bad=events.bad[none])
+    tested = next(
+        n for n in count(least) if events.keeps(np.zeros(n), _spread(replace(flawless, size=np.ones(n))), level)
+    )
+    return next(n for n in count(max(tested, PILOT)) if n - n // PILOT >= tested) if events.grows else tested

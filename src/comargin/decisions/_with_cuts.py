@@ -122,12 +122,7 @@ def fit_with_cuts(
 
 
 def _learned_rule(
-    classifier: CrossFittedClassifier,
-    X: Any,
-    Y: Any,
-    executor: Executor,
-    memory: Memory,
-    show: Callable[[str], None],
+    classifier: CrossFittedClassifier, X: Any, Y: Any, executor: Executor, memory: Memory, show: Callable[[str], None]
 ) -> tuple[Any, dict[str, float | None]]:
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
     classifier._check_parameters()

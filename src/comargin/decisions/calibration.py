@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
+from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
 from sklearn.isotonic import IsotonicRegression
@@ -149,9 +150,7 @@ class LabelCalibrator(BaseEstimator):
             Probability that each label is on, neither 0 nor 1.
         """
         check_is_fitted(self)
-        scores = check_scores(scores)
-        if scores.shape[1] != len(self.slope_):
-            raise ValueError(f"scores has {scores.shape[1]} labels, the calibrator was fitted with {len(self.slope_)}.")
+        scores = check_scores(scores, n_labels=len(self.slope_), of="calibrator")
         p = expit(self.slope_ * scores + self.offset_)
         for label in np.flatnonzero(self.share_):
             own = slice(self.first_[label], self.first_[label + 1])
@@ -161,30 +160,17 @@ class LabelCalibrator(BaseEstimator):
 
 
 def _common_sigmoid(T: FloatArray, on: np.ndarray, weight: FloatArray, rate: FloatArray) -> FloatArray:
-    """a_0, b_0 and c_0, with a weak prior around 1, 0 and 1, by Newton steps."""
+    """a_0, b_0 and c_0, with a weak prior around 1, 0 and 1."""
     features = np.stack([T, np.ones(T.shape), np.broadcast_to(rate, T.shape)])
-    prior = np.array([1.0, 0.0, 1.0])
-    theta = prior.copy()
+    prior, total = np.array([1.0, 0.0, 1.0]), weight.sum() * T.shape[1]
 
-    def objective(theta: FloatArray) -> float:
-        eta = np.tensordot(theta, features, 1)
-        return float(weight @ (np.logaddexp(0.0, eta) - on * eta).sum(axis=1)) + 0.5 * float(
-            np.sum((theta - prior) ** 2)
-        )
+    def loss(theta: FloatArray) -> tuple[float, FloatArray]:
+        eta, distance = np.tensordot(theta, features, 1), theta - prior
+        losses = weight @ (np.logaddexp(0.0, eta) - on * eta).sum(axis=1)
+        slope = np.tensordot(features, weight[:, None] * (expit(eta) - on), 2)
+        return (losses + 0.5 * distance @ distance) / total, (slope + distance) / total
 
-    value = objective(theta)
-    for _ in range(_STEPS):
-        p = expit(np.tensordot(theta, features, 1))
-        gradient = np.tensordot(features, weight[:, None] * (p - on), 2) + (theta - prior)
-        weighted = features * (weight[:, None] * p * (1.0 - p))
-        hessian = np.tensordot(weighted, features, ([1, 2], [1, 2])) + np.eye(3)
-        step, length = np.linalg.solve(hessian, gradient), 1.0
-        while (new := objective(theta - length * step)) > value and length > 1e-6:
-            length *= 0.5
-        decrease, value = value - new, new
-        theta = theta - length * step
-        if decrease <= _ENOUGH * on.size:
-            break
+    theta = minimize(loss, prior, jac=True, method="BFGS", options={"gtol": _ENOUGH}).x
     theta[0] = max(theta[0], _LEAST_SLOPE)
     return theta
 

@@ -204,11 +204,7 @@ class RiskController(BaseEstimator):
             1 where a label is on, 0 elsewhere.
         """
         check_is_fitted(self)
-        P = check_scores(probabilities)
-        if P.shape[1] != len(self.cuts_):
-            raise ValueError(
-                f"probabilities has {P.shape[1]} labels, the controller was fitted with {len(self.cuts_)}."
-            )
+        P = check_scores(probabilities, "probabilities", len(self.cuts_), "controller")
         return (self.cuts_ < P).astype(np.int64)
 
     def _guarantees(self, n_labels: int) -> tuple[Guarantee, ...]:
@@ -255,7 +251,7 @@ def _tested(
     test = run_tests(events, level)
     if test.last >= 0:
         return test
-    loss = test.first_losses()
+    loss = test.events.losses(test.start)
     enough = test.rows_that_would_do()
     advice = "more rows like these would not help" if enough is None else f"about {enough} rows like these would do"
     raise ValueError(
@@ -299,8 +295,8 @@ def _one_of(guarantees: list[Guarantee], allowed: list[tuple[float, float]]) -> 
 
 def _curve(guarantee: Guarantee, test: CutTests, probabilities: FloatArray) -> RiskCurve:
     events = test.events
-    n_groups = len(events.ends)
-    places = np.unique(np.append(np.linspace(0, n_groups, _CURVE).astype(np.int64), [test.start, test.last]))
+    along = np.linspace(0, len(events.ends) - 1, _CURVE).astype(np.int64)
+    places = np.unique([*along, test.start, test.last])
     mean, bound = test.curve(places)
     cuts = np.array([events.cut(int(place)) for place in places])
     own = probabilities if guarantee.label is None else probabilities[:, [guarantee.label]]

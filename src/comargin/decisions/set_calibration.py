@@ -174,12 +174,7 @@ class SetCalibrator(BaseEstimator):
 
     def _checked(self, probabilities: Any) -> FloatArray:
         check_is_fitted(self)
-        p = check_probabilities(probabilities)
-        if p.shape[1] != self.sets_.shape[1]:
-            raise ValueError(
-                f"probabilities has {p.shape[1]} labels, the calibrator was fitted with {self.sets_.shape[1]}."
-            )
-        return p
+        return check_probabilities(probabilities, self.sets_.shape[1])
 
     def _blocks(self, p: FloatArray) -> Any:
         """Rows with log q and the logarithms of the independent probabilities of the known sets."""
@@ -192,9 +187,9 @@ class SetCalibrator(BaseEstimator):
             yield rows, log_u, log_independent
 
 
-def check_probabilities(probabilities: Any) -> FloatArray:
+def check_probabilities(probabilities: Any, n_labels: int | None = None) -> FloatArray:
     """Probabilities as a float array of two dimensions, moved off 0 and 1."""
-    p = check_scores(probabilities, "probabilities")
+    p = check_scores(probabilities, "probabilities", n_labels, "calibrator")
     if p.size and not (p.min() >= 0.0 and p.max() <= 1.0):
         raise ValueError(f"probabilities must be from 0 to 1; got values from {p.min():g} to {p.max():g}.")
     return np.clip(p, _NEAREST, 1.0 - _NEAREST)

@@ -82,10 +82,7 @@ def _codec(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
 _RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut, AimRule, LabelDecisions)
 CODECS: tuple[Codec, ...] = (
     _codec(GlobalCut, {**_COMMON, "thresholds_": _BY_LABEL, "cut_": NUMBER}),
-    _codec(
-        PerLabelCut,
-        {**_COMMON, "thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR},
-    ),
+    _codec(PerLabelCut, {**_COMMON, "thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR}),
     _codec(ProportionalCut, {**_COMMON, "thresholds_": _BY_LABEL}),
     _codec(TopK, {**_COMMON, "k_": COUNT}, check=_check_top_k),
     _codec(RankSVMCut, {**_COMMON, "coef_": VECTOR.shaped("labels"), "intercept_": NUMBER}),

@@ -30,8 +30,6 @@ from .theme import number, plain
 
 if TYPE_CHECKING:
     from ..core.explanation import Explanation
-
-if TYPE_CHECKING:
     from ..decisions import RiskController
 
 _HEADLINES = (

@@ -125,19 +125,9 @@ def tune(
     (90, 3)
     """
     return tune_with_memory(
-        estimator,
-        X,
-        y,
-        grid,
-        criterion=criterion,
-        cv=cv,
-        sample_weight=sample_weight,
-        executor=Threads(n_jobs),
-        random_state=random_state,
-        verbose=verbose,
-        refit=refit,
-        memory=Memory(),
-    )
+        estimator, X, y, grid, criterion=criterion, cv=cv, sample_weight=sample_weight, executor=Threads(n_jobs),
+        random_state=random_state, verbose=verbose, refit=refit, memory=Memory(),
+    )  # fmt: skip
 
 
 def tune_with_memory(

@@ -175,12 +175,7 @@ class Alternation:
         self.step_dual = problem.step(problem.X, nothing).dual(self.dual)
 
     def _solve(
-        self,
-        step: SVMPlusProblem,
-        view: np.ndarray | CSR,
-        constant: float,
-        V: np.ndarray,
-        tol: float,
+        self, step: SVMPlusProblem, view: np.ndarray | CSR, constant: float, V: np.ndarray, tol: float
     ) -> SVMPlusResult:
         """Solve a step of which (5) is the objective plus a constant; ``V`` is that of the point before."""
 

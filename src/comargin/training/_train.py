@@ -148,36 +148,18 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator,
-            to_search,
-            X,
-            Y,
-            criterion=criterion,
-            folds=folds,
-            seed=seed,
-            executor=executor,
-            verbose=verbose,
+            estimator, to_search, X, Y, criterion=criterion, folds=folds, seed=seed, executor=executor, verbose=verbose,
             memory=memory,
-        )
+        )  # fmt: skip
         tuned_seconds = time.perf_counter() - began
         decider = make_decider(
-            _with_threads(estimator, n_jobs, verbose),
-            rule_name,
-            folds=folds,
-            seed=seed,
-            aim=aim,
-            guarantee=promise,
+            _with_threads(estimator, n_jobs, verbose), rule_name, folds=folds, seed=seed, aim=aim, guarantee=promise,
             confidence=confidence,
-        )
+        )  # fmt: skip
         fitted, measures = fit_with_cuts(
-            decider,
-            X,
-            Y,
-            executor=executor,
-            memory=memory,
-            should_stop=should_stop,
+            decider, X, Y, executor=executor, memory=memory, should_stop=should_stop,
             show=Progress(verbose, folds, "cuts"),
-        )
+        )  # fmt: skip
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them
         learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)

@@ -189,16 +189,7 @@ def search(
     if isinstance(learner, MultilabelClassifier) and "tol" not in dict(grid):
         learner.set_params(tol=_COARSER * learner.tol)
     best = tune_with_memory(
-        coarse,
-        X,
-        Y,
-        tried,
-        criterion=criterion,
-        cv=folds,
-        executor=executor or Threads(1),
-        random_state=seed,
-        verbose=verbose,
-        refit=False,
-        memory=memory or Memory(),
-    ).best_params
+        coarse, X, Y, tried, criterion=criterion, cv=folds, executor=executor or Threads(1), random_state=seed,
+        verbose=verbose, refit=False, memory=memory or Memory(),
+    ).best_params  # fmt: skip
     return clone(estimator).set_params(**best), {name.removeprefix(prefix): value for name, value in best.items()}
