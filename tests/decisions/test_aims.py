@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone
 
-from comargin.decisions import AIMS, AimRule, SetCalibrator, check_aim
+from comargin.decisions import AIMS, AimRule, PerLabelCut, SetCalibrator, check_aim
 from comargin.decisions.aims import _best_expected_f1
 from comargin.metrics import evaluate
 
@@ -89,6 +89,24 @@ def test_macro_cut_has_the_best_expected_f1(rng):
         assert_allclose(value, expected_f1(column, value / 2))
 
 
+def test_micro_cut_is_halfway_between_what_is_expected_and_what_is_shown(rng):
+    P, Y = draw(rng, 300, 4)
+    rule = AimRule().fit(P, Y)
+    p = rule.sets_.marginals(P)
+    expected = 0.5 * _best_expected_f1(p.ravel(), np.ones(p.size))
+    shown = PerLabelCut(micro_weight=1.0).fit(p, Y).thresholds_
+    assert_allclose(rule.micro_cuts_, 0.5 * (expected + shown))
+    assert np.abs(shown - expected).max() > 0.01
+
+
+def test_rows_whose_best_label_is_never_on_have_another_one(rng):
+    P, Y = draw(rng, 300, 4)
+    P[:, 0], Y[:, 0] = 0.9, 0
+    on = AimRule("example_f1").fit(P, Y).predict(P)
+    assert on[:, 1:].any(axis=1).all()
+    assert not on[:, 0].any()
+
+
 def test_value_of_empty_sets():
     rng = np.random.default_rng(0)
     P = rng.uniform(0.01, 0.3, size=(500, 4))
@@ -104,8 +122,11 @@ def test_constant_labels_weights_and_sparse_labels(rng, aim):
     rule = AimRule(aim).fit(P, sp.csr_array(Y))
     on = rule.predict(P)
     assert on.dtype == np.int64
-    assert not on[:, 0].any()
-    assert on[:, 3].all()
+    if aim is COSTS:
+        assert_array_equal(on, rule.decide(P)[1] >= 0.25)
+    else:
+        assert not on[:, 0].any()
+        assert on[:, 3].all()
     weight = rng.integers(0, 3, size=300)
     weighted = clone(rule).fit(P, Y, weight).predict(P)
     repeated = clone(rule).fit(np.repeat(P, weight, axis=0), np.repeat(Y, weight, axis=0)).predict(P)
@@ -121,11 +142,11 @@ def test_costs_of_labels(rng):
 @pytest.mark.parametrize(
     ("aim", "message"),
     [
-        ("f1_micro", r"aim is 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'\?"),
-        ("hamming", r"aim is 'hamming'; did you mean 'hamming_loss'\?"),
-        ("precision_at_k", r'aim is \'precision_at_k\'; write the number of labels, e\.g\. "precision_at_3"\.'),
-        ("precision_at_0", "write the number of labels"),
-        ("precision_at_7", r"aim is 'precision_at_7', but there are 4 labels only\."),
+        ("f1_micro", r"aim must be a measure or costs, got 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'\?"),
+        ("hamming", r"aim must be a measure or costs, got 'hamming'; did you mean 'hamming_loss'\?"),
+        ("precision_at_k", r'aim must have a number of labels, e\.g\. "precision_at_3"; got \'precision_at_k\'\.'),
+        ("precision_at_0", "aim must have a number of labels"),
+        ("precision_at_7", r"aim must be of at most 4 labels, got 'precision_at_7'\."),
         ([1.0, 2.0, 3.0], r"shape \(2,\) or \(4, 2\), .* got shape \(3,\)"),
         (np.ones((2, 4)), r"got shape \(2, 4\)"),
         ([1.0, -2.0], "finite and not negative"),

@@ -28,7 +28,7 @@ from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from ._with_cuts import BY_AIM, fit_with_cuts, make_decider
 from .aims import AIMS, AimRule, check_aim
 from .calibration import LabelCalibrator
-from .decision_classifier import DecisionClassifierCV, LabelDecisions
+from .decision_classifier import DecisionClassifierCV, LabelDecisions, split_off
 from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
 from .set_calibration import SetCalibrator
 
@@ -56,4 +56,5 @@ __all__ = [
     "fit_with_cuts",
     "make_decider",
     "parse_guarantee",
+    "split_off",
 ]

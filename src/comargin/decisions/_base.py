@@ -69,7 +69,7 @@ class CrossFittedClassifier(WrappingClassifier):
         complete_docstring(cls)
 
     @abstractmethod
-    def _new_rule(self, label_names: tuple[str, ...] | None) -> Any:
+    def _new_rule(self) -> Any:
         """What learns from scores, not fitted; raises ValueError for parameters that are wrong."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
@@ -94,7 +94,7 @@ class CrossFittedClassifier(WrappingClassifier):
             The fitted classifier.
         """
         self._check_parameters()
-        rule = self._new_rule(_names_of(y))
+        rule = self._new_rule()
         Y, y, classes = read_target(y, type(self).__name__)
         if sample_weight is not None:
             check_weight(sample_weight, Y.shape[0])
@@ -179,7 +179,7 @@ class CrossFittedClassifier(WrappingClassifier):
         return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
 
 
-def _names_of(y: Any) -> tuple[str, ...] | None:
+def names_of_columns(y: Any) -> tuple[str, ...] | None:
     """Names of the columns of a DataFrame of labels."""
     return tuple(map(str, y.columns)) if hasattr(y, "columns") and np.ndim(y) == 2 else None
 

@@ -106,7 +106,7 @@ class ThresholdClassifierCV(CrossFittedClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _new_rule(self, label_names: tuple[str, ...] | None) -> Any:
+    def _new_rule(self) -> Any:
         return make_rule(self.rule)
 
     @available_if(_estimator_has("decision_function"))

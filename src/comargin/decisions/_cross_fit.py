@@ -80,7 +80,7 @@ def _score_fold(
     columns = train if get_tags(estimator).input_tags.pairwise else None
     X_train, X_test = take_rows(X, train, columns), take_rows(X, test, columns)
     split_params = {
-        name: take_rows(value, train) if _one_per_row(value, n_samples) else value for name, value in params.items()
+        name: take_rows(value, train) if one_per_row(value, n_samples) else value for name, value in params.items()
     }
     with _silent_about_constant_labels():
         fitted = fit_clone(estimator, X_train, y[train], memory, f"cuts/{fold}", params=split_params)
@@ -112,7 +112,7 @@ def fit_clone(estimator: Any, X: Any, y: Any, memory: Memory, key: str, **option
         ) from error
 
 
-def _one_per_row(value: Any, n_samples: int) -> bool:
+def one_per_row(value: Any, n_samples: int) -> bool:
     if isinstance(value, str | bytes | dict) or not (hasattr(value, "__len__") or hasattr(value, "shape")):
         return False
     return (value.shape[0] if getattr(value, "shape", ()) else len(value)) == n_samples

@@ -40,6 +40,16 @@ class Guarantee:
     label: int | None = None
     name: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.measure not in _SENSES:
+            raise ValueError(
+                f"guarantee: unknown measure {self.measure!r}; {did_you_mean(self.measure, list(_SENSES))}"
+            )
+        most = math.inf if _SENSES[self.measure] == "<=" else 1.0
+        if not 0.0 < self.target < most:
+            allowed = "positive" if most > 1.0 else "between 0 and 1, both excluded"
+            raise ValueError(f"guarantee: the target for {self.measure} must be {allowed}; got {self.target:g}.")
+
     def __str__(self) -> str:
         whose = "" if self.label is None else f" of {self.label if self.name is None else self.name}"
         return f"{self.measure}{whose} {_SENSES[self.measure]} {self.target:g}"
@@ -90,28 +100,25 @@ def _read_part(label_names: Sequence[str] | None, subject: str, sense: str, numb
     words, _, label_text = subject.partition(" of ")
     measure = " ".join(words.lower().split())
     if measure not in _SENSES:
-        raise ValueError(f"guarantee names an unknown measure {measure!r}: {did_you_mean(measure, list(_SENSES))}")
+        raise ValueError(f"guarantee: unknown measure {measure!r}; {did_you_mean(measure, list(_SENSES))}")
     wanted = _SENSES[measure]
     if sense.replace("≥", ">=").replace("≤", "<=") != wanted:
-        raise ValueError(f'guarantee must say "{measure} {wanted} ...", got {sense!r}.')
+        raise ValueError(f'guarantee: say "{measure} {wanted} ...", not {sense!r}.')
     try:
         target = float(number)
     except ValueError:
-        raise ValueError(f"guarantee has the target {number!r} for {measure}, which is not a number.") from None
-    if not 0.0 < target < (math.inf if wanted == "<=" else 1.0):
-        allowed = "positive" if wanted == "<=" else "between 0 and 1, both excluded"
-        raise ValueError(f"guarantee must have a target for {measure} that is {allowed}; got {number}.")
+        raise ValueError(f"guarantee: the target {number!r} for {measure} is not a number.") from None
     if not label_text:
         return Guarantee(measure, target)
     label_text = label_text.strip()
     if label_names is not None:
         names = [str(name) for name in label_names]
         if label_text not in names:
-            raise ValueError(f"guarantee names a label {label_text!r} that does not exist: "
+            raise ValueError(f"guarantee: there is no label {label_text!r}; "
                              f"{did_you_mean(label_text, names)}")  # fmt: skip
         return Guarantee(measure, target, names.index(label_text), label_text)
     if not label_text.isdecimal():
-        raise ValueError(f"guarantee names a label {label_text!r}, but labels have no names here: give its number.")
+        raise ValueError(f"guarantee: labels have no names here, give the number of {label_text!r}.")
     return Guarantee(measure, target, int(label_text))
 
 

@@ -75,11 +75,12 @@ class Events:
         return replace(self, p=self.p[kept], rows=self.rows[kept] - first, bad=self.bad[kept], size=self.size[rows])
 
     def cut(self, place: int) -> float:
-        """The riskiest cut with so many groups of events behind it."""
+        """The riskiest cut with so many groups of events behind it, off the probabilities by more than rounding."""
         if place == len(self.ends) - 1:
             return np.inf if self.rising else -np.inf
-        p = float(self.p[self.ends[place]])
-        return float(np.nextafter(p, -np.inf)) if self.rising else p
+        p, margin = float(self.p[self.ends[place]]), 1e-6 * float(self.p[self.ends[place]])
+        before = float(self.p[self.ends[place] - 1]) if place else -np.inf if self.rising else np.inf
+        return max(0.5 * (p + before), p - margin) if self.rising else min(0.5 * (p + before), p + margin)
 
     def losses(self, place: int) -> FloatArray:
         """Losses of the rows at a cut."""
@@ -207,7 +208,9 @@ def run_tests(events: Events, level: float | None) -> CutTests:
         size = events.n_rows // PILOT
         pilot, events = events.of_rows(slice(size)), events.of_rows(slice(size, None))
         best = 1 + int(np.argmin(pilot.sums()[0][1:]))
-        start = max(int(np.count_nonzero(events.p[events.ends[:-1]] > pilot.cut(best))), 1)
+        start = int(np.count_nonzero(events.p[events.ends[:-1]] > pilot.cut(best)))
+        if start == 0:  # no tested row takes part at the pilot's cut
+            return CutTests(events, level, 1, -1, _spread(events))
     spread = _spread(events)
     return CutTests(events, level, start, _last_passed(events, start, spread, level), spread)
 

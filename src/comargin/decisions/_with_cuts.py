@@ -23,8 +23,6 @@ def make_decider(
     folds: int,
     seed: int,
     aim: Any = "micro_f1",
-    guarantee: Any = None,
-    confidence: float | None = 0.9,
 ) -> Any:
     """What fits an estimator together with the decisions on its labels.
 
@@ -38,8 +36,8 @@ def make_decider(
         Number of folds for the scores that decisions are learned from.
     seed : int
         Shuffles the rows before they are split.
-    aim, guarantee, confidence
-        Those of `DecisionClassifierCV`; for thresholds="aim" only.
+    aim : str or array-like, default="micro_f1"
+        That of `DecisionClassifierCV`; for thresholds="aim" only.
 
     Returns
     -------
@@ -56,9 +54,7 @@ def make_decider(
     if thresholds is None:
         return estimator
     if thresholds == BY_AIM:
-        return DecisionClassifierCV(
-            estimator, aim=aim, guarantee=guarantee, confidence=confidence, cv=folds, random_state=seed
-        )
+        return DecisionClassifierCV(estimator, aim=aim, cv=folds, random_state=seed)
     return ThresholdClassifierCV(estimator, rule=thresholds, cv=folds, random_state=seed)
 
 
@@ -126,7 +122,7 @@ def _learned_rule(
 ) -> tuple[Any, dict[str, float | None]]:
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
     classifier._check_parameters()
-    rule = classifier._new_rule(None)
+    rule = classifier._new_rule()
     kept = memory.recall("rule")
     if kept is not None:
         right = isinstance(kept, tuple) and len(kept) == 2 and isinstance(kept[1], dict)

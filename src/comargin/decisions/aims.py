@@ -4,7 +4,7 @@ With p_l the probability of label l in a row, improved by the label sets that oc
 
 ====================  =====================================================================================
 hamming_loss          those with p_l >= 1/2
-costs (f_l, m_l)      those with p_l >= f_l / (f_l + m_l), of a false and a missed tag
+costs (f_l, m_l)      those with p_l >= f_l / (f_l + m_l), of a false and a missed tag; constant labels too
 subset_accuracy       the likeliest label set, from all sets that occur and the independent mode
 example_f1            among the sets of the k likeliest labels that with the greatest expected F1
 macro_f1              those with p_l >= F_l / 2, F_l the best F1 that the label has in expectation over all rows
@@ -46,7 +46,7 @@ class AimRule(ThresholdRule):
         order of `probabilities`, not a set.
     zero_division : float, default=0.0
         What ``"example_f1"`` counts for a row without true and predicted labels, as in `comargin.metrics.example_f1`.
-        With 0 every row gets a label.
+        With 0 every row gets a label, if there are any that are not always off.
 
     Attributes
     ----------
@@ -144,18 +144,18 @@ class AimRule(ThresholdRule):
         scores = check_probabilities(probabilities)
         p = self.sets_.marginals(scores)
         kind, value = check_aim(self.aim if aim is None else aim, self.n_labels_)
-        if kind == "precision_at_k":
-            # The places are filled in any case, so constant labels may be on or off.
+        off, always = self.constant_ == 0, self.constant_ == 1
+        if kind == "precision_at_k":  # the places are filled in any case
             return top_labels(p, self.constant_, value).astype(np.int64), p
+        if kind == "costs":  # decide by themselves, also on labels that were constant
+            return (p >= value[:, 0] / value.sum(axis=1)).astype(np.int64), p
         if kind == "subset_accuracy":
             on = self.sets_.likeliest(scores) == 1
         elif kind == "example_f1":
-            on = best_expected_f1(p, self.zero_division)[0]
-        elif kind == "costs":
-            on = p >= value[:, 0] / value.sum(axis=1)
+            on = best_expected_f1(np.where(off, 0.0, np.where(always, p.max(initial=0.0), p)), self.zero_division)[0]
         else:
             on = p >= {"micro_f1": self.micro_cuts_, "macro_f1": self.macro_cuts_}.get(kind, 0.5)
-        return ((on & (self.constant_ != 0)) | (self.constant_ == 1)).astype(np.int64), p
+        return (on & ~off | always).astype(np.int64), p
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
         check_aim(self.aim, scores.shape[1])
@@ -197,7 +197,7 @@ def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
     >>> check_aim("f1_micro", 10)
     Traceback (most recent call last):
     ...
-    ValueError: aim is 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'?
+    ValueError: aim must be a measure or costs, got 'f1_micro'; did you mean 'micro_f1' or 'macro_f1'?
     """
     if not isinstance(aim, str):
         return "costs", _check_costs(aim, n_labels)
@@ -207,12 +207,13 @@ def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
     if depth:
         k = int(depth[1])
         if k > n_labels:
-            raise ValueError(f"aim is {aim!r}, but there are {n_labels} labels only.")
+            raise ValueError(f"aim must be of at most {n_labels} labels, got {aim!r}.")
         return "precision_at_k", k
     if aim.startswith("precision_at"):
-        raise ValueError(f'aim is {aim!r}; write the number of labels, e.g. "precision_at_3".')
+        raise ValueError(f'aim must have a number of labels, e.g. "precision_at_3"; got {aim!r}.')
     known = (*AIMS, "precision_at_3")
-    raise ValueError(f"aim is {aim!r}; {did_you_mean(aim, known, lambda text: '_'.join(sorted(text.split('_'))))}")
+    near = did_you_mean(aim, known, lambda text: "_".join(sorted(text.split("_"))))
+    raise ValueError(f"aim must be a measure or costs, got {aim!r}; {near}")
 
 
 def _check_costs(aim: Any, n_labels: int) -> FloatArray:

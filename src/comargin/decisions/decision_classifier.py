@@ -1,5 +1,6 @@
 """Probabilities, label sets for a named measure, and a promise about them: all from one cross-fit."""
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -7,22 +8,57 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import logit
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils import check_random_state, get_tags, indexable
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from ..core.row_blocks import take_rows
 from ..core.threshold_rule import FloatArray, read_scores_and_labels
-from ._base import CrossFittedClassifier
-from .aims import AimRule, check_aim
+from ..core.validation import is_estimator
+from ._base import CrossFittedClassifier, names_of_columns, read_target
+from ._cross_fit import one_per_row
+from .aims import AimRule
 from .calibration import LabelCalibrator
 from .guarantees import RiskController, check_confidence
 
 
+def split_off(n_rows: int, share: float, seed: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to learn from, and rows drawn at random that certify a guarantee.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows.
+    share : float
+        Share of the rows that certify.
+    seed : int, RandomState instance or None
+        Draws them; None: the same ones in every call.
+
+    Returns
+    -------
+    learned, certifying : int ndarray
+        The rows, rising.
+
+    Examples
+    --------
+    >>> from comargin.decisions import split_off
+    >>> [len(rows) for rows in split_off(10, 0.3, 0)]
+    [7, 3]
+    """
+    mixed = check_random_state(0 if seed is None else seed).permutation(n_rows)
+    n_certifying = round(share * n_rows)
+    return np.sort(mixed[n_certifying:]), np.sort(mixed[:n_certifying])
+
+
 class LabelDecisions(BaseEstimator):
-    """What held-out scores say: probabilities, the best label sets for every aim, and the cut of a guarantee.
+    """What held-out scores say: probabilities, and the best label sets for every aim.
 
     A `LabelCalibrator` makes probabilities of scores, and an `AimRule` label sets of probabilities, which it improves
-    by the label sets that occur. The parameters are those of `DecisionClassifierCV`; ``label_names`` are for promises
-    about named labels.
+    by the label sets that occur.
+
+    Parameters
+    ----------
+    aim : str or array-like, default="micro_f1"
+        What label sets are made for, as in `AimRule`.
 
     Attributes
     ----------
@@ -32,8 +68,6 @@ class LabelDecisions(BaseEstimator):
         From scores to probabilities.
     sets_for_ : AimRule
         From these probabilities to better ones, and to the label sets of every aim.
-    promise_ : RiskController or None
-        The cut that keeps the guarantee.
 
     Examples
     --------
@@ -46,19 +80,8 @@ class LabelDecisions(BaseEstimator):
     array([[1, 0, 0]])
     """
 
-    def __init__(
-        self,
-        aim: Any = "micro_f1",
-        guarantee: Any = None,
-        confidence: float | None = 0.9,
-        label_names: Any = None,
-        random_state: Any = None,
-    ) -> None:
+    def __init__(self, aim: Any = "micro_f1") -> None:
         self.aim = aim
-        self.guarantee = guarantee
-        self.confidence = confidence
-        self.label_names = label_names
-        self.random_state = random_state
 
     def fit(self, scores: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Learn from scores and true labels of rows that the scorer has not learned from.
@@ -70,7 +93,7 @@ class LabelDecisions(BaseEstimator):
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
             True labels, 0 or 1.
         sample_weight : array-like of shape (n_samples,) or None
-            Weights of the rows; a weight of 2 counts as the row given twice. A guarantee takes none.
+            Weights of the rows; a weight of 2 counts as the row given twice.
 
         Returns
         -------
@@ -78,44 +101,10 @@ class LabelDecisions(BaseEstimator):
             The fitted decisions.
         """
         scores, Y, weight = read_scores_and_labels(scores, Y, sample_weight)
-        check_aim(self.aim, Y.shape[1])
-        learned = certified = np.arange(len(scores))
-        if self.guarantee is not None:
-            # What the cut is made of must not have seen the rows that certify it.
-            seed = 0 if self.random_state is None else self.random_state
-            mixed = check_random_state(seed).permutation(len(scores))
-            learned, certified = np.sort(mixed[: len(mixed) // 2]), np.sort(mixed[len(mixed) // 2 :])
-        Y_learned, weight_learned = Y[learned], weight[learned]
+        self.calibrator_ = LabelCalibrator().fit(scores, Y, weight)
+        self.sets_for_ = AimRule(self.aim).fit(self.calibrator_.probabilities(scores), Y, weight)
         self.n_labels_ = Y.shape[1]
-        self.calibrator_ = LabelCalibrator().fit(scores[learned], Y_learned, weight_learned)
-        self.sets_for_ = AimRule(self.aim).fit(
-            self.calibrator_.probabilities(scores[learned]), Y_learned, weight_learned
-        )
-        self.promise_ = None
-        if self.guarantee is not None:
-            controller = RiskController(self.guarantee, self.confidence, self.label_names)
-            self.promise_ = controller.fit(
-                self.probabilities(scores[certified]),
-                Y[certified],
-                None if sample_weight is None else weight[certified],
-            )
         return self
-
-    def probabilities(self, scores: Any) -> FloatArray:
-        """Probabilities of the labels.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n_samples, n_labels)
-            Finite scores of the labels `fit` saw.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_labels)
-            Neither 0 nor 1.
-        """
-        check_is_fitted(self)
-        return self.sets_for_.sets_.marginals(self.calibrator_.probabilities(scores))
 
     def predict(self, scores: Any, aim: Any = None) -> NDArray[np.int64]:
         """Label sets.
@@ -125,7 +114,7 @@ class LabelDecisions(BaseEstimator):
         scores : array-like of shape (n_samples, n_labels)
             Finite scores of the labels `fit` saw.
         aim : str, array-like or None, default=None
-            The measure that counts; None keeps the guarantee if there is one, or else serves the parameter ``aim``.
+            The measure that counts; None: the parameter ``aim``.
 
         Returns
         -------
@@ -149,19 +138,34 @@ class LabelDecisions(BaseEstimator):
         labels : ndarray of shape (n_samples, n_labels)
             1 where a label is on, 0 elsewhere.
         probabilities : ndarray of shape (n_samples, n_labels)
-            What `probabilities` returns.
+            Probability that each label is on, neither 0 nor 1.
         """
         check_is_fitted(self)
-        on, P = self.sets_for_.decide(self.calibrator_.probabilities(scores), aim)
-        return on if self.promise_ is None or aim is not None else self.promise_.predict(P), P
+        return self.sets_for_.decide(self.calibrator_.probabilities(scores), self.aim if aim is None else aim)
+
+    def probabilities(self, scores: Any) -> FloatArray:
+        """Probabilities of the labels.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n_samples, n_labels)
+            Finite scores of the labels `fit` saw.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels)
+            Neither 0 nor 1.
+        """
+        check_is_fitted(self)
+        return self.sets_for_.sets_.marginals(self.calibrator_.probabilities(scores))
 
 
 class DecisionClassifierCV(CrossFittedClassifier):
     """A classifier with probabilities whose label sets are the best for a named measure, or keep a promise.
 
     The estimator is fitted on parts of the data and scores the rows left out. From these scores and the true labels
-    come, at once, calibrated probabilities, a rule for every aim and the cut of a guarantee; then the estimator is
-    fitted on all rows. `predict` takes another aim without learning anew.
+    come, at once, calibrated probabilities and a rule for every aim; then the estimator is fitted on all rows.
+    `predict` takes another aim without learning anew. A guarantee is certified on rows that are set aside before.
 
     Parameters
     ----------
@@ -170,30 +174,31 @@ class DecisionClassifierCV(CrossFittedClassifier):
         The measure that label sets are made for: "hamming_loss", "subset_accuracy", "micro_f1", "macro_f1",
         "example_f1", "ranking" or "precision_at_3" (any number of places), as in `AimRule`; or costs of a false tag and
         of a missed tag, for all labels or for each.
-    guarantee : str, Guarantee or None, default=None
+    guarantee : str, Guarantee, tuple of Guarantee or None, default=None
         A promise that label sets keep, such as "recall >= 0.9", "precision >= 0.8" or "false tags per row <= 1", for
         all labels or for one ("recall of sports >= 0.9", by its column name or number), or several joined by " and ".
         See `RiskController` for what exactly is promised.
     confidence : float or None, default=0.9
         Probability with which the promise holds, over the rows that certify it; None promises it in expectation only.
-    {cv}
-        A guarantee is certified by a random half of the rows that are scored; the other half makes the probabilities.
-    {refit} {n_jobs} {random_state}
-        It also draws that half.
+    certified_share : float, default=0.3
+        Share of the rows that certify a guarantee. They are drawn at random, and nothing else is learned from them.
+    {cv} {refit} {n_jobs} {random_state}
+        It also draws the rows that certify a guarantee (None: the same ones in every fit).
 
     Attributes
     ----------
     {estimator_}
     rule_ : LabelDecisions
         What was learned from the held-out scores.
+    promise_ : RiskController or None
+        The cuts that keep the guarantee; its ``statement_`` says what is promised and under which assumption.
     {classes_} {n_features_in_} {target_form_}
 
     Notes
     -----
     Scores of different folds are put together although they come from different models, as `ThresholdClassifierCV`
-    explains. So the promise of a guarantee is one about the models of the folds. It holds for the model that is fitted
-    on all rows as far as that one's probabilities are as good as theirs, which more rows rarely make worse. With
-    ``cv=0.3, refit=False`` or ``cv="prefit"`` there is one model only, and nothing is assumed but exchangeable rows.
+    explains. The promise of a guarantee does not rest on that: its rows are scored by the very model that predicts.
+    With ``cv="prefit"`` the rows given to `fit` make the probabilities and certify; the estimator must know neither.
 
     Examples
     --------
@@ -210,6 +215,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
            [0, 0, 0, 0]])
     """
 
+    promise_: RiskController | None
+
     def __init__(
         self,
         estimator: Any,
@@ -217,6 +224,7 @@ class DecisionClassifierCV(CrossFittedClassifier):
         aim: Any = "micro_f1",
         guarantee: Any = None,
         confidence: float | None = 0.9,
+        certified_share: float = 0.3,
         cv: Any = 3,
         refit: bool = True,
         n_jobs: int | None = None,
@@ -226,15 +234,104 @@ class DecisionClassifierCV(CrossFittedClassifier):
         self.aim = aim
         self.guarantee = guarantee
         self.confidence = confidence
+        self.certified_share = certified_share
         self.cv = cv
         self.refit = refit
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _new_rule(self, label_names: tuple[str, ...] | None) -> LabelDecisions:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
+        """Fit the estimator, learn what its scores say, and certify the guarantee.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features), or whatever the estimator takes
+            Rows; a list of texts is fine for a Pipeline that takes it.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            A {0, 1} indicator, or two classes.
+        sample_weight : array-like of shape (n_samples,) or None
+            Passed on to the estimator, which must accept it, and to the rule. A guarantee takes none: a row of weight 2
+            is not two independent rows.
+        groups : array-like of shape (n_samples,) or None
+            Passed on to the splitter.
+        **fit_params : dict
+            Passed on to the estimator's ``fit``; values with one entry per row are split with the rows.
+
+        Returns
+        -------
+        self : object
+            The fitted classifier.
+        """
+        if self.guarantee is None:
+            return super().fit(X, y, sample_weight, groups, **fit_params)
+        self._check_parameters()
+        if sample_weight is not None:
+            raise ValueError(
+                "sample_weight must be None with a guarantee: a row of weight 2 is not two independent rows."
+            )
+        if not (isinstance(self.cv, int | float | np.number | str) or hasattr(self.cv, "split")):
+            raise ValueError(
+                "cv must not be index pairs with a guarantee, which sets rows aside before they are split."
+            )
+        names = names_of_columns(y)
+        X, y, groups = indexable(X, y, groups)
+        n_rows = _num_samples(y)
+        learned, certifying = split_off(n_rows, self.certified_share, self.random_state)
+        Y = read_target(y, type(self).__name__)[0]
+        promise = RiskController(self.guarantee, self.confidence, names)
+        promise.check(len(certifying), Y.shape[1])
+        inner = copy(self).set_params(guarantee=None)
+        pairwise = get_tags(self.estimator).input_tags.pairwise if is_estimator(self.estimator) else False
+        params = {name: take_rows(v, learned) if one_per_row(v, n_rows) else v for name, v in fit_params.items()}
+        inner.fit(
+            take_rows(X, learned, learned if pairwise and self.cv != "prefit" else None),
+            take_rows(y, learned),
+            groups=None if groups is None else take_rows(groups, learned),
+            **params,
+        )
+        P = inner.decide(take_rows(X, certifying, learned if pairwise and self.cv != "prefit" else None))[1]
+        promise.fit(P, Y[certifying])
+        self._become(inner.estimator_, inner.rule_, inner.classes_, y)
+        self.promise_ = promise
+        return self
+
+    def certify(self, X: Any, y: Any) -> Self:
+        """Find the cuts that keep the guarantee, on rows that nothing was learned from.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Rows, drawn as those to be predicted will be.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            Their labels, in the form that `fit` had.
+
+        Returns
+        -------
+        self : object
+            The classifier, whose label sets keep the promise from now on.
+        """
+        check_is_fitted(self, "estimator_")
+        if self.guarantee is None:
+            raise ValueError('guarantee must be set before certify, e.g. set_params(guarantee="recall >= 0.9").')
+        Y = np.asarray(y)[:, None] == self.classes_[1] if self.target_form_ == "classes" else y
+        promise = RiskController(self.guarantee, self.confidence, names_of_columns(y))
+        self.promise_ = promise.fit(self.decide(X, "ranking")[1], Y)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
         if self.guarantee is not None:
             check_confidence(self.confidence)
-        return LabelDecisions(self.aim, self.guarantee, self.confidence, label_names, self.random_state)
+            share = self.certified_share
+            if not isinstance(share, float | np.floating) or not 0.0 < share < 1.0:
+                raise ValueError(f"certified_share must be a share of the rows between 0 and 1; got {share!r}.")
+
+    def _new_rule(self) -> LabelDecisions:
+        return LabelDecisions(self.aim)
+
+    def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
+        self.promise_ = None
+        return super()._become(estimator, rule, classes, y)
 
     def predict(self, X: Any, aim: Any = None) -> NDArray[Any] | sparse.csr_array:
         """Label sets.
@@ -305,4 +402,5 @@ class DecisionClassifierCV(CrossFittedClassifier):
             Probability that each label is on.
         """
         scores = self._scores(X)
-        return self.rule_.decide(scores, aim)
+        on, P = self.rule_.decide(scores, aim)
+        return on if aim is not None or self.promise_ is None else self.promise_.predict(P), P

@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.indicator import check_indicator
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
 from ..core.wording import counted
 from ._guarantee import Guarantee, check_confidence, parse_guarantee
@@ -64,6 +65,8 @@ class RiskCurve:
         Labels on per row, of those that the promise is about.
     allowed : tuple of (float, float)
         The lowest and the highest cut that keep the promise.
+    cut : float
+        The one that was chosen.
     """
 
     guarantee: Guarantee
@@ -72,6 +75,7 @@ class RiskCurve:
     bound: FloatArray
     tags_per_row: FloatArray
     allowed: tuple[float, float]
+    cut: float
 
 
 class RiskController(BaseEstimator):
@@ -175,7 +179,7 @@ class RiskController(BaseEstimator):
             )
         n_labels = P.shape[1]
         guarantees = self._guarantees(n_labels)
-        level = None if self.confidence is None else (1.0 - self.confidence) / len(guarantees)
+        level = self._level(len(guarantees))
         true = indicator.toarray().astype(bool)
         order = np.random.default_rng(0).permutation(len(P))
         tests = []
@@ -183,9 +187,10 @@ class RiskController(BaseEstimator):
             own = slice(None) if guarantee.label is None else slice(guarantee.label, guarantee.label + 1)
             events = losses_along_cuts(guarantee.measure, guarantee.limit, P[:, own], true[:, own], order)
             tests.append(_tested(guarantee, events, level, self.confidence, len(guarantees)))
-        self.cuts_ = _choose_cuts(guarantees, tests, n_labels)
+        self.cuts_, common = _choose_cuts(guarantees, tests, n_labels)
         self.guarantees_ = guarantees
-        self.risk_curves_ = tuple(_curve(g, test, P) for g, test in zip(guarantees, tests, strict=True))
+        chosen = [common if g.label is None else float(self.cuts_[g.label]) for g in guarantees]
+        self.risk_curves_ = tuple(map(_curve, guarantees, tests, chosen, [P] * len(tests)))
         self.tags_per_row_ = float((self.cuts_ < P).sum() / len(P))
         self.statement_ = _statement(guarantees, self.confidence, len(P))
         return self
@@ -207,25 +212,65 @@ class RiskController(BaseEstimator):
         P = check_scores(probabilities, "probabilities", len(self.cuts_), "controller")
         return (self.cuts_ < P).astype(np.int64)
 
+    def check(self, n_samples: int, n_labels: int) -> None:
+        """Raise ValueError if the promises are wrong, or so many rows cannot keep them whatever the labels are.
+
+        Parameters
+        ----------
+        n_samples : int
+            Rows that `fit` will have.
+        n_labels : int
+            Number of labels.
+        """
+        check_confidence(self.confidence)
+        for guarantee in (guarantees := self._guarantees(n_labels)):
+            none = np.zeros((0, n_labels if guarantee.label is None else 1))
+            events = losses_along_cuts(guarantee.measure, guarantee.limit, none, none > 0, np.arange(0))
+            needed = fewest_rows(events, self._level(len(guarantees)))
+            if n_samples < needed:
+                raise ValueError(
+                    f"guarantee: {counted(n_samples, 'calibration row')} cannot keep {str(guarantee)!r}: it needs at "
+                    f"least {needed}."
+                )
+
+    def measured(self, Y: Any, Y_pred: Any) -> dict[str, float]:
+        """What is promised, measured on label sets.
+
+        Parameters
+        ----------
+        Y : array-like or sparse matrix of shape (n_samples, n_labels)
+            True labels, 0 or 1.
+        Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
+            Label sets, such as those of `predict`.
+
+        Returns
+        -------
+        dict of str to float
+            Value of the measure of every promise; NaN where no row counts.
+        """
+        true, on = (check_indicator(one, name).toarray() for one, name in ((Y, "Y"), (Y_pred, "Y_pred")))
+        return {str(g): _measured(g, true, on) for g in self.guarantees_}
+
+    def _level(self, shares: int) -> float | None:
+        return None if self.confidence is None else (1.0 - self.confidence) / shares
+
     def _guarantees(self, n_labels: int) -> tuple[Guarantee, ...]:
         names = self.label_names
         if names is not None and len(names) != n_labels:
             raise ValueError(f"label_names must have one name per label: got {len(names)} for {n_labels} labels.")
-        given = self.guarantee
-        if isinstance(given, str):
-            given = parse_guarantee(given, names)
-        guarantees = (given,) if isinstance(given, Guarantee) else tuple(given)
+        given = (self.guarantee,) if isinstance(self.guarantee, str | Guarantee) else tuple(self.guarantee)
+        guarantees = tuple(
+            g for one in given for g in ((one,) if isinstance(one, Guarantee) else parse_guarantee(one, names))
+        )
         if not guarantees:
             raise ValueError("guarantee must hold at least one promise.")
         for g in guarantees:
             if g.label is not None and not 0 <= g.label < n_labels:
-                raise ValueError(
-                    f"guarantee {str(g)!r} names label {g.label}, which does not exist: labels are 0 to {n_labels - 1}."
-                )
+                raise ValueError(f"guarantee: {str(g)!r} is about label {g.label}, but labels are 0 to {n_labels - 1}.")
             labels = n_labels if g.label is None else 1
             if g.measure == "false tags per row" and g.target >= labels:
                 raise ValueError(
-                    f"guarantee {str(g)!r} is always kept by {counted(labels, 'label')}: the target must be smaller."
+                    f"guarantee: {str(g)!r} is always kept by {counted(labels, 'label')}: the target must be smaller."
                 )
             if g.measure == "precision" and self.confidence is None:
                 raise ValueError(
@@ -235,11 +280,21 @@ class RiskController(BaseEstimator):
         return guarantees
 
 
+def _measured(guarantee: Guarantee, true: NDArray[Any], on: NDArray[Any]) -> float:
+    if guarantee.label is not None:
+        true, on = true[:, [guarantee.label]], on[:, [guarantee.label]]
+    hits, n_on = (true * on).sum(axis=1), on.sum(axis=1)
+    if guarantee.measure == "false tags per row":
+        return float((n_on - hits).mean())
+    of = true.sum(axis=1) if guarantee.measure == "recall" else n_on
+    return float((hits[of > 0] / of[of > 0]).mean()) if of.any() else float("nan")
+
+
 def _tested(
     guarantee: Guarantee, events: Events, level: float | None, confidence: float | None, shares: int
 ) -> CutTests:
     """The tests of one promise; raises if it cannot be kept."""
-    how = "in expectation" if confidence is None else f"at confidence {confidence:g}"
+    how = "in expectation" if confidence is None else f"at confidence {confidence:.12g}"
     if shares > 1 and confidence is not None:
         how += f" shared by {shares} promises"
     rows = counted(events.n_rows, "calibration row")
@@ -247,7 +302,7 @@ def _tested(
         rows += " with a true label" if guarantee.label is None else " with that label"
     needed = fewest_rows(events, level)
     if events.n_rows < needed:
-        raise ValueError(f"{rows} cannot keep {str(guarantee)!r} {how}: it needs at least {needed}.")
+        raise ValueError(f"guarantee: {rows} cannot keep {str(guarantee)!r} {how}: it needs at least {needed}.")
     test = run_tests(events, level)
     if test.last >= 0:
         return test
@@ -255,18 +310,18 @@ def _tested(
     enough = test.rows_that_would_do()
     advice = "more rows like these would not help" if enough is None else f"about {enough} rows like these would do"
     raise ValueError(
-        f"{rows} cannot keep {str(guarantee)!r} {how}: precision is {1.0 - loss[loss >= 0.0].mean():.3g} at the most "
-        f"promising cut; {advice}."
+        f"guarantee: {rows} cannot keep {str(guarantee)!r} {how}: precision is {1.0 - loss[loss >= 0.0].mean():.3g} at "
+        f"the most promising cut; {advice}."
     )
 
 
-def _choose_cuts(guarantees: tuple[Guarantee, ...], tests: list[CutTests], n_labels: int) -> FloatArray:
-    """Cuts of all labels that every promise allows.
+def _choose_cuts(guarantees: tuple[Guarantee, ...], tests: list[CutTests], n_labels: int) -> tuple[FloatArray, float]:
+    """Cuts of all labels that every promise allows, and the one of the labels without a promise of their own.
 
     A promise about all labels together holds with other cuts of single labels too, if these are lower (recall) or
     higher (false tags); with precision all cuts must be equal.
     """
-    cuts = np.full(n_labels, 0.5)
+    cut, cuts = 0.5, np.full(n_labels, 0.5)
     common = [(g, test.allowed()) for g, test in zip(guarantees, tests, strict=True) if g.label is None]
     low, high = -np.inf, np.inf  # of a label with a cut of its own
     if common:
@@ -281,7 +336,7 @@ def _choose_cuts(guarantees: tuple[Guarantee, ...], tests: list[CutTests], n_lab
         cuts[label] = _one_of(
             [*(g for g, _ in own), *(g for g, _ in common)], [*(allowed for _, allowed in own), (low, high)]
         )
-    return cuts
+    return cuts, cut
 
 
 def _one_of(guarantees: list[Guarantee], allowed: list[tuple[float, float]]) -> float:
@@ -289,11 +344,13 @@ def _one_of(guarantees: list[Guarantee], allowed: list[tuple[float, float]]) -> 
     low, high = max(low for low, _ in allowed), min(high for _, high in allowed)
     if low > high:
         promises = " and ".join(repr(str(g)) for g in guarantees)
-        raise ValueError(f"no cut keeps {promises} together on these calibration rows: lower one of the targets.")
+        raise ValueError(
+            f"guarantee: no cut keeps {promises} together on these calibration rows: lower one of the targets."
+        )
     return high if any(g.measure == "recall" for g in guarantees) else low
 
 
-def _curve(guarantee: Guarantee, test: CutTests, probabilities: FloatArray) -> RiskCurve:
+def _curve(guarantee: Guarantee, test: CutTests, chosen: float, probabilities: FloatArray) -> RiskCurve:
     events = test.events
     along = np.linspace(0, len(events.ends) - 1, _CURVE).astype(np.int64)
     places = np.unique([*along, test.start, test.last])
@@ -306,9 +363,8 @@ def _curve(guarantee: Guarantee, test: CutTests, probabilities: FloatArray) -> R
     if events.grows:
         mean = np.where(places == 0, np.nan, mean)
     rising = np.argsort(cuts, kind="stable")
-    return RiskCurve(
-        guarantee, cuts[rising], mean[rising], bound[rising], on[rising] / len(probabilities), test.allowed()
-    )
+    per_row = on[rising] / len(probabilities)
+    return RiskCurve(guarantee, cuts[rising], mean[rising], bound[rising], per_row, test.allowed(), chosen)
 
 
 def _statement(guarantees: tuple[Guarantee, ...], confidence: float | None, n_rows: int) -> str:
@@ -324,6 +380,6 @@ def _statement(guarantees: tuple[Guarantee, ...], confidence: float | None, n_ro
         )
     together = "all of this holds together" if len(guarantees) > 1 else "this holds"
     return (
-        f"With probability at least {confidence:g} over the draw of the {n_rows} calibration rows, {together} for new "
-        f"rows, if all rows are drawn independently from one distribution and were not trained on: {promises}."
+        f"With probability at least {confidence:.12g} over the draw of the {n_rows} calibration rows, {together} for "
+        f"new rows, if all rows are drawn independently from one distribution and were not trained on: {promises}."
     )

@@ -49,6 +49,31 @@ def _check_classifier(model: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'rule_')}: is of another number of labels")
 
 
+def _check_decision_classifier(model: Any, where: str) -> None:
+    _check_classifier(model, where)
+    if model.promise_ is not None and len(model.promise_.cuts_) != model.rule_.n_labels_:
+        raise ValueError(f"{inside(where, 'promise_')}: is of another number of labels")
+
+
+def _check_controller(controller: Any, where: str) -> None:
+    if np.isnan(controller.cuts_).any():
+        raise ValueError(f"{inside(where, 'cuts_')}: must be numbers")
+    labels = [g.label for g in controller.guarantees_ if g.label is not None]
+    if labels and max(labels) >= len(controller.cuts_):
+        raise ValueError(f"{inside(where, 'guarantees_')}: a label beyond the {len(controller.cuts_)}")
+
+
+def _check_sets(calibrator: Any, where: str) -> None:
+    """Sets of zeros and ones, and shares that mix probabilities with probabilities."""
+    sets, known, marginal = calibrator.sets_, calibrator.known_share_, calibrator.marginal_share_
+    if not (sets.data == 1.0).all() or not sets.has_canonical_format:
+        raise ValueError(f"{inside(where, 'sets_')}: must be sets of labels")
+    if not 0.0 <= marginal <= known < 1.0 or (known > 0.0 and not sets.shape[0]):
+        raise ValueError(f"{inside(where, 'known_share_')}: shares must be from 0 to 1, and 0 without sets")
+    if not np.isfinite([calibrator.lift_power_, calibrator.probability_power_]).all():
+        raise ValueError(f"{inside(where, 'lift_power_')}: powers must be finite")
+
+
 def _check_calibrator(calibrator: Any, where: str) -> None:
     """Every label with a share of its steps has some, and they are where ``first_`` says."""
     first, n_labels = calibrator.first_, len(calibrator.slope_)
@@ -56,6 +81,9 @@ def _check_calibrator(calibrator: Any, where: str) -> None:
     steps = np.diff(first)
     if first[0] != 0 or first[-1] != len(calibrator.knots_) or (steps < 0).any():
         raise ValueError(f"{inside(where, 'first_')}: must rise from 0 to the number of knots")
+    for name, values in (("share_", calibrator.share_), ("values_", calibrator.values_)):
+        if values.size and (values.min() < 0.0 or values.max() > 1.0):
+            raise ValueError(f"{inside(where, name)}: must be from 0 to 1")
     if (steps[calibrator.share_ != 0.0] == 0).any():
         raise ValueError(f"{inside(where, 'share_')}: is not 0 for a label without knots")
 
@@ -63,8 +91,6 @@ def _check_calibrator(calibrator: Any, where: str) -> None:
 def _check_decisions(decisions: Any, where: str) -> None:
     n_labels = decisions.n_labels_
     parts = {"calibrator_": len(decisions.calibrator_.slope_), "sets_for_": decisions.sets_for_.n_labels_}
-    if decisions.promise_ is not None:
-        parts["promise_"] = len(decisions.promise_.cuts_)
     for name, found in parts.items():
         if found != n_labels:
             raise ValueError(f"{inside(where, name)}: is of {found} labels, not of {n_labels}")
@@ -102,6 +128,7 @@ CODECS: tuple[Codec, ...] = (
             "log_lifts_": VECTOR.shaped("sets"),
             **dict.fromkeys(("lift_power_", "probability_power_", "known_share_", "marginal_share_"), NUMBER),
         },
+        check=_check_sets,
     ),
     _codec(
         AimRule,
@@ -129,6 +156,7 @@ CODECS: tuple[Codec, ...] = (
             "guarantee": instance(Guarantee),
             **dict.fromkeys(("cuts", "value", "bound", "tags_per_row"), kinds.LOOSE_VECTOR.shaped("cuts")),
             "allowed": list_of(NUMBER, tuple),
+            "cut": NUMBER,
         },
     ),
     _codec(
@@ -140,6 +168,7 @@ CODECS: tuple[Codec, ...] = (
             "tags_per_row_": NUMBER,
             "statement_": kinds.TEXT,
         },
+        check=_check_controller,
     ),
     _codec(
         LabelDecisions,
@@ -147,10 +176,17 @@ CODECS: tuple[Codec, ...] = (
             "n_labels_": COUNT,
             "calibrator_": instance(LabelCalibrator),
             "sets_for_": instance(AimRule),
-            "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)),
         },
         check=_check_decisions,
     ),
     _codec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
-    _codec(DecisionClassifierCV, {**_CLASSIFIER, "rule_": instance(LabelDecisions)}, check=_check_classifier),
+    _codec(
+        DecisionClassifierCV,
+        {
+            **_CLASSIFIER,
+            "rule_": instance(LabelDecisions),
+            "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)),
+        },
+        check=_check_decision_classifier,
+    ),
 )

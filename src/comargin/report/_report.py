@@ -205,7 +205,7 @@ def _data_sections(
         sections.append(_sections.scores_section(assessment))
     if assessment is not None and assessment.probabilities is not None:
         sections.append(_sections.probabilities_section(assessment))
-    promise = getattr(anatomy.first("rule_"), "promise_", None)
+    promise = anatomy.first("promise_")
     if promise is not None:
         sections.append(_sections.promise_section(promise))
     return sections, data

@@ -269,11 +269,9 @@ def promise_section(promise: RiskController) -> Section:
     figures, pictures = {}, []
     for k, curve in enumerate(promise.risk_curves_):
         g = curve.guarantee
-        chosen = promise.cuts_[0 if g.label is None else g.label]
-        figures[f"promise-{k}"] = promise_figure(curve).add_vline(x=float(np.clip(chosen, 0.0, 1.0)), line_width=1)
-        pictures.append(
-            f"<h3>{escaped(str(g))}: on above {number(chosen)}</h3>{figure_place(f'promise-{k}', f'Risk curve of {g}')}"
-        )
+        figures[f"promise-{k}"] = promise_figure(curve).add_vline(x=float(np.clip(curve.cut, 0.0, 1.0)), line_width=1)
+        head = f"<h3>{escaped(str(g))}: on above {number(curve.cut)}</h3>"
+        pictures.append(head + figure_place(f"promise-{k}", f"Risk curve of {g}"))
     price = f"On the rows that certify it, {promise.tags_per_row_:.2f} labels per row are on."
     body = f'<p class="statement">{escaped(promise.statement_)} {price}</p>{"".join(pictures)}'
     return Section("promise", "Promise", body, figures)

@@ -16,8 +16,9 @@ from ..core.executor import Threads
 from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..core.progress import Progress
+from ..core.row_blocks import take_rows
 from ..data import Dataset, fingerprint
-from ..decisions import BY_AIM, check_aim, fit_with_cuts, make_decider, parse_guarantee
+from ..decisions import BY_AIM, RiskController, check_aim, fit_with_cuts, make_decider, parse_guarantee, split_off
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
@@ -26,6 +27,8 @@ from .identity import described, hash_of, json_value
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_AIM = "micro_f1"
+DEFAULT_CONFIDENCE = 0.9
+CERTIFIED_SHARE = 0.3  # of the rows, where there is a promise; as in `DecisionClassifierCV`
 
 
 def train(
@@ -40,7 +43,7 @@ def train(
     thresholds: str | None = BY_AIM,
     aim: Any = DEFAULT_AIM,
     guarantee: str | None = None,
-    confidence: float = 0.9,
+    confidence: float = DEFAULT_CONFIDENCE,
     n_jobs: int | None = None,
     random_state: int = 0,
     verbose: int = 0,
@@ -81,7 +84,7 @@ def train(
         The measure that label sets are made for, with ``thresholds="aim"``; `Tagger.predict` takes another one.
     guarantee : str or None, default=None
         A promise that label sets keep, such as "recall >= 0.9" or "precision of sports >= 0.8"; see
-        `comargin.decisions.RiskController`.
+        `comargin.decisions.RiskController`. Three in ten rows, drawn at random, are set aside to certify it.
     confidence : float, default=0.9
         Probability with which the promise holds.
     n_jobs : int or None, default=None
@@ -128,8 +131,18 @@ def train(
     check_rule(thresholds)
     rule_name = recipe.decided_by(thresholds)
     check_aim(aim, Y.shape[1])
-    promise = None if guarantee is None else parse_guarantee(guarantee, dataset.label_names)
-    if rule_name != BY_AIM and not (guarantee is None and isinstance(aim, str) and aim == DEFAULT_AIM):
+    certifying = None
+    if guarantee is not None:
+        # Rows that certify a promise are not seen by the search either.
+        learned, certifying = split_off(Y.shape[0], CERTIFIED_SHARE, seed)
+        promise = RiskController(parse_guarantee(guarantee, dataset.label_names), confidence)
+        promise.check(len(certifying), Y.shape[1])
+    plain_aim = isinstance(aim, str) and aim == DEFAULT_AIM
+    if guarantee is not None and not plain_aim:
+        raise ValueError("aim= and guarantee= exclude each other: a promise decides on label sets by itself")
+    if guarantee is None and confidence != DEFAULT_CONFIDENCE:
+        raise ValueError("confidence= is that of a guarantee=, which is not given")
+    if rule_name != BY_AIM and not (guarantee is None and plain_aim):
         raise ValueError(f'aim= and guarantee= need thresholds="aim", and a model with scores; got {thresholds!r}')
     criterion = criterion_of(recipe, criterion, rule_name)
     fixed = dict(params or {})
@@ -138,7 +151,9 @@ def train(
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
-    data_print = fingerprint(X, Y)
+    data_print, all_X, all_Y = fingerprint(X, Y), X, Y
+    if certifying is not None:
+        X, Y = take_rows(X, learned), Y[learned]
     memory, executor = Memory(), Threads(n_jobs)
     with contextlib.ExitStack() as stack:
         if checkpoint is not None:
@@ -152,10 +167,8 @@ def train(
             memory=memory,
         )  # fmt: skip
         tuned_seconds = time.perf_counter() - began
-        decider = make_decider(
-            _with_threads(estimator, n_jobs, verbose), rule_name, folds=folds, seed=seed, aim=aim, guarantee=promise,
-            confidence=confidence,
-        )  # fmt: skip
+        watched = _with_threads(estimator, n_jobs, verbose)
+        decider = make_decider(watched, rule_name, folds=folds, seed=seed, aim=aim)
         fitted, measures = fit_with_cuts(
             decider, X, Y, executor=executor, memory=memory, should_stop=should_stop,
             show=Progress(verbose, folds, "cuts"),
@@ -163,6 +176,9 @@ def train(
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them
         learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)
+    if certifying is not None:
+        fitted.set_params(guarantee=promise.guarantee, confidence=confidence)
+        fitted.certify(take_rows(all_X, certifying), all_Y[certifying])
     n_features = None if isinstance(X, list) else X.shape[1]
     facts = {
         "model": recipe.name,
@@ -173,12 +189,13 @@ def train(
         "folds": folds,
         "thresholds": rule_name,
         "aim": aim if isinstance(aim, str) else np.asarray(aim).tolist(),
-        "guarantee": None if promise is None else fitted.rule_.promise_.statement_,
+        "guarantee": None if certifying is None else fitted.promise_.statement_,
+        "certified_by_rows": 0 if certifying is None else len(certifying),
         "fold_measures": measures,
         "random_state": seed,
         "data": {
             "name": dataset.name,
-            "rows": Y.shape[0],
+            "rows": all_Y.shape[0],
             "features": "texts" if n_features is None else n_features,
             "labels": Y.shape[1],
             "fingerprint": data_print,
