@@ -1,5 +1,7 @@
 """One cross-fit for probabilities, aims and guarantees; scikit-learn's checks; bad input."""
 
+import contextlib
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -137,22 +139,24 @@ def test_a_guarantee_is_certified_by_rows_that_nothing_else_has_seen(data, monke
 
 
 @pytest.mark.parametrize("C", [1e-3, 1.0])
-def test_guarantees_hold_in_as_many_draws_as_they_say(C):
-    """Recall and precision of new rows: below the target in at most a tenth of the draws, and not far above.
+@pytest.mark.parametrize(("promise", "target"), [("recall >= 0.8", 0.8), ("precision >= 0.6", 0.6)])
+def test_guarantees_hold_in_as_many_draws_as_they_say(promise, target, C):
+    """Measured on many new rows: below the target in at most a tenth of the draws, and not far above.
 
-    With a small C scores grow with the number of rows, so that cuts for the models of the folds would fail.
+    With a small C scores grow with the number of rows, so that cuts for the models of the folds would fail. A promise
+    that is refused is not broken.
     """
-    broken, recalls = np.zeros(2), []
+    found = []
     for draws in range(60):
         X, Y = draw(np.random.default_rng(draws), n=3000, noise=1.0)
         learner = M3LClassifier(C, loss="logistic", random_state=0)
-        model = DecisionClassifierCV(learner, guarantee="recall >= 0.8", random_state=0).fit(X[:600], Y[:600])
-        recalls.append(model.promise_.measured(Y[600:], model.predict(X[600:]))["recall >= 0.8"])
-        precise = DecisionClassifierCV(learner, guarantee="precision >= 0.6", random_state=0).fit(X[:600], Y[:600])
-        found = precise.promise_.measured(Y[600:], precise.predict(X[600:]))["precision >= 0.6"]
-        broken += [recalls[-1] < 0.8, found < 0.6]
-    assert np.all(broken <= 6 + 3 * np.sqrt(60 * 0.1 * 0.9))
-    assert np.mean(recalls) < 0.93
+        model = DecisionClassifierCV(learner, guarantee=promise, random_state=0)
+        with contextlib.suppress(ValueError):
+            on = model.fit(X[:600], Y[:600]).predict(X[600:])
+            found.append(model.promise_.measured(Y[600:], on)[promise])
+    assert len(found) >= 50
+    assert np.sum(np.array(found) < target) <= 6 + 3 * np.sqrt(60 * 0.1 * 0.9)
+    assert np.mean(found) < target + 0.13
 
 
 def test_names_of_columns_are_labels_of_guarantees(data):

@@ -199,7 +199,8 @@ def test_three_rows_are_refused_in_one_sentence():
     with pytest.raises(ValueError) as error:
         RiskController("recall >= 0.9").fit(np.full((3, 2), 0.5), np.ones((3, 2)))
     assert str(error.value) == (
-        "guarantee: 3 calibration rows with a true label cannot keep 'recall >= 0.9' at confidence 0.9: it needs at least 22."
+        "guarantee: 3 calibration rows with a true label cannot keep 'recall >= 0.9' at confidence 0.9: it needs at "
+        "least 22."
     )
     with pytest.raises(ValueError, match=r"0 calibration rows with that label cannot keep 'recall of 1 >= 0\.9'"):
         RiskController("recall of 1 >= 0.9").fit(np.full((30, 2), 0.5), np.tile([1, 0], (30, 1)))
