@@ -23,7 +23,6 @@ from ..core.loop import Control, progress, tolerance
 from ..core.result import Checkpoint, Result, Status
 from ..core.rows import CSR
 from ..core.threads import one_blas_thread
-from ..m3l.prior import PriorPart, identity_prior
 from ._alternation import POLICY as STEP_POLICY
 from ._alternation import Alternation, PrMLFit
 from ._directions import infeasible_labels, named, with_directions
@@ -102,8 +101,8 @@ def solve_prml(
     control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
     # Rounding decides between local optima: it must not depend on the threads of BLAS.
     with one_blas_thread(), progress(control) as show:
-        step = problem.step(problem.X, identity_prior(problem.S.shape[1])[0])
-        problem = replace(problem, privileged=with_directions(step))
+        ones = np.ones(problem.S.shape[1])
+        problem = replace(problem, privileged=with_directions(problem.step(problem.X, ones)))
         fit = PrMLFit(problem, view, control, show, n_threads)
         best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
         first = 0 if stopped is None else stopped.number
@@ -116,7 +115,7 @@ def solve_prml(
                 if prbr is None:
                     # Recompute the predictors of the stopped fit, from its first seed.
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
-                    prbr = _predictors(fit, np.ones(problem.S.shape[1]), None, int(rng_before.integers(2**63)))
+                    prbr = _predictors(fit, ones, None, int(rng_before.integers(2**63)))
                 dual = prbr.dual_coef
                 if fit.stopped:
                     return _unfinished(fit, prbr, rank, rng) if best is None else replace(best, status=Status.STOPPED)
@@ -138,7 +137,7 @@ def solve_prml(
                     if earlier.primal < alternation.objective:
                         return earlier
             finished = None if best is None else best.finished
-            result = _run(alternation, control, history, number, finished)
+            result = _run(alternation, history, number, finished)
             if best is None or result.primal < best.primal:
                 best = result
             if result.status is Status.STOPPED:
@@ -176,13 +175,10 @@ def _predictors(fit: PrMLFit, r: np.ndarray, start: SlackDual | None, seed: int 
     problem = fit.problem
     if start is None and not problem.privileged.bases:
         fit.objective_beside = problem.objective(*fit.nothing)  # what is shown meanwhile
-
-    def within(primal: float, dual: float) -> bool:
-        return fit.within(0, np.inf, 0.0)
-
-    control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
-    step = problem.step(problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
-    return solve_svm_plus(step, fit.view, control, seed=seed, n_threads=fit.n_threads, start=start)
+    control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=lambda primal, dual: fit.within(0, np.inf, 0.0))
+    return solve_svm_plus(
+        problem.step(problem.X, r), fit.view, control, seed=seed, n_threads=fit.n_threads, start=start
+    )
 
 
 def _whole_predictors(fit: PrMLFit, result: SVMPlusResult) -> SVMPlusResult:
@@ -248,11 +244,7 @@ def _first_alternation(
 
 
 def _run(
-    alternation: Alternation,
-    control: Control,
-    before: tuple[Checkpoint, ...],
-    number: int,
-    finished: PrMLFinished | None,
+    alternation: Alternation, before: tuple[Checkpoint, ...], number: int, finished: PrMLFinished | None
 ) -> PrMLResult:
     """Alternate until the tolerance, the limit, or the callback ends it; ``before`` are the checkpoints up to here.
 
@@ -261,7 +253,7 @@ def _run(
     """
     fit = alternation.fit
     fit.objective_beside = np.inf
-    history, status = list(before), _ended(alternation, control) if before else None
+    history, status = list(before), _ended(alternation) if before else None
     while status is None:
         if history:
             alternation.alternate()
@@ -269,11 +261,10 @@ def _run(
         history.append(point)
         if not fit.stopped:  # a point within an alternation is no state to continue from
             fit.state = alternation.state(number, tuple(history), finished)
-            fit.keep()
             fit.report(point)
-        status = Status.STOPPED if fit.stopped else _ended(alternation, control)
+        status = Status.STOPPED if fit.stopped else _ended(alternation)
     best = Point(alternation.D, alternation.W, alternation.T)
-    return _result(fit.problem, best, alternation.dual, tuple(history), control.tol, status)
+    return _result(fit.problem, best, alternation.dual, tuple(history), fit.tol, status)
 
 
 def _result(
@@ -287,10 +278,10 @@ def _result(
     return PrMLResult(coef, dual, history, tol_abs, status, D, W, privileged, bound, kept)
 
 
-def _ended(alternation: Alternation, control: Control) -> Status | None:
+def _ended(alternation: Alternation) -> Status | None:
     """How an alternation ended with the steps so far, if it did."""
     if alternation.done:
         return Status.CONVERGED
     if alternation.n_idle >= POLICY.patience:
         return Status.STALLED
-    return Status.MAX_ITER if alternation.n_done >= control.max_iter else None
+    return Status.MAX_ITER if alternation.n_done >= alternation.fit.control.max_iter else None
