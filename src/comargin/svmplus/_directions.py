@@ -39,7 +39,9 @@ def with_directions(problem: SVMPlusProblem) -> PrivilegedSets:
             bad.append(label)
             continue
         if stuck.size:
-            bases[label] = _null_space(sets.features(label, stuck))
+            _, values, right = np.linalg.svd(sets.features(label, stuck), full_matrices=True)
+            rank = int(np.count_nonzero(values > _ZERO * values[0])) if values.size else 0
+            bases[label] = np.ascontiguousarray(right[rank:].T)  # orthonormal, and no slack of these sets changes
             t = bases[label] @ (bases[label].T @ t)
         lift[sets.columns(label), label] = t
     if bad:
@@ -119,10 +121,3 @@ def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray
     proof = np.zeros(problem.S.shape[0])
     proof[rows] = np.maximum(found.x, 0.0)
     return proof
-
-
-def _null_space(U: np.ndarray) -> np.ndarray:
-    """Orthonormal columns N with U N = 0."""
-    _, values, right = np.linalg.svd(U, full_matrices=True)
-    rank = int(np.count_nonzero(values > _ZERO * values[0])) if values.size else 0
-    return np.ascontiguousarray(right[rank:].T)
