@@ -167,10 +167,9 @@ class Alternation:
         # With these dual variables and R = 0 the bound is that of T alone.
         self.step_dual = problem.step(problem.X, np.zeros(len(T))).dual(self.dual)
 
-    def _solve(
-        self, step: SVMPlusProblem, view: np.ndarray | CSR, constant: float, V: np.ndarray, tol: float
-    ) -> SVMPlusResult:
+    def _solve(self, step: SVMPlusProblem, constant: float, V: np.ndarray, tol: float) -> SVMPlusResult:
         """Solve a step of which (5) is the objective plus a constant; ``V`` is that of the point before."""
+        view = self.fit.view if step.X is self.fit.problem.X else step.X
         objective, before = self.objective, None
         if np.isfinite(objective):
             before = (objective - constant, V, self.T)
@@ -192,13 +191,12 @@ class Alternation:
     def _w_solution(self, tol: float) -> SVMPlusResult:
         """Best W and T for D."""
         step, constant = self.fit.problem.w_step(self.D), self._of_dictionary()
-        return self._solve(step, step.X, constant, self.fit.problem.gamma1 * self.W, tol)
+        return self._solve(step, constant, self.fit.problem.gamma1 * self.W, tol)
 
     def _w_step(self) -> None:
         """Go to the best W and T for D."""
         result = self._w_solution(self.step_tol)
-        self.dual = result.dual_coef
-        self.step_dual = result.dual + self._of_dictionary()
+        self.dual, self.step_dual = result.dual_coef, result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
 
     def _d_step(self) -> None:
@@ -208,7 +206,7 @@ class Alternation:
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
         step = self.fit.problem.d_step(self.W[used])
-        result = self._solve(step, self.fit.view, constant, nowhere, self.step_tol)
+        result = self._solve(step, constant, nowhere, self.step_tol)
         self.dual = result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)

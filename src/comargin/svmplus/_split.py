@@ -56,8 +56,7 @@ class Splitting:
     """Rounds of passes over all labels of a step, as long as they pay; ``blocks`` get their certificates.
 
     R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
-    ``leave_done`` ends the passes over labels that are done; a step of PrML, whose successor starts from all of them,
-    gains from their further precision.
+    ``leave_done`` ends the passes over labels that are done; the next step of PrML gains from their further precision.
     """
 
     def __init__(

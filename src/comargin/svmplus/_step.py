@@ -246,9 +246,12 @@ class StepBlock:
         """Offer V and ``of_T`` T, with what slacks lack added to T: to all alike, and where few rows pay."""
         at, labels = self.at, self.problem.labels
         assert self.sets.lift is not None
-        missing, lift = self._needed() - of_T * at.xi, self.sets.lift[:, labels]
+        needed, lift = self.problem.needed(at.margins), self.sets.lift[:, labels]
+        missing = needed - of_T * at.xi
         T = of_T * at.T + np.maximum(np.max(missing, axis=0), 0.0) * lift
-        if not self.sets.bases or self._is_feasible(T):
+        # In the literal form a lift need not reach all slacks: constraints have to hold up to rounding.
+        rounding = 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(at.margins))))
+        if not self.sets.bases or np.max(needed - self.sets.slack(T, labels)) <= rounding:
             self.offer(at.V, T)
         if self.sets.intercept:
             # The price of a label: the cost of the rows in which it is on.
@@ -263,16 +266,6 @@ class StepBlock:
     def allowed(self) -> float:
         """What the gap may be: below the tolerance, so that sums over blocks meet theirs in spite of rounding."""
         return 0.9 * tolerance(self.tol, self.best.primal)
-
-    def _needed(self) -> np.ndarray:
-        """Slack that every set needs."""
-        hinge = self.sets.largest_by_set(np.where(self.problem.there, 1.0 - self.at.margins, -np.inf))
-        return np.maximum(hinge, np.where(self.problem.set_there, 0.0, -np.inf))
-
-    def _is_feasible(self, T: np.ndarray) -> bool:
-        """Whether every constraint holds up to rounding: a lift need not reach all slacks in the literal form."""
-        lacking = np.max(self._needed() - self.sets.slack(T, self.problem.labels))
-        return bool(lacking <= 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(self.at.margins)))))
 
 
 def _zero_of(derivative: Callable[[float], float]) -> float:

@@ -277,9 +277,12 @@ class SVMPlusProblem:
         """Largest amount by which a constraint of each label is broken; not positive where (V, T) is feasible."""
         xi = self.privileged.slack(T, self.labels)
         margins = self.S * np.asarray(self.X @ self.weights(V))
-        broken = np.where(self.there, 1.0 - margins, -np.inf)
-        lacking = np.maximum(self.privileged.largest_by_set(broken), np.where(self.set_there, 0.0, -np.inf))
-        return np.asarray(np.max(lacking - xi, axis=0))
+        return np.asarray(np.max(self.needed(margins) - xi, axis=0))
+
+    def needed(self, margins: np.ndarray) -> np.ndarray:
+        """The slack that every set needs with these margins, (n_sets, n_labels); -inf where nothing does."""
+        hinge = self.privileged.largest_by_set(np.where(self.there, 1.0 - margins, -np.inf))
+        return np.maximum(hinge, np.where(self.set_there, 0.0, -np.inf))
 
 
 @dataclass(frozen=True)
