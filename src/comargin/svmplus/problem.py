@@ -202,7 +202,7 @@ class SVMPlusProblem:
     S: np.ndarray  # int8 (n_samples, n_labels): signs of the labels
     row_cost: np.ndarray  # (n_samples,): C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels): weight of a negative (row 0) and of a positive (row 1) of each label
-    prior: PriorPart  # R, of these labels, which it tells
+    prior: PriorPart  # R, with the numbers of these labels in the whole step
     gamma2: float  # regularisation of T
     privileged: PrivilegedSets  # of the signs of the whole step
 
@@ -280,7 +280,7 @@ class SVMPlusProblem:
         return np.asarray(np.max(self.needed(margins) - xi, axis=0))
 
     def needed(self, margins: np.ndarray) -> np.ndarray:
-        """The slack that every set needs with these margins, (n_sets, n_labels); -inf where nothing does."""
+        """The slack that every set needs with these margins, (n_sets, n_labels); -inf where nothing is asked."""
         hinge = self.privileged.largest_by_set(np.where(self.there, 1.0 - margins, -np.inf))
         return np.maximum(hinge, np.where(self.set_there, 0.0, -np.inf))
 
