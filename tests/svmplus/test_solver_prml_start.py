@@ -6,7 +6,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.svmplus import reference_prml as reference
 
 from comargin.core.loop import Control
-from comargin.m3l.prior import identity_prior
 from comargin.svmplus.prbr_solver import solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
 from comargin.svmplus.start import PrMLState, balanced, first_dictionary, kept_predictors
@@ -18,7 +17,7 @@ def make(rng, gamma1=0.5, intercept=True):
     S = np.where(X[:, :4] + 0.7 * X[:, 1:] + 0.3 * rng.normal(size=(40, 4)) > 0.0, 1, -1).astype(np.int8)
     sets = PrivilegedSets.of(S, intercept=intercept)
     problem = PrMLProblem(X, S, np.ones(40), np.ones((2, 4)), gamma1, 0.8, sets)
-    step = problem.step(X, identity_prior(4)[0])
+    step = problem.step(X, np.ones(4))
     first = solve_svm_plus(step, X, Control(1e-3, 100))
     return problem, first
 

@@ -51,7 +51,7 @@ def test_penalty_grows_while_updates_are_solved(rng):
 @pytest.mark.compiled
 def test_penalty_has_an_upper_limit(rng):
     _, block = make_block(rng, sigma=0.2)
-    block.__dict__["lengths"] = _prml_step.POLICY.largest_penalty / np.array([0.3])
+    block.largest_penalty = np.array([0.3])
     block.advance()
     assert_array_equal(block.at.sigma, 0.3)
 

@@ -14,7 +14,6 @@ import numpy as np
 from ..core.loop import ROUNDING, Control, tolerance
 from ..core.result import Checkpoint, FitState
 from ..core.rows import CSR
-from ..m3l.prior import PriorPart
 from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, balanced
@@ -73,18 +72,14 @@ class PrMLFit:
         """Report a point within a step if the last report is some seconds old; returns whether to stop."""
         primal = min(primal, self.objective_beside)
         if np.isfinite(primal) and not self.stopped and time.perf_counter() - self.last >= POLICY.seconds:
-            self.keep()
             self.report(self.checkpoint(n_iter, primal, dual))
         return self.stopped
 
-    def keep(self) -> None:
-        """Offer the state of the last alternation to the caller."""
+    def report(self, point: Checkpoint) -> None:
+        """Offer the state of the last alternation to the caller, and show a point."""
         state = self.state
         if self.control.keep is not None and state is not None:
             self.control.keep(lambda: FitState(state))
-
-    def report(self, point: Checkpoint) -> None:
-        """Show a point."""
         self.show(point, tolerance(self.tol, point.primal))
         self.stopped = self.control.callback is not None and bool(self.control.callback(point))
         self.last = time.perf_counter()
@@ -152,15 +147,14 @@ class Alternation:
         gained = decrease / abs(self.objective) if self.objective != 0.0 else 0.0
         self.step_tol = max(min(self.fit.tol, self.step_tol), min(self.step_tol, POLICY.share_of_progress * gained))
         settled = decrease <= tol_abs and still and self.objective - self.step_dual <= tol_abs
-        self.done = settled and self._w_gap() <= tol_abs
+        # With D held the objective can be less by this much, at most.
+        self.done = (
+            settled and self.objective - (self._w_solution(self.fit.tol).dual + self._of_dictionary()) <= tol_abs
+        )
         if self.done:
             self._drop_worthless()
         elif decrease <= POLICY.unmoved * tol_abs:
             self.step_tol = max(POLICY.finest * self.fit.tol, 0.5 * self.step_tol)
-
-    def _w_gap(self) -> float:
-        """How much less the objective can be with D held, at most."""
-        return self.objective - (self._w_solution(self.fit.tol).dual + self._of_dictionary())
 
     def _drop_worthless(self) -> None:
         """Go to zero predictors where next to nothing is left of them and slacks alone cost less."""
@@ -171,30 +165,24 @@ class Alternation:
             return
         self.D, self.W, self.T, self.objective = np.zeros(self.D.shape), np.zeros(self.W.shape), T, objective
         # With these dual variables and R = 0 the bound is that of T alone.
-        nothing = PriorPart(np.arange(len(T)), "diagonal", np.zeros(len(T)))
-        self.step_dual = problem.step(problem.X, nothing).dual(self.dual)
+        self.step_dual = problem.step(problem.X, np.zeros(len(T))).dual(self.dual)
 
-    def _solve(
-        self, step: SVMPlusProblem, view: np.ndarray | CSR, constant: float, V: np.ndarray, tol: float
-    ) -> SVMPlusResult:
+    def _solve(self, step: SVMPlusProblem, constant: float, V: np.ndarray, tol: float) -> SVMPlusResult:
         """Solve a step of which (5) is the objective plus a constant; ``V`` is that of the point before."""
-
-        def within(primal: float, dual: float) -> bool:
-            return self.fit.within(self.n_done, min(self.objective, primal + constant), dual + constant)
-
-        before = None
-        if np.isfinite(self.objective):
-            before = (self.objective - constant, V, self.T)
+        view = self.fit.view if step.X is self.fit.problem.X else step.X
+        objective, before = self.objective, None
+        if np.isfinite(objective):
+            before = (objective - constant, V, self.T)
             # The tolerance is meant for (5), of which the step is a part.
-            tol *= self.objective / before[0] if before[0] > 0.0 else 1.0
-        return solve_svm_plus(
-            step,
-            view,
-            Control(tol, POLICY.step_iter, within=within),
-            n_threads=self.fit.n_threads,
-            start=self.dual,
-            before=before,
+            tol *= objective / before[0] if before[0] > 0.0 else 1.0
+        control = Control(
+            tol,
+            POLICY.step_iter,
+            within=lambda primal, dual: self.fit.within(
+                self.n_done, min(objective, primal + constant), dual + constant
+            ),
         )
+        return solve_svm_plus(step, view, control, n_threads=self.fit.n_threads, start=self.dual, before=before)
 
     def _of_dictionary(self) -> float:
         """The part of the objective that the W-step does not see."""
@@ -203,13 +191,12 @@ class Alternation:
     def _w_solution(self, tol: float) -> SVMPlusResult:
         """Best W and T for D."""
         step, constant = self.fit.problem.w_step(self.D), self._of_dictionary()
-        return self._solve(step, step.X, constant, self.fit.problem.gamma1 * self.W, tol)
+        return self._solve(step, constant, self.fit.problem.gamma1 * self.W, tol)
 
     def _w_step(self) -> None:
         """Go to the best W and T for D."""
         result = self._w_solution(self.step_tol)
-        self.dual = result.dual_coef
-        self.step_dual = result.dual + self._of_dictionary()
+        self.dual, self.step_dual = result.dual_coef, result.dual + self._of_dictionary()
         self._move(self.D, result.coef.T, result.privileged.T)
 
     def _d_step(self) -> None:
@@ -219,7 +206,7 @@ class Alternation:
         # D at hand is feasible but belongs to no V: NaN stands for it.
         nowhere = np.full((self.D.shape[1], self.W.shape[1]), np.nan)
         step = self.fit.problem.d_step(self.W[used])
-        result = self._solve(step, self.fit.view, constant, nowhere, self.step_tol)
+        result = self._solve(step, constant, nowhere, self.step_tol)
         self.dual = result.dual_coef
         if not np.isnan(result.V).any():
             D = np.zeros(self.D.shape)

@@ -22,9 +22,7 @@ from scipy.optimize import linprog
 from .problem import PrivilegedSets, SVMPlusProblem
 
 # Slacks and certificates are 0 or 1 up to the precision of the linear programs.
-_HALF = 0.5
-_ZERO = 1e-6
-_PROOF = 1e-6
+_HALF, _ZERO, _PROOF = 0.5, 1e-6, 1e-6
 
 
 def with_directions(problem: SVMPlusProblem) -> PrivilegedSets:
@@ -39,7 +37,9 @@ def with_directions(problem: SVMPlusProblem) -> PrivilegedSets:
             bad.append(label)
             continue
         if stuck.size:
-            bases[label] = _null_space(sets.features(label, stuck))
+            _, values, right = np.linalg.svd(sets.features(label, stuck), full_matrices=True)
+            rank = int(np.count_nonzero(values > _ZERO * values[0])) if values.size else 0
+            bases[label] = np.ascontiguousarray(right[rank:].T)  # orthonormal, and no slack of these sets changes
             t = bases[label] @ (bases[label].T @ t)
         lift[sets.columns(label), label] = t
     if bad:
@@ -54,8 +54,7 @@ def with_directions(problem: SVMPlusProblem) -> PrivilegedSets:
 def infeasible_labels(problem: SVMPlusProblem) -> dict[int, np.ndarray]:
     """Labels for which no weights satisfy all constraints, each with a proof; R has to be diagonal without zeros.
 
-    A proof is a of shape (n_samples,), not negative, summing to 1, with sum_j a_j S_j x_j = 0, positive only for rows
-    whose slack is zero for all privileged weights that keep the slacks from being negative.
+    A proof is a (n_samples,), as in (2), positive only for rows whose slack no admissible privileged weights raise.
     """
     if problem.privileged.intercept:
         return {}
@@ -71,29 +70,21 @@ def named(labels: Iterable[int]) -> str:
 
 def _examine(problem: SVMPlusProblem, label: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """The t that raises all slacks it can, the sets whose slack is always zero, and a proof that this is too little."""
-    t, raised = _largest_slack(problem, label)
-    stuck = np.flatnonzero((problem.set_cost[:, label] > 0.0) & ~raised)
-    return t, stuck, _proof(problem, label, stuck) if stuck.size else None
-
-
-def _largest_slack(problem: SVMPlusProblem, label: int) -> tuple[np.ndarray, np.ndarray]:
-    """Find t with slacks of at least 1 wherever they can be positive, and where that is."""
-    there = np.flatnonzero(problem.set_cost[:, label] > 0.0)
+    there = np.flatnonzero(problem.set_there[:, label])
     U = problem.privileged.features(label, there)
     n_sets, n_columns = U.shape
-    raised = np.zeros(len(problem.set_cost), dtype=bool)
-    if n_columns == 0 or n_sets == 0:
-        return np.zeros(n_columns), raised
-    cost = np.concatenate([np.zeros(n_columns), -np.ones(n_sets)])
-    bounds = [(None, None)] * n_columns + [(0.0, 1.0)] * n_sets
-    limits = sp.hstack([sp.csr_array(-U), sp.eye_array(n_sets)], format="csr")
-    found = linprog(cost, limits, np.zeros(n_sets), bounds=bounds, method="highs")
-    if found.status != 0:
-        raise RuntimeError(f"the linear program over the slacks of label {label} ended with: {found.message}")
-    t = found.x[:n_columns]
-    raised[there] = found.x[n_columns:] > _HALF
-    lowest = float(np.min(U[raised[there]] @ t, initial=1.0))
-    return t / lowest, raised
+    t, raised = np.zeros(n_columns), np.zeros(n_sets, dtype=bool)
+    if n_columns and n_sets:
+        cost = np.concatenate([np.zeros(n_columns), -np.ones(n_sets)])
+        bounds = [(None, None)] * n_columns + [(0.0, 1.0)] * n_sets
+        limits = sp.hstack([sp.csr_array(-U), sp.eye_array(n_sets)], format="csr")
+        found = linprog(cost, limits, np.zeros(n_sets), bounds=bounds, method="highs")
+        if found.status != 0:
+            raise RuntimeError(f"the linear program over the slacks of label {label} ended with: {found.message}")
+        t, raised = found.x[:n_columns], found.x[n_columns:] > _HALF
+        t = t / float(np.min(U[raised] @ t, initial=1.0))  # slacks of at least 1 wherever they can be positive
+    stuck = there[~raised]
+    return t, stuck, _proof(problem, label, stuck) if stuck.size else None
 
 
 def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray | None:
@@ -119,10 +110,3 @@ def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray
     proof = np.zeros(problem.S.shape[0])
     proof[rows] = np.maximum(found.x, 0.0)
     return proof
-
-
-def _null_space(U: np.ndarray) -> np.ndarray:
-    """Orthonormal columns N with U N = 0."""
-    _, values, right = np.linalg.svd(U, full_matrices=True)
-    rank = int(np.count_nonzero(values > _ZERO * values[0])) if values.size else 0
-    return np.ascontiguousarray(right[rank:].T)

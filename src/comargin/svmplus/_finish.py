@@ -69,13 +69,9 @@ def interior_point(Q: np.ndarray, c: np.ndarray, G: np.ndarray, h: np.ndarray) -
         of_primal = G @ w - h - slack
         mu = float(slack @ multipliers) / len(h)
         objective = abs(float(c @ w)) + 0.5 * float(Q @ w**2)
-        if (
-            mu * len(h) <= _PRECISION * objective
-            and np.max(np.abs(of_primal)) <= _PRECISION
-            and np.max(np.abs(of_dual)) <= _PRECISION * (1.0 + float(np.max(np.abs(c))))
-        ):
-            break
-        if mu <= 0.0:
+        feasible = np.max(np.abs(of_primal)) <= _PRECISION
+        feasible &= np.max(np.abs(of_dual)) <= _PRECISION * (1.0 + float(np.max(np.abs(c))))
+        if mu <= 0.0 or (feasible and mu * len(h) <= _PRECISION * objective):
             break
         direction = _newton(Q, G, slack, multipliers, of_dual, of_primal)
         # Predictor: straight to complementarity zero; it shows how much centring the corrector needs.

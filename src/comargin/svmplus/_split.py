@@ -56,19 +56,13 @@ class Splitting:
     """Rounds of passes over all labels of a step, as long as they pay; ``blocks`` get their certificates.
 
     R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
-    ``leave_done`` ends the passes over labels that are done; a step of PrML, whose successor starts from all of them,
-    gains from their further precision.
+    ``leave_done`` ends the passes over labels that are done; the next step of PrML gains from their further precision.
     """
 
     def __init__(
-        self,
-        problem: SVMPlusProblem,
-        features: Features,
-        blocks: list[StepBlock],
-        start: SlackDual,
-        seed: int,
-        leave_done: bool,
+        self, problem: SVMPlusProblem, blocks: list[StepBlock], start: SlackDual, seed: int, leave_done: bool
     ) -> None:
+        features = blocks[0].features
         self.blocks, self.is_coupled, self.leave_done, self.n_passes = blocks, problem.is_coupled, leave_done, 0
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
         regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes)
@@ -175,13 +169,11 @@ class SplitPasses:
 class Regression:
     r"""Solves (gamma2 I + U_i^T diag(rho) U_i) t_i = r_i for labels i.
 
-    Where all labels are privileged features, U_i is the signs of the sets with column i replaced by ones: with H the
-    matrix of the signs the system is H plus a matrix of rank 2, so that one inverse serves all labels:
+    Where all labels are privileged features, U_i is the signs of the sets with column i replaced by ones: the system is
+    that of the signs, H, plus a matrix of rank 2, and one inverse serves all labels. Else each has its own factor.
 
     .. math:: H_i = H + e_i a_i^\top + a_i e_i^\top + b_i e_i e_i^\top, \qquad a_i = S^\top \rho (1 - s_i), \quad
         b_i = (1 - s_i)^\top \rho (1 - s_i)
-
-    Else every label has a factor of its own size.
     """
 
     def __init__(self, sets: PrivilegedSets, gamma2: float, rho: np.ndarray) -> None:

@@ -19,7 +19,7 @@ constant, or labels that are on in the rows that need it.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -100,30 +100,24 @@ class StepBlock:
     """
 
     def __init__(self, problem: SVMPlusProblem, features: Features, tol: float, start: SlackDual) -> None:
-        self.problem, self.features, self.sets = problem, features, problem.privileged
-        self.tol = tol
+        self.problem, self.features, self.sets, self.tol = problem, features, problem.privileged, tol
         A, B = np.where(problem.there, start.A, 0.0), np.where(problem.set_there, start.B, 0.0)
         V, T = self._weights_of(A, B)
-        self.at = Iterate(A, B, V, T, *self._seen_at(V, T), self._first_penalty())
+        first, self.largest_penalty = self._penalties()
+        self.at = Iterate(A, B, V, T, *self._seen_at(V, T), first)
         self.best = Best(V, T, A, B)
         self.certify(V, T)
         self._offer_raised(0.0)  # a T whose sums A + B are far from the cost is worse than none
 
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Squared lengths of the constraints, in units of what regularises."""
+    def _penalties(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first and the largest, by the squared lengths of the constraints in units of what regularises."""
         problem = self.problem
         slack = (np.count_nonzero(self.sets.used[:, problem.labels], axis=0) + 1.0) / problem.gamma2
-        return np.asarray(float(np.mean(self.features.sqnorm)) * problem.prior.diagonal + slack)
-
-    def _first_penalty(self) -> np.ndarray:
-        problem = self.problem
+        lengths = np.asarray(float(np.mean(self.features.sqnorm)) * problem.prior.diagonal + slack)
         mean = problem.cost.sum(axis=0) / np.maximum(problem.there.sum(axis=0), 1)
-        unit = (POLICY.first_coupled if problem.is_coupled else POLICY.first_penalty) / self.lengths
-        return np.minimum(np.where(mean > 0.0, mean, 1.0) * unit, self._largest_penalty())
-
-    def _largest_penalty(self) -> np.ndarray:
-        return POLICY.largest_penalty / self.lengths
+        unit = (POLICY.first_coupled if problem.is_coupled else POLICY.first_penalty) / lengths
+        largest = POLICY.largest_penalty / lengths
+        return np.minimum(np.where(mean > 0.0, mean, 1.0) * unit, largest), largest
 
     def _weights_of(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """V and T that belong to the dual variables."""
@@ -164,7 +158,7 @@ class StepBlock:
         at.margins, at.xi = self._seen_at(at.V, at.T)
         self.certify(brackets.V, brackets.T)
         if solved or best.dual > before[2]:
-            at.sigma = np.minimum(POLICY.growth * at.sigma, self._largest_penalty())
+            at.sigma = np.minimum(POLICY.growth * at.sigma, self.largest_penalty)
         else:  # too hard with this penalty: the multipliers stay
             at.A, at.B = before[:2]
             at.sigma = at.sigma / POLICY.shrink
@@ -252,9 +246,12 @@ class StepBlock:
         """Offer V and ``of_T`` T, with what slacks lack added to T: to all alike, and where few rows pay."""
         at, labels = self.at, self.problem.labels
         assert self.sets.lift is not None
-        missing, lift = self._needed() - of_T * at.xi, self.sets.lift[:, labels]
+        needed, lift = self.problem.needed(at.margins), self.sets.lift[:, labels]
+        missing = needed - of_T * at.xi
         T = of_T * at.T + np.maximum(np.max(missing, axis=0), 0.0) * lift
-        if not self.sets.bases or self._is_feasible(T):
+        # In the literal form a lift need not reach all slacks: constraints have to hold up to rounding.
+        rounding = 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(at.margins))))
+        if not self.sets.bases or np.max(needed - self.sets.slack(T, labels)) <= rounding:
             self.offer(at.V, T)
         if self.sets.intercept:
             # The price of a label: the cost of the rows in which it is on.
@@ -269,16 +266,6 @@ class StepBlock:
     def allowed(self) -> float:
         """What the gap may be: below the tolerance, so that sums over blocks meet theirs in spite of rounding."""
         return 0.9 * tolerance(self.tol, self.best.primal)
-
-    def _needed(self) -> np.ndarray:
-        """Slack that every set needs."""
-        hinge = self.sets.largest_by_set(np.where(self.problem.there, 1.0 - self.at.margins, -np.inf))
-        return np.maximum(hinge, np.where(self.problem.set_there, 0.0, -np.inf))
-
-    def _is_feasible(self, T: np.ndarray) -> bool:
-        """Whether every constraint holds up to rounding: a lift need not reach all slacks in the literal form."""
-        lacking = np.max(self._needed() - self.sets.slack(T, self.problem.labels))
-        return bool(lacking <= 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(self.at.margins)))))
 
 
 def _zero_of(derivative: Callable[[float], float]) -> float:

@@ -40,11 +40,6 @@ class Features:
         """X^T ``signed``."""
         return np.asarray(self._transposed @ signed)
 
-    def moments(self, rows: np.ndarray) -> np.ndarray:
-        """X_r^T X_r of the given rows."""
-        chosen = self.X[rows]
-        return as_dense(chosen.T @ chosen)
-
     @cached_property
     def sqnorm(self) -> np.ndarray:
         """Squared lengths of the rows."""
@@ -146,9 +141,10 @@ class LabelSystem:
             self.schur = cholesky(self.H + self.half.T @ self.half)
             return
         if r > 0.0:
-            M = features.moments(rows)
+            self.X = features.X[rows]
+            M = as_dense(self.X.T @ self.X)
             M.flat[:: features.n_features + 1] += 1.0 / (self.sigma * r)
-            self.outer, self.X = cholesky(M), features.X[rows]
+            self.outer = cholesky(M)
         self.BU = self._inverse(self.U)
         self.schur = cholesky(self.H + self.U.T @ self.BU)
 

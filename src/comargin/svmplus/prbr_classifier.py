@@ -1,6 +1,7 @@
 """PrBR: one SVM per label, whose slacks are explained by the other labels."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -33,8 +34,6 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
     privileged_intercept : bool, default=True
         Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
         of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
-    n_jobs : int, default=None
-        Threads over labels. The result is the same for any number.
 
     Attributes
     ----------
@@ -65,16 +64,15 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
             mask = nearest_labels(S, self.n_privileged, row_weight)
         return PrivilegedSets.of(S, mask, intercept=self.privileged_intercept)
 
-    def _zero_warnings(self, coef: np.ndarray, data: TrainingData) -> list[Warning]:
-        """A warning if all predictors are zero."""
+    def _warn_of_zeros(self, coef: np.ndarray, data: TrainingData, control: Control) -> None:
+        """Have the fit warn if all predictors are zero."""
         longest = float(np.sqrt(np.max(squared_lengths(data.X))))
         if longest * float(np.max(np.linalg.norm(coef, axis=1))) <= _NO_SCORE:
             text = (
                 f"{type(self).__name__}: all predictors are zero, as none saves as much slack as it costs. "
                 f"{self._advice_on_zeros}; if nothing helps, rows with equal label sets overlap too much for this model"
             )
-            return [UserWarning(text)]
-        return []
+            control.warnings.append(UserWarning(text))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -94,25 +92,19 @@ class PrBRClassifier(PrivilegedClassifier):
     .. math:: \min \tfrac12 \sum_i \|z_i\|^2 + \tfrac{\gamma_2}2 \sum_i \|\tilde w_i\|^2 + C \sum_{ij} \xi_{ij},
         \quad \xi_{ij} = \langle \tilde w_i, \tilde y_{ij} \rangle \ge 0, \quad S_{ij} z_i^\top x_j \ge 1 - \xi_{ij}
 
-    The slack of row j for label i is no free variable but a linear function of the row's other labels, so rows with
-    equal label sets have the same slack, that of the worst of them. Convex, one problem per label, solved to a
-    certified gap.
+    The slack of row j for label i is a linear function of the row's other labels: rows with equal label sets have the
+    same slack, that of the worst of them. Convex, one problem per label, solved to a certified gap.
 
     Parameters
     ----------
     {C} {gamma2} {n_privileged} {privileged_intercept} {fit_intercept} {class_weight} {tol}
     max_iter : int, default=200
-        Most updates of the multipliers.
-    {n_jobs}
-    random_state : int, RandomState instance or None, default=None
-        Fixes the order in which rows are visited at the start.
-    {verbose} {callback} {warm_start}
+        Most rounds of passes and updates of the multipliers.
+    {n_jobs} {random_state} {verbose} {callback} {warm_start}
 
     Attributes
     ----------
-    {coef_} {intercept_} {privileged_coef_} {objective_} {history_}
-    n_iter_ : int
-        Updates done.
+    {coef_} {intercept_} {privileged_coef_} {objective_} {history_} {n_iter_}
     {classes_} {n_features_in_} {feature_names_in_}
 
     References
@@ -183,7 +175,6 @@ class PrBRClassifier(PrivilegedClassifier):
             n_threads=self._n_threads(),
             start=None if start is None else start.dual,
         )
-        control.warnings.extend(self._zero_warnings(result.coef, data))
+        self._warn_of_zeros(result.coef, data, control)
         attributes = self._linear_attributes(result.coef) | {"privileged_coef_": result.privileged}
-        kept = PrBRStart(result.dual_coef, S.shape)
-        return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes
+        return replace(result, dual_coef=PrBRStart(result.dual_coef, S.shape)), attributes

@@ -67,11 +67,10 @@ def solve_svm_plus(
     """Solve an SVM+ problem to a certified gap; the result is the same for any number of threads.
 
     ``view`` is ``problem.X`` as compiled loops take it; ``seed`` orders the rows of the passes. ``start`` are dual
-    variables (without them M3L makes some). Iterations are rounds of passes and updates of
-    the multipliers; ``control.within`` is called between passes over coupled labels, and between labels.
-
-    ``before`` is the objective, V and T of a feasible point, which is returned where nothing better is found: for all
-    labels, with V unchanged, if R couples them, else for every label.
+    variables; without them M3L makes some. ``before`` is the objective, V and T of a feasible point, which is returned
+    where nothing better is found: for all labels, with V unchanged, if R couples them, else for every label. Iterations
+    are rounds of passes and updates of the multipliers; ``control.within`` is called between passes over coupled
+    labels, and between labels.
     """
     problem = replace(problem, privileged=with_directions(problem))
     features, n_labels = Features(problem.X, view), len(problem.labels)
@@ -89,18 +88,10 @@ def solve_svm_plus(
     with worker_threads(min(n_threads, n_labels)) as pool:
         alone = [problem.part(np.array([label])) for label in range(n_labels)] if not problem.is_coupled else [problem]
         blocks = list(pool.map(block_of, alone))
-        step = _Step(blocks, lambda: Splitting(problem, features, blocks, start, seed, before is None), control)
-        run = step.looking(pool.map)
-
-        def advance() -> float:
-            step.advance(run)
-            return 0.0
-
-        step.find_feasible(run)
+        step = _Step(blocks, lambda: Splitting(problem, blocks, start, seed, before is None), control, pool.map)
+        step.find_feasible()
         try:
-            status, history, tol_abs = run_loop(
-                advance, step.objectives, control, patience=3, state=step.dual_variables
-            )
+            status, history, tol_abs = run_loop(step.advance, step.objectives, control, patience=3, state=step.dual)
         except _EndedWithin:
             status, history = Status.STOPPED, ()
     if not history:  # threads may have been at work until here
@@ -108,7 +99,7 @@ def solve_svm_plus(
         tol_abs = tolerance(control.tol, history[-1].primal)
     V, T = (np.hstack([getattr(block.best, name) for block in blocks]) for name in ("V", "T"))
     coef = problem.weights(V).T.copy()
-    return SVMPlusResult(coef, step.dual_variables(), history, tol_abs, status, T.T.copy(), V)
+    return SVMPlusResult(coef, step.dual(), history, tol_abs, status, T.T.copy(), V)
 
 
 class _EndedWithin(Exception):  # noqa: N818
@@ -116,12 +107,13 @@ class _EndedWithin(Exception):  # noqa: N818
 
 
 class _Step:
-    """The blocks of a problem and the method that is at work on them."""
+    """The blocks of a problem and the method that is at work on them; ``threads`` map a function over items."""
 
-    def __init__(self, blocks: list[StepBlock], make_splitting: Callable[[], Splitting], control: Control) -> None:
-        self.blocks, self.make_splitting, self.control = blocks, make_splitting, control
-        self.n_updates = dict.fromkeys(blocks, 0)
-        self.is_shown = False
+    def __init__(
+        self, blocks: list[StepBlock], make_splitting: Callable[[], Splitting], control: Control, threads: Run
+    ) -> None:
+        self.blocks, self.make_splitting, self.control, self.threads = blocks, make_splitting, control, threads
+        self.n_updates, self.is_shown = dict.fromkeys(blocks, 0), False
 
     @cached_property
     def splitting(self) -> Splitting:
@@ -132,7 +124,7 @@ class _Step:
         """The best primal and dual objective so far."""
         return sum(block.best.primal for block in self.blocks), sum(block.best.dual for block in self.blocks)
 
-    def dual_variables(self) -> SlackDual:
+    def dual(self) -> SlackDual:
         """The best dual variables so far."""
         return SlackDual(*(np.hstack([getattr(block.best, name) for block in self.blocks]) for name in ("A", "B")))
 
@@ -141,28 +133,23 @@ class _Step:
         if self.is_shown and self.control.within is not None and self.control.within(*self.objectives()):
             raise _EndedWithin
 
-    def looking(self, run: Run) -> Run:
-        """``run`` that reports progress after every item."""
+    def run(self, function: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
+        """Map a function over items in threads, and report progress after every item."""
+        for result in self.threads(function, *items):
+            self.look()
+            yield result
 
-        def running(function: Callable[..., Any], *items: Iterable[Any]) -> Iterator[Any]:
-            for result in run(function, *items):
-                self.look()
-                yield result
-
-        return running
-
-    def advance(self, run: Run) -> None:
-        """A round of passes, or an update of the multipliers of every block that is not done."""
-        if not self.splitting.exhausted:
-            self.splitting.advance(run, self.look)
-            return
+    def advance(self) -> float:
+        """A round of passes, or an update of all blocks that are not done; returns 0: certificates are at hand."""
         left = [block for block in self.blocks if not block.done]
-        if left and left[0].problem.is_coupled:
-            left[0].advance(run)
-            return
-        if left:
+        if not self.splitting.exhausted:
+            self.splitting.advance(self.run, self.look)
+        elif left and left[0].problem.is_coupled:
+            left[0].advance(self.run)
+        elif left:
             _ = left[0].features.products  # once, before threads ask for it
-        list(run(self._update, left))
+            list(self.run(self._update, left))
+        return 0.0
 
     def _update(self, block: StepBlock) -> None:
         block.advance()
@@ -170,13 +157,13 @@ class _Step:
         if self.n_updates[block] == POLICY.finish_after and not block.done:
             finish_label(block)
 
-    def find_feasible(self, run: Run) -> None:
+    def find_feasible(self) -> None:
         """Advance to the first feasible point: in the literal form there need not be one near the start."""
         for _ in range(POLICY.most_infeasible):
             if np.isfinite(self.objectives()[0]):
                 self.is_shown = True
                 return
-            self.advance(run)
+            self.advance()
         raise RuntimeError(
             f"no feasible point was found in {POLICY.most_infeasible} updates, though one exists: scale the features, "
             "or use privileged_intercept=True"

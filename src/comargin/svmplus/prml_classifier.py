@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -48,26 +49,23 @@ class PrMLClassifier(PrivilegedClassifier):
         predictors, the others with random mixtures of them.
     {fit_intercept} {class_weight}
     tol : float, default=1e-3
-        Relative tolerance of the objective: the fit ends where neither (W, \tilde W) with D held nor (D, \tilde W) with
-        W held can lower it by more than ``tol`` of it, both by a certificate, and the last alternation has not. The
-        privileged weights are then within ``sqrt(2 tol objective_ / gamma2)`` of the best ones for either step, which
-        may be a tenth of their length at the default. Where they count themselves, take a smaller ``tol``.
+        Relative tolerance of the objective: the fit ends when the last alternation lowered it by no more and, by
+        certificates, neither (W, \tilde W) with D held nor (D, \tilde W) with W held can. The privileged weights are
+        then within ``sqrt(2 tol objective_ / gamma2)`` of the best ones of either step, which may be a tenth of their
+        length at the default: take a smaller ``tol`` where they matter.
     max_iter : int, default=100
         Most alternations.
     {n_jobs}
     random_state : int, RandomState instance or None, default=None
         Fixes the starts.
-    verbose : int, default=0
-        1 shows a progress bar.
+    {verbose}
     callback : callable, default=None
-        Called with the ``Checkpoint`` of every alternation, and every few seconds with that of the step under way (its
-        ``n_iter`` is that of the alternation before), as soon as there is a feasible point; returning True ends the fit
-        with what it has.
+        Called with the ``Checkpoint`` of every alternation and, from the first feasible point on, every few seconds
+        with that of the step under way (``n_iter`` is that of the alternation before); returning True ends the fit.
     warm_start : bool, default=False
-        Start from the solution of the fit before, which must have been on the same rows, features and labels, and of
-        the same rank. When X is another, only the dictionary counts. A fit that ``callback`` stopped, of the same
-        problem, goes on: ``history_`` and ``n_iter_`` then count from its beginning. One that was stopped after an
-        alternation goes on as if it had not been, else from the point it had.
+        Start from the solution of the fit before (same rows, features, labels and rank; only its dictionary counts when
+        X is another). A fit of the same problem that ``callback`` stopped goes on from there, after an alternation
+        exactly as without the stop: ``history_`` and ``n_iter_`` count from its beginning.
 
     Attributes
     ----------
@@ -174,7 +172,7 @@ class PrMLClassifier(PrivilegedClassifier):
             n_threads=self._n_threads(),
             start=None if start is None else start.point,
         )
-        control.warnings.extend(self._zero_warnings(result.coef, data))
+        self._warn_of_zeros(result.coef, data, control)
         D = result.dictionary
         attributes = self._linear_attributes(result.coef) | {
             "dictionary_": np.ascontiguousarray(D[:, : self.n_features_in_]),
@@ -183,5 +181,4 @@ class PrMLClassifier(PrivilegedClassifier):
             "privileged_coef_": result.privileged,
             "lower_bound_": result.lower_bound,
         }
-        kept = PrMLStart(result.kept, S.shape)
-        return Result(result.coef, kept, result.history, result.tol_abs, result.status), attributes
+        return replace(result, dual_coef=PrMLStart(result.kept, S.shape)), attributes

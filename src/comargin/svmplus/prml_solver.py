@@ -2,19 +2,17 @@ r"""PrML: alternation of the two convex SVM+ steps, each started with the dual v
 
 Both steps have the same constraints, so the dual variables of one are the start of the other. A step is solved as
 precisely as the last alternation made progress, at first loosely. It knows the point before, which is feasible too, and
-returns it where nothing better is found, so that the objective never rises. Between the steps D and W are balanced: the
-singular value decomposition of Z = D^T W gives the pair with the same Z that costs least.
+returns it where nothing better is found, so that the objective never rises. Between the steps D and W are balanced.
 
 The first D has the singular vectors of PrBR's predictors. Where an alternation from there does worse than PrBR's
 predictors of a few labels alone, one begins with those as well, and the better of both goes on.
 
 The dual objective of a checkpoint is that of the D-step (with the constant W-term of (5)): the gap says how much (D, T)
-could still gain with W held. In the end a W-step certifies the same point. How far (5) is from its global optimum is
-bounded by ``PrMLProblem.lower_bound``.
+could still gain with W held. In the end a W-step certifies the same point. ``lower_bound`` says how far (5) may be from
+its global optimum.
 """
 
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +21,6 @@ from ..core.loop import Control, progress, tolerance
 from ..core.result import Checkpoint, Result, Status
 from ..core.rows import CSR
 from ..core.threads import one_blas_thread
-from ..m3l.prior import PriorPart, identity_prior
 from ._alternation import POLICY as STEP_POLICY
 from ._alternation import Alternation, PrMLFit
 from ._directions import infeasible_labels, named, with_directions
@@ -74,27 +71,24 @@ def solve_prml(
     control: Control,
     *,
     rank: int,
-    seeds: Iterable[int],
+    seeds: list[int],
     n_threads: int = 1,
     start: PrMLState | None = None,
 ) -> PrMLResult:
     """Alternate until neither the objective nor the privileged weights change any more.
 
-    ``view`` is ``problem.X`` as compiled loops take it, ``rank`` the rows of D and W. There is one seed per start, and
-    the start with the best objective is returned; the result is the same for any number of threads. The callback sees
-    every alternation and, every few seconds, the step under way; ``control.keep`` is offered the state of the last
-    alternation at the same moments.
+    ``view`` is ``problem.X`` as compiled loops take it, ``rank`` the rows of D and W. There is one seed per start; the
+    result is the best of them, the same for any number of threads. The callback sees every alternation and, every few
+    seconds, the step under way; ``control.keep`` is offered the state of the last alternation at the same moments.
 
-    The first start begins at ``start``, or only at its D if the rest is not feasible for this problem; without it, at
-    the singular vectors of PrBR's predictors. All others begin at random mixtures of them. A state of a fit of the same
-    problem goes on as if it had not been interrupted; one that a callback stopped within an alternation goes on from
-    the point it had.
+    The first start begins at ``start``, or at its D where the rest is not feasible for this problem; without it, at the
+    singular vectors of PrBR's predictors. All others begin at random mixtures of them. The state of a fit of the same
+    problem goes on as if never interrupted, or from its point if a callback stopped it within an alternation.
 
     Converged: both steps are certified to ``tol`` of the objective at the point returned, the last alternation lowered
     it by no more, and moved the privileged weights by at most ``tol`` of their length (or by less than the gap of the
     step can tell apart). Stopped within an alternation: the last checkpoint is that of the step under way.
     """
-    seeds = list(seeds)
     if not seeds:
         raise ValueError("seeds must hold at least one seed: one per start")
     started = time.perf_counter() if control.started is None else control.started
@@ -102,10 +96,10 @@ def solve_prml(
     control = replace(control, started=started - (stopped.history[-1].seconds if stopped is not None else 0.0))
     # Rounding decides between local optima: it must not depend on the threads of BLAS.
     with one_blas_thread(), progress(control) as show:
-        step = problem.step(problem.X, identity_prior(problem.S.shape[1])[0])
-        problem = replace(problem, privileged=with_directions(step))
+        ones = np.ones(problem.S.shape[1])
+        problem = replace(problem, privileged=with_directions(problem.step(problem.X, ones)))
         fit = PrMLFit(problem, view, control, show, n_threads)
-        best = None if stopped is None or stopped.best is None else _finished(stopped.best, problem, control.tol)
+        best = None if stopped is None or stopped.best is None else _finished(fit, stopped.best)
         first = 0 if stopped is None else stopped.number
         prbr: SVMPlusResult | None = None
         for number, seed in enumerate(seeds[first:], first):
@@ -116,7 +110,7 @@ def solve_prml(
                 if prbr is None:
                     # Recompute the predictors of the stopped fit, from its first seed.
                     rng_before = rng if stopped is None else np.random.default_rng(seeds[0])
-                    prbr = _predictors(fit, np.ones(problem.S.shape[1]), None, int(rng_before.integers(2**63)))
+                    prbr = _predictors(fit, ones, None, int(rng_before.integers(2**63)))
                 dual = prbr.dual_coef
                 if fit.stopped:
                     return _unfinished(fit, prbr, rank, rng) if best is None else replace(best, status=Status.STOPPED)
@@ -138,7 +132,7 @@ def solve_prml(
                     if earlier.primal < alternation.objective:
                         return earlier
             finished = None if best is None else best.finished
-            result = _run(alternation, control, history, number, finished)
+            result = _run(alternation, history, number, finished)
             if best is None or result.primal < best.primal:
                 best = result
             if result.status is Status.STOPPED:
@@ -152,17 +146,15 @@ def _going_on(start: PrMLState, problem: PrMLProblem, n_starts: int) -> PrMLStop
     stopped = start.stopped
     if stopped is None or stopped.number >= n_starts or not _fits(start.dual, problem):
         return None
-    point = start.point(problem)
-    if point is None:
-        return None
-    objective, then = problem.objective(*point), stopped.history[-1].primal
+    point, then = start.point(problem), stopped.history[-1].primal
+    objective = np.inf if point is None else problem.objective(*point)
     return stopped if abs(objective - then) <= POLICY.same * abs(then) else None
 
 
-def _finished(best: PrMLFinished, problem: PrMLProblem, tol: float) -> PrMLResult:
+def _finished(fit: PrMLFit, best: PrMLFinished) -> PrMLResult:
     """The result of a start that was finished before."""
     point = Point(best.dictionary, best.codes, best.privileged.T)
-    return _result(problem, point, best.dual, best.history, tol, Status[best.status])
+    return _result(fit, point, best.dual, best.history, Status[best.status])
 
 
 def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
@@ -176,13 +168,10 @@ def _predictors(fit: PrMLFit, r: np.ndarray, start: SlackDual | None, seed: int 
     problem = fit.problem
     if start is None and not problem.privileged.bases:
         fit.objective_beside = problem.objective(*fit.nothing)  # what is shown meanwhile
-
-    def within(primal: float, dual: float) -> bool:
-        return fit.within(0, np.inf, 0.0)
-
-    control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=within)
-    step = problem.step(problem.X, PriorPart(np.arange(len(r)), "diagonal", r))
-    return solve_svm_plus(step, fit.view, control, seed=seed, n_threads=fit.n_threads, start=start)
+    control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=lambda primal, dual: fit.within(0, np.inf, 0.0))
+    return solve_svm_plus(
+        problem.step(problem.X, r), fit.view, control, seed=seed, n_threads=fit.n_threads, start=start
+    )
 
 
 def _whole_predictors(fit: PrMLFit, result: SVMPlusResult) -> SVMPlusResult:
@@ -213,7 +202,7 @@ def _unfinished(fit: PrMLFit, prbr: SVMPlusResult, rank: int, rng: np.random.Gen
         point = next_start._replace(D=np.zeros((rank, n_features)))
     # Of all A = 0: nothing is below the part of W.
     objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
-    result = _result(problem, point, prbr.dual_coef, (fit.checkpoint(0, objective, bound),), fit.tol, Status.STOPPED)
+    result = _result(fit, point, prbr.dual_coef, (fit.checkpoint(0, objective, bound),), Status.STOPPED)
     kept = PrMLState(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), prbr.dual_coef)
     return replace(result, kept=kept)
 
@@ -248,49 +237,42 @@ def _first_alternation(
 
 
 def _run(
-    alternation: Alternation,
-    control: Control,
-    before: tuple[Checkpoint, ...],
-    number: int,
-    finished: PrMLFinished | None,
+    alternation: Alternation, before: tuple[Checkpoint, ...], number: int, best: PrMLFinished | None
 ) -> PrMLResult:
     """Alternate until the tolerance, the limit, or the callback ends it; ``before`` are the checkpoints up to here.
 
     Without any, the first alternation is done and has none yet. Every alternation is a state to go on from: ``number``
-    is that of the start, ``finished`` the best of those before.
+    is that of the start, ``best`` the best of those before.
     """
     fit = alternation.fit
     fit.objective_beside = np.inf
-    history, status = list(before), _ended(alternation, control) if before else None
+    history, status = list(before), _ended(alternation) if before else None
     while status is None:
         if history:
             alternation.alternate()
         point = fit.checkpoint(alternation.n_done, alternation.objective, alternation.step_dual)
         history.append(point)
         if not fit.stopped:  # a point within an alternation is no state to continue from
-            fit.state = alternation.state(number, tuple(history), finished)
-            fit.keep()
+            fit.state = alternation.state(number, tuple(history), best)
             fit.report(point)
-        status = Status.STOPPED if fit.stopped else _ended(alternation, control)
-    best = Point(alternation.D, alternation.W, alternation.T)
-    return _result(fit.problem, best, alternation.dual, tuple(history), control.tol, status)
+        status = Status.STOPPED if fit.stopped else _ended(alternation)
+    reached = Point(alternation.D, alternation.W, alternation.T)
+    return _result(fit, reached, alternation.dual, tuple(history), status)
 
 
-def _result(
-    problem: PrMLProblem, point: Point, dual: SlackDual, history: tuple[Checkpoint, ...], tol: float, status: Status
-) -> PrMLResult:
+def _result(fit: PrMLFit, point: Point, dual: SlackDual, history: tuple[Checkpoint, ...], status: Status) -> PrMLResult:
     D, W, T = point
     privileged = np.ascontiguousarray(T.T)
     kept = PrMLState(D, W, privileged, dual)
     coef = np.ascontiguousarray((D.T @ W).T)
-    tol_abs, bound = tolerance(tol, history[-1].primal), problem.lower_bound(dual)
+    tol_abs, bound = tolerance(fit.tol, history[-1].primal), fit.problem.lower_bound(dual)
     return PrMLResult(coef, dual, history, tol_abs, status, D, W, privileged, bound, kept)
 
 
-def _ended(alternation: Alternation, control: Control) -> Status | None:
+def _ended(alternation: Alternation) -> Status | None:
     """How an alternation ended with the steps so far, if it did."""
     if alternation.done:
         return Status.CONVERGED
     if alternation.n_idle >= POLICY.patience:
         return Status.STALLED
-    return Status.MAX_ITER if alternation.n_done >= control.max_iter else None
+    return Status.MAX_ITER if alternation.n_done >= alternation.fit.control.max_iter else None

@@ -46,7 +46,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.row_blocks import row_blocks
-from ..m3l.prior import PriorPart, identity_prior
+from ..m3l.prior import PriorPart
 
 _ROWS_AT_ONCE = 65536
 
@@ -202,15 +202,14 @@ class SVMPlusProblem:
     S: np.ndarray  # int8 (n_samples, n_labels): signs of the labels
     row_cost: np.ndarray  # (n_samples,): C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels): weight of a negative (row 0) and of a positive (row 1) of each label
-    prior: PriorPart  # R, of these labels
+    prior: PriorPart  # R, with the numbers of these labels in the whole step
     gamma2: float  # regularisation of T
     privileged: PrivilegedSets  # of the signs of the whole step
-    part_of: np.ndarray | None = None  # (n_labels,): which labels of the step these are; None: all
 
     @property
     def labels(self) -> np.ndarray:
         """These labels, among those of the step."""
-        return np.arange(self.S.shape[1]) if self.part_of is None else self.part_of
+        return self.prior.labels
 
     @property
     def is_coupled(self) -> bool:
@@ -219,9 +218,9 @@ class SVMPlusProblem:
 
     def part(self, columns: np.ndarray) -> SVMPlusProblem:
         """The problem of some of the labels; R is diagonal."""
-        prior = PriorPart(self.prior.labels[columns], "diagonal", np.ascontiguousarray(self.prior.diagonal[columns]))
+        prior = PriorPart(self.labels[columns], "diagonal", np.ascontiguousarray(self.prior.diagonal[columns]))
         S, label_cost = np.ascontiguousarray(self.S[:, columns]), self.label_cost[:, columns]
-        return replace(self, S=S, label_cost=label_cost, prior=prior, part_of=self.labels[columns])
+        return replace(self, S=S, label_cost=label_cost, prior=prior)
 
     @cached_property
     def cost(self) -> np.ndarray:
@@ -278,9 +277,12 @@ class SVMPlusProblem:
         """Largest amount by which a constraint of each label is broken; not positive where (V, T) is feasible."""
         xi = self.privileged.slack(T, self.labels)
         margins = self.S * np.asarray(self.X @ self.weights(V))
-        broken = np.where(self.there, 1.0 - margins, -np.inf)
-        lacking = np.maximum(self.privileged.largest_by_set(broken), np.where(self.set_there, 0.0, -np.inf))
-        return np.asarray(np.max(lacking - xi, axis=0))
+        return np.asarray(np.max(self.needed(margins) - xi, axis=0))
+
+    def needed(self, margins: np.ndarray) -> np.ndarray:
+        """The slack that every set needs with these margins, (n_sets, n_labels); -inf where nothing is asked."""
+        hinge = self.privileged.largest_by_set(np.where(self.there, 1.0 - margins, -np.inf))
+        return np.maximum(hinge, np.where(self.set_there, 0.0, -np.inf))
 
 
 @dataclass(frozen=True)
@@ -304,19 +306,18 @@ class PrMLProblem:
     gamma2: float
     privileged: PrivilegedSets
 
-    def step(self, X: np.ndarray | sp.csr_array, prior: PriorPart) -> SVMPlusProblem:
-        """A convex step on the rows of X with the given R."""
+    def step(self, X: np.ndarray | sp.csr_array, R: np.ndarray) -> SVMPlusProblem:
+        """A convex step on the rows of X: R is given by its diagonal, or by F with R = F F^T."""
+        prior = PriorPart(np.arange(len(R)), "diagonal" if R.ndim == 1 else "factor", R)
         return SVMPlusProblem(X, self.S, self.row_cost, self.label_cost, prior, self.gamma2, self.privileged)
 
     def w_step(self, D: np.ndarray) -> SVMPlusProblem:
         """The step over (W, T); W = V / gamma1."""
-        n_labels = self.S.shape[1]
-        prior = PriorPart(np.arange(n_labels), "diagonal", np.full(n_labels, 1.0 / self.gamma1))
-        return self.step(np.ascontiguousarray(np.asarray(self.X @ D.T)), prior)
+        return self.step(np.ascontiguousarray(np.asarray(self.X @ D.T)), np.full(self.S.shape[1], 1.0 / self.gamma1))
 
     def d_step(self, W: np.ndarray) -> SVMPlusProblem:
         """The step over (D, T); D = W V^T."""
-        return self.step(self.X, PriorPart(np.arange(W.shape[1]), "factor", np.ascontiguousarray(W.T)))
+        return self.step(self.X, np.ascontiguousarray(W.T))
 
     def objective(self, D: np.ndarray, W: np.ndarray, T: np.ndarray) -> float:
         """(5), feasible or not."""
@@ -327,19 +328,16 @@ class PrMLProblem:
     @cached_property
     def set_cost(self) -> np.ndarray:
         """Cost of the rows of each set, (n_sets, n_labels)."""
-        return self.step(self.X, identity_prior(self.S.shape[1])[0]).set_cost
+        return self.step(self.X, np.ones(self.S.shape[1])).set_cost
 
     def lower_bound(self, dual: SlackDual) -> float:
         """A bound of (5) for all D, W and T, of any rank.
 
-        A is scaled down, and B raised so that T stays. Then both are moved towards A = 0, B = cost, where T = 0, as far
-        as that is better.
+        A is scaled down, B raised so that T stays; then both move towards A = 0, B = cost, T = 0 as far as that gains.
         """
-        V = np.asarray(self.X.T @ (self.S * dual.A))
-        largest = float(np.linalg.norm(V, 2))
+        step = self.step(self.X, np.ones(self.S.shape[1]))
+        largest, T = float(np.linalg.norm(step.dual_average(dual.A), 2)), step.privileged_weights(dual)
         share = min(1.0, np.sqrt(self.gamma1) / largest) if largest > 0.0 else 1.0
-        gamma = self.privileged.sum_by_set(dual.A) + dual.B - self.set_cost
-        T = self.privileged.adjoint(gamma, np.arange(self.S.shape[1])) / self.gamma2
         linear, quadratic = share * float(dual.A.sum()), self.gamma2 * float(np.sum(T * T))
         kept = min(1.0, linear / quadratic) if quadratic > 0.0 else 1.0
         return kept * linear - 0.5 * kept**2 * quadratic

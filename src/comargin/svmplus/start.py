@@ -76,8 +76,7 @@ def first_dictionary(
     roots = gamma1**0.25 * np.sqrt(values)
     D = np.zeros((rank, coef.shape[1]))
     if mixed:
-        mixture = rng.normal(size=(rank, len(values))) / np.sqrt(rank)
-        D += (mixture * roots) @ right
+        D += (rng.normal(size=(rank, len(values))) / np.sqrt(rank) * roots) @ right
     else:
         n_kept = min(rank, len(values))
         D[:n_kept] = roots[:n_kept, None] * right[:n_kept]
@@ -89,11 +88,10 @@ def kept_predictors(
 ) -> Point | None:
     """The predictors of as many labels as the rank allows, zero predictors for all others.
 
-    A slack is that of the worst row, so that predictors cut to a low rank may be worth nothing for any label, and the
-    alternation ends at zero. Those of a few labels, whole, are worth as much as they were. ``coef`` and ``privileged``
-    are feasible predictors of any rank, row i of label i. The labels are drawn, more likely the more they gain, or the
-    best ones taken. The point is feasible; None if no label gains, or if more labels than the rank cannot do without a
-    predictor.
+    A slack is that of the worst row: predictors cut to a low rank may be worth nothing for any label, those of a few
+    labels, whole, are worth what they were. ``coef`` and ``privileged`` are feasible predictors of any rank, row i of
+    label i. Labels are ``drawn``, more likely the more they gain, or the best are taken. Returns a feasible point; None
+    if no label gains, or if more labels than the rank cannot do without a predictor.
     """
     lift, bases = problem.privileged.lift, problem.privileged.bases
     assert lift is not None
