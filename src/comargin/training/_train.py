@@ -18,10 +18,21 @@ from ..core.memory import Memory
 from ..core.progress import Progress
 from ..data import Dataset, fingerprint
 from ..decisions import BY_AIM, check_aim, fit_with_cuts, make_decider, parse_guarantee
+from ..model_selection import MultilabelStratifiedKFold
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
-from .building import build, check_integer, check_rule, criterion_of, learner_of, search, searched, with_parameters
+from .building import (
+    build,
+    check_integer,
+    check_rule,
+    criterion_of,
+    decided_by,
+    learner_of,
+    search,
+    searched,
+    with_parameters,
+)
 from .identity import described, hash_of, json_value
 
 DEFAULT_MODEL = "m3l"
@@ -126,7 +137,7 @@ def train(
     if folds > Y.shape[0]:
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
     check_rule(thresholds)
-    rule_name = recipe.decided_by(thresholds)
+    rule_name = decided_by(recipe, thresholds)
     check_aim(aim, Y.shape[1])
     promise = None if guarantee is None else parse_guarantee(guarantee, dataset.label_names)
     if rule_name != BY_AIM and not (guarantee is None and isinstance(aim, str) and aim == DEFAULT_AIM):
@@ -138,6 +149,8 @@ def train(
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
+    splitter = MultilabelStratifiedKFold(folds, shuffle=True, random_state=seed)
+    splits = list(splitter.split(X, Y)) if to_search or rule_name else []
     data_print = fingerprint(X, Y)
     memory, executor = Memory(), Threads(n_jobs)
     with contextlib.ExitStack() as stack:
@@ -148,8 +161,8 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator, to_search, X, Y, criterion=criterion, folds=folds, seed=seed, executor=executor, verbose=verbose,
-            memory=memory,
+            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, executor=executor,
+            verbose=verbose, memory=memory,
         )  # fmt: skip
         tuned_seconds = time.perf_counter() - began
         decider = make_decider(
@@ -157,7 +170,7 @@ def train(
             confidence=confidence,
         )  # fmt: skip
         fitted, measures = fit_with_cuts(
-            decider, X, Y, executor=executor, memory=memory, should_stop=should_stop,
+            decider, X, Y, folds=splits, executor=executor, memory=memory, should_stop=should_stop,
             show=Progress(verbose, folds, "cuts"),
         )  # fmt: skip
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
