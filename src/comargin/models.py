@@ -20,7 +20,6 @@ from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
 from .core.wording import did_you_mean
-from .decisions import BY_AIM
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
 from .rank import RankCVMClassifier, RankSVMClassifier
@@ -91,13 +90,6 @@ class ModelRecipe:
     prepare: bool = True
     description: str = field(default="", compare=False)
     saved: Mapping[str, Any] | None = field(default=None, compare=False)
-
-    def decided_by(self, thresholds: str | None) -> str | None:
-        """What decides on its labels, of what is asked for: "aim", the name of a rule, or None for its own sets."""
-        if thresholds != BY_AIM:
-            return thresholds if self.learn_cuts else None
-        scores = hasattr(self.estimator, "decision_function") or hasattr(self.estimator, "predict_proba")
-        return BY_AIM if self.decide and scores else None
 
 
 _GAMMAS = TimesScale((0.25, 1.0, 4.0))

@@ -11,6 +11,7 @@ import pytest
 from sklearn.tree import ExtraTreeClassifier
 
 import comargin
+from comargin.core import memory
 from comargin.core.memory import Kept
 from comargin.data import make_correlated
 from comargin.decisions import _cross_fit
@@ -156,7 +157,7 @@ def set_callback(model, callback):
 def test_folds_that_were_scored_are_not_fitted_again(tmp_path, monkeypatch):
     arguments = {"params": {"C": 1.0}, "folds": 3}
     whole = train(DATA, **arguments)
-    original, folds = _cross_fit.fit_and_keep, []
+    original, folds = memory.fit_and_keep, []
 
     def fail_at_the_third(*rest, **options):
         folds.extend([1] if rest[-1].startswith("cuts") else [])  # not the last fit
@@ -164,7 +165,7 @@ def test_folds_that_were_scored_are_not_fitted_again(tmp_path, monkeypatch):
             raise KilledError
         return original(*rest, **options)
 
-    monkeypatch.setattr(_cross_fit, "fit_and_keep", fail_at_the_third)
+    monkeypatch.setattr(memory, "fit_and_keep", fail_at_the_third)
     with pytest.raises(KilledError):
         train(DATA, **arguments, checkpoint=tmp_path)
     assert sorted(file.name for file in tmp_path.glob("cuts-*")) == ["cuts-0.cmg", "cuts-1.cmg"]

@@ -19,7 +19,7 @@ from ..core.row_blocks import take_rows
 from ..decisions import DecisionClassifierCV, fit_with_cuts, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
-from ..training.building import build, criterion_of, search
+from ..training.building import build, criterion_of, decided_by, search
 from ..training.identity import described, hash_of, json_value
 from ._results import Record
 
@@ -67,7 +67,7 @@ def definition_of(model: ModelRecipe, settings: Settings, data: str, protocol: s
         [criterion_of(model, settings.criterion, settings.thresholds), settings.inner_folds]
         if settings.tune and grid
         else [],
-        [rule, settings.inner_folds] if (rule := model.decided_by(settings.thresholds)) else [],
+        [rule, settings.inner_folds] if (rule := decided_by(model, settings.thresholds)) else [],
         model.prepare,
     ]
     return hash_of([described(model.estimator, f"models: {model.name!r}"), learned, data, protocol, random_state])
@@ -125,7 +125,7 @@ def _measured(cell: Cell) -> Record:
         criterion = criterion_of(model, settings.criterion, settings.thresholds)
         estimator, best = search(estimator, model.grid, X_train, Y_train, criterion=criterion, folds=folds, seed=seed)
     tuned = time.perf_counter()
-    decider = make_decider(estimator, model.decided_by(settings.thresholds), folds=folds, seed=seed)
+    decider = make_decider(estimator, decided_by(model, settings.thresholds), folds=folds, seed=seed)
     estimator, _ = fit_with_cuts(decider, X_train, Y_train)
     fitted = time.perf_counter()
     depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})

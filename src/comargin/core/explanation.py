@@ -197,9 +197,8 @@ def require_explainable(model: Any) -> None:
     """Raise an error that names the classifier if `explain` cannot explain it."""
     while (inside := _inside(model)) is not None:
         model = inside
-    if hasattr(model, "_explanations"):
-        return
-    if linear_parts(model) is None or not hasattr(model, "decision_function"):
+    is_linear = hasattr(model, "decision_function") and linear_parts(model) is not None
+    if not (is_linear or hasattr(model, "_explanations")):
         raise _refusal(model)
 
 

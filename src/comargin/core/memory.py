@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 
 from .estimator import MultilabelClassifier
 from .executor import should_stop as task_should_stop
@@ -108,3 +109,28 @@ def fit_and_keep(
     for doubt in doubts:
         warnings.warn(doubt, stacklevel=2)
     return estimator
+
+
+def fit_clone(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    memory: Memory,
+    key: str,
+    *,
+    should_stop: Callable[[], bool] | None = None,
+    **options: Any,
+) -> Any:
+    """Fit a clone by `fit_and_keep`; if a 2-D y may be the reason of an error, add the way around it to the message."""
+    if should_stop is not None:
+        should_stop()  # from here on, a wish to stop ends the fit and nothing else
+    try:
+        return fit_and_keep(clone(estimator), X, y, memory, key, should_stop=should_stop, **options)
+    except (TypeError, ValueError) as error:
+        tags = get_tags(estimator)
+        if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):
+            raise
+        raise ValueError(
+            f"estimator {type(estimator).__name__} failed on the 2-D y; its scikit-learn tags say that it takes a "
+            f"1-D y only. If so, wrap it in sklearn.multiclass.OneVsRestClassifier. Its own error: {error}"
+        ) from error

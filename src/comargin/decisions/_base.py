@@ -14,11 +14,11 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.docstrings import complete_docstring
 from ..core.executor import Processes
 from ..core.indicator import check_indicator, check_weight
-from ..core.memory import Memory
+from ..core.memory import Memory, fit_clone
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..core.wrapper import WrappingClassifier
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from ._cross_fit import cross_fit, fit_clone, score_matrix
+from ._cross_fit import cross_fit, score_matrix
 
 
 class CrossFittedClassifier(WrappingClassifier):

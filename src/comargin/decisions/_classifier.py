@@ -111,35 +111,13 @@ class ThresholdClassifierCV(CrossFittedClassifier):
 
     @available_if(_estimator_has("decision_function"))
     def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores of the estimator, unchanged by the rule.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray
-            What ``estimator_.decision_function`` returns.
-        """
+        """Scores of the rows X, as ``estimator_.decision_function`` returns them: unchanged by the rule."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.decision_function(X)
 
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """Probabilities of the estimator, unchanged by the rule.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or list of ndarray
-            What ``estimator_.predict_proba`` returns.
-        """
+        """Probabilities of the rows X, as ``estimator_.predict_proba`` returns them: unchanged by the rule."""
         check_is_fitted(self, "estimator_")
         return self.estimator_.predict_proba(X)
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.utils import get_tags
 
 from ..core.executor import Executor, Task, run
-from ..core.memory import Memory, fit_and_keep
+from ..core.memory import Memory, fit_clone
 from ..core.row_blocks import take_rows
 from ..metrics import scores_of
 
@@ -96,20 +95,6 @@ def _silent_about_constant_labels() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
         yield
-
-
-def fit_clone(estimator: Any, X: Any, y: Any, memory: Memory, key: str, **options: Any) -> Any:
-    """Fit a clone by `fit_and_keep`; if a 2-D y may be the reason of an error, add the way around it to the message."""
-    try:
-        return fit_and_keep(clone(estimator), X, y, memory, key, **options)
-    except (TypeError, ValueError) as error:
-        tags = get_tags(estimator)
-        if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):
-            raise
-        raise ValueError(
-            f"estimator {type(estimator).__name__} failed on the 2-D y; its scikit-learn tags say that it takes a "
-            f"1-D y only. If so, wrap it in sklearn.multiclass.OneVsRestClassifier. Its own error: {error}"
-        ) from error
 
 
 def one_per_row(value: Any, n_samples: int) -> bool:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from ..core.executor import Executor, Threads
-from ..core.memory import Memory, silent_clone
+from ..core.memory import Memory, fit_clone, silent_clone
 from ..metrics import evaluate
 from ._base import CrossFittedClassifier, read_target
 from ._classifier import ThresholdClassifierCV
-from ._cross_fit import cross_fit, fit_clone
+from ._cross_fit import cross_fit
 from .decision_classifier import DecisionClassifierCV, LabelDecisions
 
 BY_AIM = "aim"  # in place of the name of a rule
@@ -63,6 +63,7 @@ def fit_with_cuts(
     X: Any,
     Y: Any,
     *,
+    folds: Any = None,
     executor: Executor | None = None,
     memory: Memory | None = None,
     should_stop: Callable[[], bool] | None = None,
@@ -78,6 +79,8 @@ def fit_with_cuts(
         Rows.
     Y : ndarray or csr_array of shape (n_samples, n_labels)
         Indicator.
+    folds : list of (train, test) or None, default=None
+        Rows of the folds; None splits them as the ``cv`` of the classifier says.
     executor : Executor or None, default=None
         Where the folds are fitted; None fits one after the other, here.
     memory : Memory or None, default=None
@@ -109,17 +112,18 @@ def fit_with_cuts(
     """
     memory = memory or Memory()
     decides = isinstance(classifier, CrossFittedClassifier)
-    rule, measures = _learned_rule(classifier, X, Y, executor or Threads(1), memory, show) if decides else (None, None)
-    if should_stop is not None:
-        should_stop()  # from here on, a wish to stop ends the fit and nothing else
+    rule = measures = None
+    if decides:
+        rule, measures = _learned_rule(classifier, X, Y, folds, executor or Threads(1), memory, show)
     estimator = classifier.estimator if decides else classifier
     fitted = fit_clone(estimator, X, Y, memory, "fit", should_stop=should_stop)
     return classifier._become(fitted, rule, np.arange(Y.shape[1]), Y) if decides else fitted, measures
 
 
 def _learned_rule(
-    classifier: CrossFittedClassifier, X: Any, Y: Any, executor: Executor, memory: Memory, show: Callable[[str], None]
-) -> tuple[Any, dict[str, float | None]]:
+    classifier: CrossFittedClassifier, X: Any, Y: Any, folds: Any, executor: Executor, memory: Memory,
+    show: Callable[[str], None],
+) -> tuple[Any, dict[str, float | None]]:  # fmt: skip
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
     classifier._check_parameters()
     rule = classifier._new_rule()
@@ -130,9 +134,9 @@ def _learned_rule(
             raise ValueError("the checkpoint has cuts of another training; delete its folder")
         return kept
     indicator, y, _ = read_target(Y, type(classifier).__name__)
-    splits = classifier._splits(X, y, None)
+    folds = classifier._splits(X, y, None) if folds is None else folds
     alone = silent_clone(classifier.estimator)
-    _, scores, rows = cross_fit(alone, X, y, indicator, splits, {}, executor, memory, show)
+    _, scores, rows = cross_fit(alone, X, y, indicator, folds, {}, executor, memory, show)
     rule.fit(scores, indicator[rows])
     probabilities = None
     if isinstance(rule, LabelDecisions):

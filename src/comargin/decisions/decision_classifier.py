@@ -124,22 +124,7 @@ class LabelDecisions(BaseEstimator):
         return self.decide(scores, aim)[0]
 
     def decide(self, scores: Any, aim: Any = None) -> tuple[NDArray[np.int64], FloatArray]:
-        """Label sets, and the probabilities that they come from.
-
-        Parameters
-        ----------
-        scores : array-like of shape (n_samples, n_labels)
-            Finite scores of the labels `fit` saw.
-        aim : str, array-like or None, default=None
-            As in `predict`.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples, n_labels)
-            1 where a label is on, 0 elsewhere.
-        probabilities : ndarray of shape (n_samples, n_labels)
-            Probability that each label is on, neither 0 nor 1.
-        """
+        """Label sets and the probabilities that they come from: what `predict` and `probabilities` return."""
         check_is_fitted(self)
         return self.sets_for_.decide(self.calibrator_.probabilities(scores), self.aim if aim is None else aim)
 

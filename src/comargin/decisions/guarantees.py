@@ -1,14 +1,7 @@
 r"""Promises about tags: "recall >= 0.9" with confidence, from probabilities and true labels of rows not trained on.
 
 What is promised. Let rows be drawn independently from one distribution. For a cut t (a label is on where its
-probability is greater than t) the risk R(t) is an expectation over a new row:
-
-=======================  ==============================================================================================
-recall                   of rows with at least one true label: the share of their true labels that are on
-precision                of rows with at least one label on: the share of these labels that are true
-false tags per row       of all rows: the number of labels on that are not true
-=======================  ==============================================================================================
-
+probability is greater than t) the risk R(t) is the expectation over a new row of a loss, which `_promise.py` defines.
 "of NAME" restricts all of it to one label; recall and precision are then the usual ones of that label. With confidence
 :math:`1 - \delta`, the cut that `RiskController` finds keeps the promise with probability at least :math:`1 - \delta`
 over the draw of the calibration rows. With ``confidence=None`` the promise holds in expectation: on average over

@@ -19,10 +19,21 @@ from ..core.progress import Progress
 from ..core.row_blocks import take_rows
 from ..data import Dataset, fingerprint
 from ..decisions import BY_AIM, RiskController, check_aim, fit_with_cuts, make_decider, parse_guarantee, split_off
+from ..model_selection import MultilabelStratifiedKFold
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
-from .building import build, check_integer, check_rule, criterion_of, learner_of, search, searched, with_parameters
+from .building import (
+    build,
+    check_integer,
+    check_rule,
+    criterion_of,
+    decided_by,
+    learner_of,
+    search,
+    searched,
+    with_parameters,
+)
 from .identity import described, hash_of, json_value
 
 DEFAULT_MODEL = "m3l"
@@ -129,7 +140,7 @@ def train(
     if folds > Y.shape[0]:
         raise ValueError(f"folds={folds}, but there are only {Y.shape[0]} rows")
     check_rule(thresholds)
-    rule_name = recipe.decided_by(thresholds)
+    rule_name = decided_by(recipe, thresholds)
     check_aim(aim, Y.shape[1])
     certifying = None
     if guarantee is not None:
@@ -154,6 +165,8 @@ def train(
     data_print, all_X, all_Y = fingerprint(X, Y), X, Y
     if certifying is not None:
         X, Y = take_rows(X, learned), Y[learned]
+    splitter = MultilabelStratifiedKFold(folds, shuffle=True, random_state=seed)
+    splits = list(splitter.split(X, Y)) if to_search or rule_name else []
     memory, executor = Memory(), Threads(n_jobs)
     with contextlib.ExitStack() as stack:
         if checkpoint is not None:
@@ -163,14 +176,14 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator, to_search, X, Y, criterion=criterion, folds=folds, seed=seed, executor=executor, verbose=verbose,
-            memory=memory,
+            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, executor=executor,
+            verbose=verbose, memory=memory,
         )  # fmt: skip
         tuned_seconds = time.perf_counter() - began
         watched = _with_threads(estimator, n_jobs, verbose)
         decider = make_decider(watched, rule_name, folds=folds, seed=seed, aim=aim)
         fitted, measures = fit_with_cuts(
-            decider, X, Y, executor=executor, memory=memory, should_stop=should_stop,
+            decider, X, Y, folds=splits, executor=executor, memory=memory, should_stop=should_stop,
             show=Progress(verbose, folds, "cuts"),
         )  # fmt: skip
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)

@@ -52,6 +52,14 @@ def checked_criterion(criterion: Any) -> None:
         raise ValueError(f"criterion: {error.args[0]}") from None
 
 
+def decided_by(recipe: ModelRecipe, thresholds: str | None) -> str | None:
+    """What decides on labels of a model, of what is asked for: "aim", the name of a rule, or None for its own sets."""
+    if thresholds != BY_AIM:
+        return thresholds if recipe.learn_cuts else None
+    scores = hasattr(recipe.estimator, "decision_function") or hasattr(recipe.estimator, "predict_proba")
+    return BY_AIM if recipe.decide and scores else None
+
+
 def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
     """The criterion for the parameters of a model, checked, or chosen if none is given.
 
@@ -167,7 +175,7 @@ def search(
     Y: np.ndarray | sp.csr_array,
     *,
     criterion: str,
-    folds: int,
+    folds: Any,
     seed: int,
     executor: Executor | None = None,
     verbose: int = 0,
