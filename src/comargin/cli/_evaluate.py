@@ -84,11 +84,14 @@ def evaluate(
         raise ValueError(f"--top-k {top_k!r} must be whole numbers from 1 separated by commas, such as 1,3,5")
     depths = sorted({int(depth) for depth in top_k.split(",")})
     model = load_tagger(tagger)
+    if aim is not None and not model.has_probabilities:
+        raise ValueError("--aim needs a tagger that was trained without --thresholds")
     chunks = labelled_rows(model, data, reading, split, data_home)
     with row_progress(quiet) as show:
         tags, Y_pred, scores = _predicted(model, chunks, None if aim is None else as_aim(aim), show)
     Y, unknown = true_labels(tags, model.label_names, data, partial(remark, quiet=quiet))
     measures = measured(Y, scores, Y_pred, k=depths, probabilities=scores if model.has_probabilities else None)
+    kept = {} if model.promise is None else model.promise.measured(Y, Y_pred)
     labels = _sorted(label_by_label(Y, Y_pred, model.label_names, scores), sort)
     if to_csv is not None:
         rows = [{"measure": name, "value": value, "better": better(name)} for name, value in measures.items()]
@@ -104,6 +107,7 @@ def evaluate(
                 "n_labels": len(model.label_names),
                 "unknown_labels": unknown,
                 "measures": measures,
+                "promise": kept,
                 "per_label": labels,
             }
         )
@@ -114,6 +118,8 @@ def evaluate(
         console = console_for()
         console.print()
         console.print(measures_table(measures))
+        for promised, value in kept.items():
+            say(f"Promised: {promised}. On these rows: {value:.3f}{'' if aim is None else ', by --aim'}")
         if per_label:
             console.print()
             # A narrow terminal breaks long lines rather than dropping numbers.

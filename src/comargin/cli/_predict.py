@@ -79,13 +79,18 @@ def predict(
     model = load_tagger(tagger)
     if proba and scores:
         raise ValueError("--proba and --scores exclude each other")
+    if (proba or aim is not None) and not model.has_probabilities:
+        raise ValueError("--proba and --aim need a tagger that was trained without --thresholds")
+    if aim is not None and model.promise is not None:
+        remark(f"--aim: these label sets do not keep the promise of the tagger, {model.promise.text}", quiet)
     if explain is not None:
         require_explainable(model.model)
     with_scores = scores or proba or top_k is not None
     target = None if aim is None else as_aim(aim)
     with in_flags(WRITING_FLAGS):
         writer = PredictionWriter(
-            output, model.label_names, format=to, top_k=top_k, scores=scores or proba, explain=explain is not None,
+            output, model.label_names, format=to, top_k=top_k, scores=scores or proba,
+            probabilities=proba, explain=explain is not None,
             sep=to_sep or model.reading.get("sep", ";"), delimiter=to_delimiter, id_name=reading.get("id", "row"),
         )  # fmt: skip
     # Rows printed on a terminal are their own progress.

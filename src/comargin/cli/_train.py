@@ -275,6 +275,8 @@ def _print_result(
         remark(f"chosen by {facts['criterion']} on {facts['folds']} folds: {chosen}", quiet)
     if facts["guarantee"]:
         remark(facts["guarantee"], quiet)
+    for promised, value in facts.get("test_promise", {}).items():
+        say(f"Promised: {promised}. On the test rows: {value:.3f}")
     if stopped and checkpoint is not None:
         remark(f"stopped early; the same command goes on from {checkpoint}", quiet)
     elif stopped:

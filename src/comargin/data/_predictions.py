@@ -20,15 +20,18 @@ from .chunks import Chunk
 from .format_table import format_of_suffix
 from .formats import check_sep, checked_names
 from .labels import LABELS_COLUMN, check_separable, tags_of
-from .parquet import EXPLAIN_COLUMN, TOP_COLUMN, TOP_SCORES_COLUMN, PredictionTable
+from .parquet import EXPLAIN_COLUMN, TOP_COLUMN, TOP_PROBABILITIES_COLUMN, TOP_SCORES_COLUMN, PredictionTable
 
 if TYPE_CHECKING:
     from ..core.explanation import Explanation
 
 PREDICTION_FORMATS = ("csv", "jsonl", "parquet")
 _STANDARD = "-"
-_SCORE_PREFIX = "score:"
-_SCORES = "scores"
+# Prefix of a column, name of an object, and heading of the best ones.
+_NAMES = {
+    False: ("score:", "scores", TOP_SCORES_COLUMN),
+    True: ("probability:", "probabilities", TOP_PROBABILITIES_COLUMN),
+}
 # Appends rows: their names, one list per row for every list column, and scores of shape (n_rows, n_labels or 0).
 _Append = Callable[[list[Any], list[list[Any]], np.ndarray], None]
 
@@ -51,6 +54,9 @@ class PredictionWriter:
         Write also the ``top_k`` labels of the highest scores, in their order, and these scores.
     scores : bool
         Write also the scores of all labels.
+    probabilities : bool
+        Whether what is passed as scores are probabilities: columns are called ``probability:NAME``,
+        ``probabilities`` and ``top_probabilities``.
     explain : bool
         Write also why the labels have their scores.
     sep : str
@@ -88,6 +94,7 @@ class PredictionWriter:
         format: str | None = None,
         top_k: int | None = None,
         scores: bool = False,
+        probabilities: bool = False,
         explain: bool = False,
         sep: str = ";",
         delimiter: str | None = None,
@@ -105,10 +112,11 @@ class PredictionWriter:
         self._target = target
         path = Path(target) if isinstance(target, (str, Path)) and str(target) != _STANDARD else None
         self._path, self.format = path, _format_of(path, format)
-        self._headings = [id_name, LABELS_COLUMN, *([] if top_k is None else [TOP_COLUMN, TOP_SCORES_COLUMN])]
+        prefix, self._scores_name, top_heading = _NAMES[bool(probabilities)]
+        self._headings = [id_name, LABELS_COLUMN, *([] if top_k is None else [TOP_COLUMN, top_heading])]
         self._headings += [EXPLAIN_COLUMN] if explain else []
-        self._score_headings = [_SCORE_PREFIX + name for name in self.label_names] if scores else []
-        if not isinstance(id_name, str) or id_name in {*self._headings[1:], *self._score_headings, _SCORES}:
+        self._score_headings = [prefix + name for name in self.label_names] if scores else []
+        if not isinstance(id_name, str) or id_name in {*self._headings[1:], *self._score_headings, self._scores_name}:
             raise ValueError(f"id_name={id_name!r} must be a name that no other column has")
         self._delimiter = delimiter_of(path or Path(), delimiter)
         self._sep = sep
@@ -143,7 +151,7 @@ class PredictionWriter:
             for *cells, numbers in zip(ids, *lists, scores.tolist(), strict=True):
                 row = dict(zip(self._headings, cells, strict=True))
                 if self.scores:
-                    row[_SCORES] = dict(zip(self.label_names, numbers, strict=True))
+                    row[self._scores_name] = dict(zip(self.label_names, numbers, strict=True))
                 file.write(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n")
 
         if self.format == "jsonl":

@@ -22,7 +22,7 @@ from .text_table import one_column
 _METADATA = b"comargin"
 MAGIC = b"PAR1"
 TOP_COLUMN = "top"
-TOP_SCORES_COLUMN = "top_scores"
+TOP_SCORES_COLUMN, TOP_PROBABILITIES_COLUMN = "top_scores", "top_probabilities"
 EXPLAIN_COLUMN = "explain"
 # Parquet packs runs of equal values: published sets, dense with rare labels, grow by less than 120.
 PARQUET_EXPANSION = 500
@@ -315,7 +315,8 @@ class PredictionTable:
             return
         pa, pq = pyarrow_modules()
         texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
-        kinds = {LABELS_COLUMN: texts, TOP_COLUMN: texts, TOP_SCORES_COLUMN: numbers, EXPLAIN_COLUMN: texts}
+        kinds = dict.fromkeys((LABELS_COLUMN, TOP_COLUMN, EXPLAIN_COLUMN), texts)
+        kinds |= dict.fromkeys((TOP_SCORES_COLUMN, TOP_PROBABILITIES_COLUMN), numbers)
         fields = [(name, kinds.get(name, pa.float64())) for name in self._headings[1:]]
         fields.insert(0, (self._headings[0], pa.string() if named else pa.int64()))
         self._writer = pq.ParquetWriter(self._path, pa.schema(fields))

@@ -226,6 +226,11 @@ class RiskController(BaseEstimator):
                     f"least {needed}."
                 )
 
+    @property
+    def text(self) -> str:
+        """The promises in short."""
+        return " and ".join(map(str, self.guarantees_))
+
     def measured(self, Y: Any, Y_pred: Any) -> dict[str, float]:
         """What is promised, measured on label sets.
 

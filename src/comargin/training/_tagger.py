@@ -18,7 +18,7 @@ from ..core.validation import dense_if_needed
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched
-from ..decisions import DecisionClassifierCV, ThresholdClassifierCV
+from ..decisions import DecisionClassifierCV, RiskController, ThresholdClassifierCV
 from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
 
@@ -105,6 +105,11 @@ class Tagger:
         """Whether the model decides by calibrated probabilities, so that aims can be named."""
         return isinstance(_last(self.model), DecisionClassifierCV)
 
+    @property
+    def promise(self) -> RiskController | None:
+        """What its label sets promise, if anything."""
+        return getattr(_last(self.model), "promise_", None)
+
     def probabilities(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of all labels.
 
@@ -181,6 +186,8 @@ class Tagger:
         found = evaluate(Y, scores, predicted, k=depths, probabilities=scores if calibrated else None)
         measures = {name: float(value) if value == value else None for name, value in found.items()}
         self.facts.update(test_data={"name": dataset.name, "rows": Y.shape[0]}, test_measures=measures)
+        if self.promise is not None:
+            self.facts["test_promise"] = self.promise.measured(Y, predicted)
 
     def explain(self, X: Any, *, top: int = 5, labels: Any = None) -> list[list[Explanation]]:
         """Say why labels have their scores; see `comargin.explain`.
