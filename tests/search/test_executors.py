@@ -15,7 +15,7 @@ from comargin import M3LClassifier, M3LClassifierCV, RankCVMClassifier
 from comargin.core.executor import Processes, Threads
 from comargin.core.memory import Memory
 from comargin.data import make_correlated
-from comargin.decisions import fit_with_cuts
+from comargin.decisions import fit_with_cuts, make_decider
 from comargin.search import path_cv
 from comargin.search.tuning import tune_with_memory
 from comargin.training import _folder
@@ -86,7 +86,9 @@ def test_a_path_of_an_estimator_is_the_same_in_processes(monkeypatch):
 
 def test_cuts_are_the_same_everywhere():
     fits = [
-        fit_with_cuts(M3LClassifier(random_state=0), DATA.X, DATA.Y, "per-label", folds=3, seed=0, executor=executor)
+        fit_with_cuts(
+            make_decider(M3LClassifier(random_state=0), "per-label", folds=3, seed=0), DATA.X, DATA.Y, executor=executor
+        )
         for executor in EXECUTORS.values()
     ]
     for model, measures in fits[1:]:
