@@ -191,8 +191,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
     array([[0.9, 0. , 0.3, 0. ],
            [0.2, 0.4, 0.1, 0.1]])
     >>> model.predict(X[:2], aim="subset_accuracy")
-    array([[1, 0, 1, 0],
-           [1, 1, 0, 0]])
+    array([[1, 0, 0, 0],
+           [0, 0, 0, 0]])
     """
 
     def __init__(
