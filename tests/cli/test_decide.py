@@ -73,7 +73,7 @@ def test_promises_are_said_and_measured(files):
     [
         (("--aim", "micro-f1"), "--aim must be a measure or costs, got 'micro-f1'; did you mean 'micro_f1'"),
         (("--aim", "1:x"), "--aim 1:x: write costs as 1:5"),
-        (("--aim", "1:2:3"), "--aim as costs must have shape"),
+        (("--aim", "1:2:3"), "--aim must have shape"),
         (("--aim", "precision_at_9"), "--aim must be of at most 4 labels, got 'precision_at_9'"),
         (("--guarantee", "recal >= 0.9"), "--guarantee: unknown measure 'recal'; did you mean 'recall'?"),
         (("--guarantee", "recall of label_9 >= 0.9"), "--guarantee: there is no label 'label_9'"),

@@ -131,6 +131,7 @@ def test_json_has_everything(evaluate, texts, taggers):
         "n_rows": 7,
         "n_labels": 3,
         "unknown_labels": {},
+        "promise": {},
         "measures": expected_measures(k=(1, 2)),
         "per_label": expected_labels(),
     }

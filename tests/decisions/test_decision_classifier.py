@@ -270,8 +270,8 @@ def test_decisions_are_a_rule(data):
     ("params", "message"),
     [
         ({"aim": "micro-f1"}, r"aim must be .*micro_f1"),
-        ({"aim": [[1.0, 2.0]] * 3}, r"aim as costs must .*\(5, 2\)"),
-        ({"aim": [-1.0, 2.0]}, "aim as costs must"),
+        ({"aim": [[1.0, 2.0]] * 3}, r"aim must have shape .*\(5, 2\)"),
+        ({"aim": [-1.0, 2.0]}, "aim must have costs"),
         ({"guarantee": "recal >= 0.9"}, "guarantee: .*recall"),
         ({"guarantee": ["recall >= 0.9", "precision >= 2"]}, "guarantee: the target for precision must be between"),
         ({"guarantee": "recall of 9 >= 0.9"}, "guarantee: .*9"),

@@ -62,17 +62,19 @@ def test_a_rule_in_place_of_an_aim():
 
 def test_a_promise_is_one_of_the_facts(tmp_path):
     data = make_correlated(600, n_features=6, n_labels=4, seed=0)
-    tagger = train(data, "m3l", tune=False, aim=[1.0, 3.0], guarantee="recall of label_1 >= 0.5", confidence=0.8)
+    tagger = train(data, "m3l", tune=False, guarantee="recall of label_1 >= 0.5", confidence=0.8)
     assert "counting label label_1 only" in tagger.facts["guarantee"]
     assert "at least 0.8" in tagger.facts["guarantee"]
-    assert tagger.facts["aim"] == [1.0, 3.0]
+    assert tagger.facts["certified_by_rows"] == 180
+    tagger.measure(data)
+    assert tagger.facts["test_promise"] == tagger.promise.measured(data.Y, tagger.predict(data.X))
     loaded = Tagger.load(tagger.save(tmp_path / "tagger.cmg"))
     for aim in (None, "example_f1", [1.0, 3.0]):
         assert (loaded.predict(data.X, aim) != tagger.predict(data.X, aim)).nnz == 0
     assert (tagger.predict(data.X) != tagger.predict(data.X, [1.0, 3.0])).nnz > 0
-    with pytest.raises(ValueError, match=r"guarantee names a label 'sports' that does not exist"):
+    with pytest.raises(ValueError, match="guarantee: there is no label 'sports'"):
         train(data, guarantee="recall of sports >= 0.9")
-    with pytest.raises(ValueError, match=r"aim is 'f1'"):
+    with pytest.raises(ValueError, match="aim must be a measure or costs, got 'f1'"):
         train(data, aim="f1")
 
 

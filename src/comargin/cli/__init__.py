@@ -54,4 +54,4 @@ def _show(kind: str, text: str) -> None:
     from rich.console import Console
     from rich.markup import escape
 
-    Console(stderr=True).print(f"{kind} {escape(' '.join(text.split()))}", highlight=False, soft_wrap=True)
+    Console(stderr=True, emoji=False).print(f"{kind} {escape(' '.join(text.split()))}", highlight=False, soft_wrap=True)

@@ -26,8 +26,8 @@ def console_for(wide: bool = False, stderr: bool = False) -> Console:
     """Return a console; its lines are as long as needed when asked for, and when the output is no terminal."""
     from rich.console import Console
 
-    console = Console(stderr=stderr)
-    return Console(stderr=stderr, width=_WIDE) if wide or not console.is_terminal else console
+    console = Console(stderr=stderr, emoji=False)
+    return Console(stderr=stderr, width=_WIDE, emoji=False) if wide or not console.is_terminal else console
 
 
 def remark(text: str, quiet: bool = False) -> None:

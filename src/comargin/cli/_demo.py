@@ -85,7 +85,7 @@ def demo(
 
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--folder {folder} is a file")
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     train, test = (_scaled(load("digits", split=part)) for part in ("train", "test"))
     console.print(
         f"[bold]comargin {__version__}[/]  Task: from an 8 x 8 image of a handwritten digit, tell which of the seven "

@@ -224,13 +224,13 @@ def _check_costs(aim: Any, n_labels: int) -> FloatArray:
         raise ValueError(f"aim must be a name, or costs: numbers of shape (2,) or ({n_labels}, 2); {error}.") from error
     if costs.shape not in ((2,), (n_labels, 2)):
         raise ValueError(
-            f"aim as costs must have shape (2,) or ({n_labels}, 2), the cost of a false and of a missed tag for all "
+            f"aim must have shape (2,) or ({n_labels}, 2), the cost of a false and of a missed tag for all "
             f"labels or for each; got shape {costs.shape}."
         )
     if not (np.isfinite(costs).all() and (costs >= 0.0).all()):
-        raise ValueError("aim as costs must be finite and not negative.")
+        raise ValueError("aim must have costs that are finite and not negative.")
     if not costs.any(axis=-1).all():
-        raise ValueError("aim as costs must have a positive cost of every label, of a false or of a missed tag.")
+        raise ValueError("aim must have a positive cost of every label, of a false or of a missed tag.")
     return np.broadcast_to(costs, (n_labels, 2))
 
 
