@@ -107,7 +107,7 @@ class PredictionWriter:
             raise ValueError(f"top_k={top_k!r} must be None or an integer >= 1")
         check_sep("sep", sep)
         self.top_k = None if top_k is None else min(int(top_k), len(self.label_names))
-        self.scores, self.explain = scores, explain
+        self.scores = scores
         self.n_rows = 0
         self._target = target
         path = Path(target) if isinstance(target, (str, Path)) and str(target) != _STANDARD else None
@@ -209,7 +209,7 @@ class PredictionWriter:
             best = np.argsort(-values, axis=1, kind="stable")[:, : self.top_k]
             lists.append([[self.label_names[j] for j in row] for row in best.tolist()])
             lists.append(np.take_along_axis(values, best, axis=1).tolist())
-        if self.explain:
+        if EXPLAIN_COLUMN in self._headings:
             lists.append(self._explained(explanations, shape[0]))
         self._append(ids, lists, values if self.scores else values[:, :0])
         if self._stream is not None:
