@@ -31,7 +31,7 @@ from comargin.metrics import brier_score, calibration_error
 from comargin.model_selection import MultilabelStratifiedKFold
 
 TITLE = "Calibration: raw sigmoid / CalibratedClassifierCV at its best / ours"
-SETS = {"scene": 0.1, "yeast": 0.1, "medical": 1.0, "slashdot": 1.0, "mediamill_small": 0.1, "rcv1subset1": 1.0}
+SETS = {"scene": 0.1, "yeast": 0.1, "medical": 1.0, "slashdot": 1.0, "plant": 0.1, "rcv1subset1": 1.0}
 WAYS = [(method, ensemble) for method in ("sigmoid", "isotonic") for ensemble in (False, True)]
 FEWEST = 3  # rows with and without a label that three folds need
 SOME_LABELS = 40  # of delicious
