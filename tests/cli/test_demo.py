@@ -76,7 +76,7 @@ def test_the_demo_on_a_console_that_knows_only_ascii(tmp_path, capsys, monkeypat
     pictures = out[out.index("Three new images") : out.index("On the new images")]
     assert " ---- " in pictures
     assert "\\u" not in out
-    assert "6/10 training structured SVM, tree" in capsys.readouterr().err.splitlines()
+    assert "7/11 training structured SVM, tree" in capsys.readouterr().err.splitlines()
     assert "7 labels" in (tmp_path / "made" / "report.html").read_text(encoding="utf-8")
     root = ElementTree.parse(tmp_path / "made" / "graph.svg").getroot()
     texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}

@@ -119,6 +119,7 @@ def demo(
         "Wrong labels and rank loss: lower is better; the others: higher is better. Gap: the objective is at most so "
         "much above the optimum, relative to it; PrML's is that of its last convex step, and scikit-learn does not "
         "tell. Parameters were chosen on folds of the images to learn from.\n"
+        "M3L, whole sets: M3L's probabilities, decided by the label sets that occur.\n"
         "scikit-learn's OneVsRestClassifier: * LogisticRegression, ** SVC.",
         style="dim",
     )
@@ -153,8 +154,8 @@ def models_of_the_demo() -> dict[str, Any]:
             M3LClassifier(C=10.0, loss="logistic", random_state=0), aim="subset_accuracy", random_state=0
         ),
         "LSG21": LSG21Classifier(alpha=0.1),
-        "PrBR": PrBRClassifier(C=10.0, gamma2=1.0, random_state=0),
-        "PrML": PrMLClassifier(C=0.1, gamma2=1.0, random_state=0),
+        "PrBR": PrBRClassifier(C=10.0, gamma2=10.0, random_state=0),
+        "PrML": PrMLClassifier(C=0.1, gamma2=0.1, random_state=0),
         "CGM, its own graph": CGMClassifier(alpha=0.001, random_state=0),
         "structured SVM, tree": StructuredSVMClassifier(alpha=0.01, graph="tree", random_state=0),
         "SVC, rbf **": OneVsRestClassifier(SVC(C=1.0, gamma=0.3)),
@@ -202,6 +203,7 @@ def _table(fitted: dict[str, Fitted]) -> Table:
 
 
 def _gap(model: Any) -> str:
+    model = getattr(model, "estimator_", model)
     if not hasattr(model, "duality_gap_"):
         return "-"
     share = model.duality_gap_ / abs(model.objective_)

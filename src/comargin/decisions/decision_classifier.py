@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.special import logit
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, get_tags, indexable
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from ..core.row_blocks import take_rows
 from ..core.threshold_rule import FloatArray, read_scores_and_labels
@@ -260,7 +260,7 @@ class DecisionClassifierCV(CrossFittedClassifier):
             )
         names = names_of_columns(y)
         X, y, groups = indexable(X, y, groups)
-        n_rows = _num_samples(y)
+        n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
         learned, certifying = split_off(n_rows, self.certified_share, self.random_state)
         Y = read_target(y, type(self).__name__)[0]
         promise = RiskController(self.guarantee, self.confidence, names)
