@@ -20,21 +20,8 @@ from comargin.models import ModelRecipe, register_model
 
 
 class RidgeLabels(LinearMultilabelClassifier):
+    alpha: float = 1.0
     _parameter_constraints = {"alpha": [Interval(Real, 0, None, closed="neither")]}  # noqa: RUF012
-
-    def __init__(
-        self, alpha=1.0, *, fit_intercept=True, tol=1e-3, max_iter=1, n_jobs=None, random_state=None, verbose=0,
-        callback=None, warm_start=False,
-    ):  # fmt: skip
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _solve(self, data, start, control):
         began = time.perf_counter()

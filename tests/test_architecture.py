@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.base import BaseEstimator
+
+from comargin.core.parameters import DeclaredParameters
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "comargin"
 FILES = sorted(SRC.rglob("*.py"))
@@ -291,11 +294,21 @@ def test_public_names_are_documented(thing):
     assert not re.search(r"^\s*\{\w+\}", docstring, re.MULTILINE), "a placeholder that nothing has filled in"
     if inspect.isfunction(thing) and inspect.signature(thing).parameters:
         assert documented_parameters(docstring) is not None, "no Parameters section"
-    is_record = inspect.isclass(thing) and (
+    is_record = (inspect.isclass(thing) and not issubclass(thing, BaseEstimator)) and (
         hasattr(thing, "__dataclass_fields__") or issubclass(thing, tuple | Exception)
     )
     if not is_record and not inspect.isabstract(thing):
         assert "Examples" in docstring, "no Examples section"
+
+
+@pytest.mark.parametrize(
+    "thing", [p for p in public_objects() if DeclaredParameters in getattr(p.values[0], "__mro__", ())]
+)
+def test_documented_parameters_are_those_declared(thing):
+    documented, signature = documented_parameters(inspect.getdoc(thing)), inspect.signature(thing).parameters
+    positional = [p.name for p in signature.values() if p.kind is not p.KEYWORD_ONLY]
+    assert documented[: len(positional)] == positional
+    assert sorted(documented) == sorted(signature)  # keywords are described in the order of their meaning
 
 
 @pytest.mark.parametrize("thing", list(public_objects()))

@@ -8,6 +8,7 @@ loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: it
 executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: their states for a resumed run
 path, progress       fits along the values of a parameter, each started from the last; how far a list of fits is
 estimator            `MultilabelClassifier`: the contract of every learner
+parameters           the ``__init__`` of estimators, from the parameters that their classes declare
 explanation          `explain`: why a label has its score
 docstrings           what learners share is described once, in the docstrings of their bases
 wrapper              base of classifiers that fit another estimator

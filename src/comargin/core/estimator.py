@@ -28,18 +28,23 @@ from sklearn.utils.validation import check_is_fitted
 from .docstrings import complete_docstring
 from .explanation import Explanation, ExplanationMixin, linear_explanations
 from .loop import Control
+from .parameters import DeclaredParameters
 from .result import Checkpoint, FitState, Result, Status
 from .validation import TrainingData, label_weights, validate_features, validate_training
 
 __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"]
 
 
-class MultilabelClassifier(ExplanationMixin, ClassifierMixin, BaseEstimator):
+class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin, BaseEstimator):
     """Base of all learners.
 
-    A subclass has the parameters below in its ``__init__`` (the first two if it uses them), gives the constraints of
-    its own in ``_parameter_constraints``, and writes ``_solve`` and ``_scores``. A line ``{tol} {verbose}`` in its
-    docstring stands for what the docstrings of its bases, this one or one in between, say about these names.
+    Parameters are declared as annotated attributes with their defaults, ``alpha: float = 1.0``, and ``__init__`` is
+    made from them as in a dataclass. A subclass has those of its bases, all below but for the first two, and declares
+    its own in the same way.
+
+    It gives the constraints of its own parameters in ``_parameter_constraints``, and writes ``_solve`` and ``_scores``.
+    A line ``{tol} {verbose}`` in its docstring stands for what the docstrings of its bases, this one or one in between,
+    say about these names.
 
     Parameters
     ----------
@@ -51,7 +56,7 @@ class MultilabelClassifier(ExplanationMixin, ClassifierMixin, BaseEstimator):
         classes, as in scikit-learn.
     tol : float, default=1e-3
         Relative tolerance: stop when the duality gap is at most ``tol`` times the objective.
-    max_iter : int
+    max_iter : int, default=1000
         Most iterations; a ``ConvergenceWarning`` says when they do not suffice.
     n_jobs : int, default=None
         Threads. The result is the same for any number.
@@ -80,6 +85,14 @@ class MultilabelClassifier(ExplanationMixin, ClassifierMixin, BaseEstimator):
         Names of the features, when X had string column names.
     """
 
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
+    callback: Callable[[Checkpoint], object] | None = None
+    warm_start: bool = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "fit_intercept": ["boolean"],
         "class_weight": [None, StrOptions({"balanced"}), dict, list],
@@ -103,7 +116,8 @@ class MultilabelClassifier(ExplanationMixin, ClassifierMixin, BaseEstimator):
         super().__init_subclass__(**kwargs)
         complete_docstring(cls)
         constraints = ChainMap(*(vars(base).get("_parameter_constraints", {}) for base in cls.__mro__))
-        names = cls._get_param_names() or constraints  # a base has no __init__
+        # A base may have constraints of what its subclasses take as parameters.
+        names = [*cls._get_param_names(), *vars(cls).get("_parameter_constraints", ())]
         cls._parameter_constraints = {name: constraints[name] for name in names if name in constraints}
 
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
@@ -335,6 +349,8 @@ class LinearMultilabelClassifier(MultilabelClassifier):
     intercept_ : ndarray of shape (n_labels,)
         Weights of the constant feature; zero without intercept.
     """
+
+    fit_intercept: bool = True
 
     def _linear_attributes(self, coef: np.ndarray) -> dict[str, np.ndarray]:
         """``coef_`` and ``intercept_`` from the weights (n_labels, n_features [+ 1]) of a solver."""

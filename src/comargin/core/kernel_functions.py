@@ -46,6 +46,12 @@ class KernelMultilabelClassifier(MultilabelClassifier):
         Weights (linear kernel only).
     """
 
+    kernel: str | Callable[[Any, Any], Any] = "linear"
+    gamma: str | float = "scale"
+    degree: int = 3
+    coef0: float = 1.0
+    cache_size: float = 1000
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [StrOptions({"linear", "rbf", "poly", "precomputed"}), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],

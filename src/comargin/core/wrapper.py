@@ -1,5 +1,6 @@
 """Base of classifiers that fit another estimator."""
 
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 
 from .explanation import ExplanationMixin
+from .parameters import DeclaredParameters
 from .validation import is_estimator
 
 
-class WrappingClassifier(ExplanationMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+class WrappingClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """Base of classifiers with a parameter ``estimator``, which ``fit`` clones and keeps as ``estimator_``."""
+
+    estimator: Any = field(kw_only=False)
 
     @property
     def n_features_in_(self) -> int:

@@ -58,11 +58,10 @@ class CrossFittedClassifier(WrappingClassifier):
         What ``y`` was and `predict` returns: "dense" or "sparse" indicator, or "classes".
     """
 
-    estimator: Any
-    cv: Any
-    refit: bool
-    n_jobs: int | None
-    random_state: Any
+    cv: Any = 5
+    refit: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

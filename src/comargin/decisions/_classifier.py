@@ -89,22 +89,7 @@ class ThresholdClassifierCV(CrossFittedClassifier):
     (4,)
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        rule: Any = "per-label",
-        cv: Any = 5,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.rule = rule
-        self.cv = cv
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    rule: Any = "per-label"
 
     def _new_rule(self) -> Any:
         return make_rule(self.rule)

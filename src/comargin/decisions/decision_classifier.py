@@ -200,30 +200,11 @@ class DecisionClassifierCV(CrossFittedClassifier):
            [0, 0, 0, 0]])
     """
 
-    promise_: RiskController | None
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        aim: Any = "micro_f1",
-        guarantee: Any = None,
-        confidence: float | None = 0.9,
-        certified_share: float = 0.3,
-        cv: Any = 3,
-        refit: bool = True,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.estimator = estimator
-        self.aim = aim
-        self.guarantee = guarantee
-        self.confidence = confidence
-        self.certified_share = certified_share
-        self.cv = cv
-        self.refit = refit
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    aim: Any = "micro_f1"
+    guarantee: Any = None
+    confidence: float | None = 0.9
+    certified_share: float = 0.3
+    cv: Any = 3
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator, learn what its scores say, and certify the guarantee.
@@ -277,7 +258,7 @@ class DecisionClassifierCV(CrossFittedClassifier):
         P = inner.decide(take_rows(X, certifying, learned if pairwise and self.cv != "prefit" else None))[1]
         promise.fit(P, Y[certifying])
         self._become(inner.estimator_, inner.rule_, inner.classes_, y)
-        self.promise_ = promise
+        self.promise_: RiskController | None = promise
         return self
 
     def certify(self, X: Any, y: Any) -> Self:

@@ -1,6 +1,7 @@
 """LSG21: least squares whose features are shared along the edges of a label graph."""
 
 from collections.abc import Callable
+from dataclasses import field
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import scipy.sparse as sp
 from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
 from ..core.explanation import Explanation
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ..core.validation import TrainingData
 from ..graphs import LabelGraph, cosine_affinity
 from .irls_solver import solve_lsg21_irls
@@ -106,6 +107,13 @@ class LSG21Classifier(LinearMultilabelClassifier):
     True
     """
 
+    alpha: float = field(default=1.0, kw_only=False)
+    affinity: Any = "cosine"
+    edge_threshold: float = 0.1
+    self_edges: bool = True
+    solver: str = "auto"
+    tol: float = 1e-6
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left")],
         "affinity": [StrOptions({"cosine"}), "array-like", "sparse matrix", LabelGraph],
@@ -115,37 +123,6 @@ class LSG21Classifier(LinearMultilabelClassifier):
     }
     _path_parameter = "alpha"
     _path_ascends = False
-
-    def __init__(
-        self,
-        alpha: float = 1.0,
-        *,
-        affinity: Any = "cosine",
-        edge_threshold: float = 0.1,
-        self_edges: bool = True,
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.affinity = affinity
-        self.edge_threshold = edge_threshold
-        self.self_edges = self_edges
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     @property
     def sparse_coef_(self) -> sp.csr_array:

@@ -1,7 +1,7 @@
 """M3L: max-margin multi-label classification (Hariharan, Vishwanathan and Varma, 2012)."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -11,7 +11,7 @@ from ..core.estimator import Interval, LinearMultilabelClassifier, StrOptions
 from ..core.gram import GramCache
 from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ..core.validation import TrainingData, loop_view
 from ..graphs import LabelGraph, smoothed_correlation
 from .dcd_solver import solve_m3l_dcd
@@ -113,6 +113,12 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     True
     """
 
+    C: float = field(default=1.0, kw_only=False)
+    label_correlation: Any = None
+    loss: str = "hinge"
+    class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None
+    solver: str = "auto"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "C": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"auto", "dcd", "smo"})],
@@ -120,47 +126,6 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         "loss": [StrOptions({*_LOSSES})],
     }
     _advice = "Increase max_iter or tol, scale X, or lower C."
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "linear",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        label_correlation: Any = None,
-        loss: str = "hinge",
-        fit_intercept: bool = True,
-        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
-        solver: str = "auto",
-        cache_size: float = 1000,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.label_correlation = label_correlation
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _prepare(
         self, data: TrainingData

@@ -1,6 +1,6 @@
 """Classes never seen in training, recognised by their attributes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Self
 
@@ -217,22 +217,11 @@ class ZeroShotClassifier(WrappingClassifier):
     array([[1, 0, 0]])
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        signatures: Any,
-        *,
-        class_names: Any = None,
-        class_prior: Any = None,
-        label_correlation: str = "auto",
-        decoding: str = "standardized",
-    ) -> None:
-        self.estimator = estimator
-        self.signatures = signatures
-        self.class_names = class_names
-        self.class_prior = class_prior
-        self.label_correlation = label_correlation
-        self.decoding = decoding
+    signatures: Any = field(kw_only=False)
+    class_names: Any = None
+    class_prior: Any = None
+    label_correlation: str = "auto"
+    decoding: str = "standardized"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **fit_params: Any) -> Self:
         """Learn the attributes from rows of other classes.

@@ -3,7 +3,7 @@
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -62,6 +62,9 @@ class RankClassifier(KernelMultilabelClassifier):
     n_skipped_ : int
         Rows with no or all labels, which have nothing to rank. (The threshold rule learns from them too.)
     """
+
+    C: float = field(default=1.0, kw_only=False)
+    kernel: str | Callable[[Any, Any], Any] = "rbf"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"C": [Interval(Real, 0, None, closed="neither")]}
     _advice = "Increase max_iter or tol, scale X, or lower C."

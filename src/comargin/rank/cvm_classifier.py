@@ -1,6 +1,5 @@
 """Rank-CVM: the core vector machine that ranks labels."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from ..core.estimator import StrOptions
 from ..core.gram import Gram
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ._products import KernelProducts
 from .classifier import RankClassifier
 from .cvm_solver import solve_rank_cvm
@@ -86,41 +85,10 @@ class RankCVMClassifier(RankClassifier):
     True
     """
 
+    solver: str = "auto"
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"solver": [StrOptions({"auto", "cd", "fw"})]}
     _constant = 1.0
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        solver: str = "auto",
-        cache_size: float = 1000,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.solver = solver
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _row_order(self, rows: np.ndarray, seed: int) -> np.ndarray:
         # Blocks of neighbouring rows are visited together, so neighbours should not be alike.

@@ -1,13 +1,12 @@
 """Rank-SVM: the support vector machine that ranks labels."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..core.gram import Gram
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ._products import KernelProducts
 from .classifier import RankClassifier
 from .problem import RankProblem
@@ -71,37 +70,6 @@ class RankSVMClassifier(RankClassifier):
     """
 
     _constant = 0.0
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        kernel: str | Callable[[Any, Any], Any] = "rbf",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        cache_size: float = 1000,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _optimise(
         self, problem: RankProblem, kernel: KernelProducts | Gram, start: Any, control: Control, seed: int

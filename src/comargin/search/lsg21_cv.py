@@ -1,6 +1,6 @@
 """LSG21 with alpha chosen by cross-validation along a warm-started path."""
 
-from collections.abc import Callable
+from dataclasses import field
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core.estimator import Interval
 from ..core.loop import Control
-from ..core.result import Checkpoint
 from ..core.validation import TrainingData
 from ..lsg21.classifier import LSG21Classifier, largest_alpha
 from .path_cv import PathSearch
@@ -67,50 +66,16 @@ class LSG21ClassifierCV(PathSearch, LSG21Classifier):
     ((5, 5), True)
     """
 
+    alphas: Any = field(default=20, kw_only=False)
+    alpha: float = field(init=False)
+    alpha_ratio: float = 1e-4
+    tol: float = 1e-6
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alphas": [Interval(Integral, 2, None, closed="left"), "array-like"],
         "alpha_ratio": [Interval(Real, 0, 1, closed="neither")],
     }
     _learner = LSG21Classifier
-
-    def __init__(
-        self,
-        alphas: Any = 20,
-        *,
-        alpha_ratio: float = 1e-4,
-        cv: Any = None,
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        affinity: Any = "cosine",
-        edge_threshold: float = 0.1,
-        self_edges: bool = True,
-        fit_intercept: bool = True,
-        solver: str = "auto",
-        path_tol: float | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-    ) -> None:
-        self.alphas = alphas
-        self.alpha_ratio = alpha_ratio
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.affinity = affinity
-        self.edge_threshold = edge_threshold
-        self.self_edges = self_edges
-        self.fit_intercept = fit_intercept
-        self.solver = solver
-        self.path_tol = path_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Any, dict[str, Any]]:
         self._largest = largest_alpha(self, data)

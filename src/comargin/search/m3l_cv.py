@@ -1,6 +1,6 @@
 """M3L with C chosen by cross-validation along a warm-started path."""
 
-from collections.abc import Callable
+from dataclasses import field
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -8,7 +8,6 @@ import numpy as np
 
 from ..core.estimator import Interval
 from ..core.kernel_functions import kernel_function
-from ..core.result import Checkpoint
 from ..core.validation import TrainingData
 from ..m3l.classifier import M3LClassifier
 from .path_cv import PathSearch
@@ -100,57 +99,13 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     (1, 4)
     """
 
+    Cs: Any = field(default=10, kw_only=False)
+    C: float = field(init=False)
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "Cs": [Interval(Integral, 2, None, closed="left"), "array-like"]
     }
     _learner = M3LClassifier
-
-    def __init__(
-        self,
-        Cs: Any = 10,
-        *,
-        cv: Any = None,
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        kernel: str | Callable[[Any, Any], Any] = "linear",
-        gamma: str | float = "scale",
-        degree: int = 3,
-        coef0: float = 1.0,
-        label_correlation: Any = None,
-        loss: str = "hinge",
-        fit_intercept: bool = True,
-        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
-        solver: str = "auto",
-        cache_size: float = 1000,
-        path_tol: float | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-    ) -> None:
-        self.Cs = Cs
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.label_correlation = label_correlation
-        self.loss = loss
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.solver = solver
-        self.cache_size = cache_size
-        self.path_tol = path_tol
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
 
     def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
         constant = float(self.fit_intercept and not self._appends_constant())

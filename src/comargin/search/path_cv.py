@@ -1,9 +1,9 @@
 """Base of learners that choose one parameter by cross-validation along a path."""
 
-import dataclasses
 import time
 from abc import abstractmethod
 from collections.abc import Callable
+from dataclasses import field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -60,6 +60,12 @@ class PathSearch(MultilabelClassifier):
         Which fits of the path met the tolerance.
     """
 
+    cv: Any = None
+    scoring: str | Callable[..., float] | None = None
+    refit: bool = True
+    path_tol: float | None = None
+    warm_start: bool = field(init=False)  # there is no path to continue
+
     _learner: ClassVar[type[MultilabelClassifier]]
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cv": ["cv_object"],
@@ -67,7 +73,6 @@ class PathSearch(MultilabelClassifier):
         "refit": ["boolean"],
         "path_tol": [None, Interval(Real, 0, None, closed="left")],
     }
-    warm_start = False  # no parameter here: there is no path to continue
 
     @abstractmethod
     def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
@@ -117,7 +122,7 @@ class PathSearch(MultilabelClassifier):
             nothing = Checkpoint(0, time.perf_counter() - began, np.nan, np.nan)
             result, attributes = Result(np.empty((0, 0)), np.empty((0, 0)), (nothing,), np.nan, Status.CONVERGED), {}
         if result.status is Status.CONVERGED and not converged.all():
-            result = dataclasses.replace(result, status=Status.MAX_ITER)  # one warning, for all fits together
+            result = replace(result, status=Status.MAX_ITER)  # one warning, for all fits together
         return result, attributes | choice
 
     def _values(self, data: TrainingData) -> np.ndarray:

@@ -1,6 +1,5 @@
 """CGM: a structured SVM that learns its own label graph (Tan et al., 2015)."""
 
-from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from ..core.estimator import Interval
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ..core.validation import loop_view
 from .cgm_solver import Generation, solve_cgm
 from .classifier import StructuredClassifier
@@ -96,6 +95,12 @@ class CGMClassifier(StructuredClassifier):
     [(0, 1), (0, 2), (0, 3), (0, 4)]
     """
 
+    cliques_per_round: int = 1
+    clique_order: int = 2
+    max_cliques: int | None = None
+    max_rounds: int = 50
+    round_tol: float = 0.05
+
     _per = " in each round"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cliques_per_round": [Interval(Integral, 1, None, closed="left")],
@@ -104,43 +109,6 @@ class CGMClassifier(StructuredClassifier):
         "max_rounds": [Interval(Integral, 0, None, closed="left")],
         "round_tol": [Interval(Real, 0, 1, closed="both")],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        cliques_per_round: int = 1,
-        clique_order: int = 2,
-        max_cliques: int | None = None,
-        max_rounds: int = 50,
-        round_tol: float = 0.05,
-        inference: str = "auto",
-        fit_intercept: bool = True,
-        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.cliques_per_round = cliques_per_round
-        self.clique_order = clique_order
-        self.max_cliques = max_cliques
-        self.max_rounds = max_rounds
-        self.round_tol = round_tol
-        self.inference = inference
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _learn(
         self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control

@@ -4,7 +4,7 @@ import itertools
 from abc import abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.estimator import Interval, MultilabelClassifier, StrOptions
 from ..core.explanation import Contribution, Explanation, linear_explanations
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ..core.row_blocks import row_blocks
 from ..core.validation import Matrix, TrainingData, loop_view, validate_features
 from ..graphs import LabelGraph, chow_liu_tree
@@ -53,6 +53,11 @@ class StructuredClassifier(MultilabelClassifier):
         Weights of the states of the cliques, of shape (2^order, n_features) and (2^order,): state
         :math:`\sum_t y_{c_t} 2^{|c| - 1 - t}`.
     """
+
+    alpha: float = field(default=1e-4, kw_only=False)
+    inference: str = "auto"
+    fit_intercept: bool = True
+    class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -281,41 +286,13 @@ class StructuredSVMClassifier(StructuredClassifier):
     True
     """
 
+    graph: Any = "tree"
+    groups: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "graph": [StrOptions({"tree", "none", "full"}), LabelGraph, "array-like"],
         "groups": [None, "array-like"],
     }
-
-    def __init__(
-        self,
-        alpha: float = 1e-4,
-        *,
-        graph: Any = "tree",
-        groups: Any = None,
-        inference: str = "auto",
-        fit_intercept: bool = True,
-        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.graph = graph
-        self.groups = groups
-        self.inference = inference
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _learn(
         self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control

@@ -1,7 +1,6 @@
 """PrBR: one SVM per label, whose slacks are explained by the other labels."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from ..core.estimator import Interval, LinearMultilabelClassifier
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ..core.row_blocks import squared_lengths
 from ..core.validation import TrainingData, loop_view
 from ..m3l.prior import identity_prior
@@ -40,6 +39,12 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
     privileged_coef_ : ndarray of shape (n_labels, n_labels)
         Row i has the privileged weights of label i; on the diagonal that of the constant.
     """
+
+    C: float = field(default=1.0, kw_only=False)
+    gamma2: float = 1.0
+    n_privileged: int | None = None
+    privileged_intercept: bool = True
+    class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None
 
     # Advice that ends the warning that all predictors are zero.
     _advice_on_zeros: ClassVar[str] = "Increase C or change gamma2"
@@ -125,36 +130,7 @@ class PrBRClassifier(PrivilegedClassifier):
     True
     """
 
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        gamma2: float = 1.0,
-        n_privileged: int | None = None,
-        privileged_intercept: bool = True,
-        fit_intercept: bool = True,
-        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.C = C
-        self.gamma2 = gamma2
-        self.n_privileged = n_privileged
-        self.privileged_intercept = privileged_intercept
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
+    max_iter: int = 200
 
     def _solve(self, data: TrainingData, start: PrBRStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)

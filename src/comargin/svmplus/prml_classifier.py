@@ -1,7 +1,6 @@
 """PrML: low-rank predictors with the other labels as privileged information."""
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
@@ -10,7 +9,7 @@ import numpy as np
 
 from ..core.estimator import Interval
 from ..core.loop import Control
-from ..core.result import Checkpoint, Result
+from ..core.result import Result
 from ..core.validation import TrainingData, loop_view
 from .prbr_classifier import PrivilegedClassifier
 from .prml_solver import PrMLState, solve_prml
@@ -107,49 +106,17 @@ class PrMLClassifier(PrivilegedClassifier):
     True
     """
 
+    gamma1: float = 1.0
+    rank: float = 0.9
+    n_init: int = 1
+    max_iter: int = 100
+
     _advice_on_zeros: ClassVar[str] = "Increase C, decrease gamma1, or change gamma2"
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "gamma1": [Interval(Real, 0, None, closed="neither")],
         "rank": [Interval(Integral, 1, None, closed="left"), Interval(Real, 0, 1, closed="right")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        *,
-        gamma1: float = 1.0,
-        gamma2: float = 1.0,
-        rank: float = 0.9,
-        n_privileged: int | None = None,
-        privileged_intercept: bool = True,
-        n_init: int = 1,
-        fit_intercept: bool = True,
-        class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        n_jobs: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[Checkpoint], object] | None = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.C = C
-        self.gamma1 = gamma1
-        self.gamma2 = gamma2
-        self.rank = rank
-        self.n_privileged = n_privileged
-        self.privileged_intercept = privileged_intercept
-        self.n_init = n_init
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-        self.callback = callback
-        self.warm_start = warm_start
 
     def _solve(self, data: TrainingData, start: PrMLStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
