@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.isotonic import IsotonicRegression
 
 from comargin.decisions import LabelCalibrator, calibration
 
@@ -21,9 +22,10 @@ def draw(rng, n, slopes, offsets):
 def test_own_sigmoids_are_the_optimum(rng):
     T, _, on = draw(rng, 60, [1.0, 3.0, 0.5], [0.0, -2.0, 0.5])
     weight, rate, common = 0.5 + rng.random(60), rng.normal(size=3), np.array([1.5, -0.2, 0.7])
-    a, b = calibration._own_sigmoids(T, on, weight, rate, common)
     policy = calibration.POLICY
     for k in range(3):
+        t, y = np.ascontiguousarray(T[:, k]), np.ascontiguousarray(on[:, k])
+        a, b = calibration._own_sigmoid(t, y, weight, rate[k], common)
 
         def objective(ab, k=k):
             eta = ab[0] * T[:, k] + ab[1]
@@ -31,8 +33,18 @@ def test_own_sigmoids_are_the_optimum(rng):
             return weight @ (np.log1p(np.exp(eta)) - on[:, k] * eta) + 0.5 * prior
 
         best = minimize(objective, [1.0, 0.0], tol=1e-12)
-        assert_allclose(objective([a[k], b[k]]), best.fun, rtol=1e-8)
-        assert_allclose([a[k], b[k]], best.x, atol=1e-4)
+        assert_allclose(objective([a, b]), best.fun, rtol=1e-8)
+        assert_allclose([a, b], best.x, atol=1e-4)
+
+
+def test_steps_are_those_of_scikit_learn(rng):
+    s, weight = rng.integers(0, 30, 200) / 7.0, rng.integers(0, 3, 200).astype(float)
+    y = (rng.random(200) < s / 5.0).astype(float)
+    knots, values = calibration._steps(s, y, weight)
+    theirs = IsotonicRegression(out_of_bounds="clip").fit(s, y, weight)
+    at = np.linspace(-1.0, 5.0, 500)
+    assert_allclose(np.interp(at, knots, values), theirs.predict(at), atol=1e-12)
+    assert len(knots) <= len(theirs.X_thresholds_) < 30
 
 
 def test_known_probabilities_are_found(rng):

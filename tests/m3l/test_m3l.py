@@ -145,7 +145,7 @@ def test_smooth_losses_do_not_depend_on_storage_threads_or_starts(data, loss, ke
         "loss": loss,
         "kernel": kernel,
         "gamma": 0.2,
-        "tol": 1e-9,
+        "tol": 1e-11,
         "random_state": 0,
         "label_correlation": "train",
     }

@@ -162,9 +162,9 @@ class AimRule(ThresholdRule):
         check_range("zero_division", self.zero_division, 0.0, 1.0)
         self.sets_ = SetCalibrator().fit(scores, Y, weight)
         p = self.sets_.marginals(scores)
-        self.macro_cuts_ = 0.5 * np.array([_best_expected_f1(column, weight) for column in p.T])
+        self.macro_cuts_ = 0.5 * _best_expected_f1(p, weight)
         # What the probabilities expect and what the labels show: their mean is steadier than either.
-        expected = 0.5 * _best_expected_f1(p.ravel(), np.repeat(weight, p.shape[1]))
+        expected = 0.5 * _best_expected_f1(p.reshape(-1, 1), np.repeat(weight, p.shape[1]))[0]
         shown = PerLabelCut(micro_weight=1.0).fit(p, Y, weight).thresholds_
         self.micro_cuts_ = 0.5 * (expected + np.clip(shown, 0.0, 1.0))
 
@@ -234,8 +234,16 @@ def _check_costs(aim: Any, n_labels: int) -> FloatArray:
     return np.broadcast_to(costs, (n_labels, 2))
 
 
-def _best_expected_f1(p: FloatArray, weight: FloatArray) -> float:
-    """The best F1 in expectation of entries of these probabilities: the maximum of 2 H / (predicted + expected)."""
-    order = np.argsort(-p)
-    hits = np.cumsum(weight[order] * p[order])
-    return float(np.max(2.0 * hits / (np.cumsum(weight[order]) + hits[-1])))
+def _best_expected_f1(p: FloatArray, weight: FloatArray) -> FloatArray:
+    """The best F1 in expectation of every column: the maximum over cuts of 2 H / (predicted + expected).
+
+    Dinkelbach's iteration: the entries above F / 2 are the best for F, and their F1 is the next F, which only rises.
+    """
+    expected, best = weight @ p, np.zeros(p.shape[1])
+    while True:
+        on = p >= 0.5 * best
+        hits = np.einsum("i,ij,ij->j", weight, p, on)
+        f1 = 2.0 * hits / (weight @ on + expected)
+        if np.all(f1 <= best):
+            return best
+        best = np.maximum(f1, best)

@@ -25,11 +25,12 @@ from scipy import sparse
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
-from sklearn.isotonic import IsotonicRegression
+from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.row_blocks import row_blocks
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
+from ._loops_sigmoid import fit_sigmoid
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,7 @@ class CalibrationPolicy:
 
 
 POLICY = CalibrationPolicy()
-_STEPS = 50
-_ENOUGH = 1e-9  # change of the objective, relative to the number of rows, at which Newton steps end
+_ENOUGH = 1e-9  # slope of the objective, relative to the number of cells, at which the common sigmoid is found
 _LEAST_SLOPE = 0.02  # of the common one: a label whose scores say nothing, or the contrary, keeps their order
 _NEAREST = 1e-12  # to 0 and to 1
 
@@ -111,7 +111,7 @@ class LabelCalibrator(BaseEstimator):
         rate = logit((positives + 0.5) / (total + 1.0))
         varying = np.flatnonzero(np.diff(columns.indptr) % len(weight))
         self.slope_, self.offset_, self.share_ = np.zeros(n_labels), rate.copy(), np.zeros(n_labels)
-        knots, values, n_knots = [], [], np.zeros(n_labels, dtype=np.int64)
+        steps, n_knots = [], np.zeros(n_labels, dtype=np.int64)
         if varying.size:
             few = np.minimum(positives, total - positives)[varying]
             self.share_[varying] = few / (few + POLICY.isotonic_from)
@@ -124,15 +124,14 @@ class LabelCalibrator(BaseEstimator):
             )  # fmt: skip
             for part in row_blocks(varying.size, max(POLICY.cells_at_once // scores.shape[0], 1)):
                 labels = varying[part]
-                on = columns[:, labels].toarray()
-                a, b = _own_sigmoids((scores[:, labels] - centre) / scale, on, weight, rate[labels], common)
-                self.slope_[labels], self.offset_[labels] = a / scale, b - a * centre / scale
-                for k, label in enumerate(labels):
-                    step = IsotonicRegression(out_of_bounds="clip").fit(scores[:, label], on[:, k], weight)
-                    knots.append(step.X_thresholds_)
-                    values.append(step.y_thresholds_)
-                    n_knots[label] = len(step.X_thresholds_)
-        self.knots_, self.values_ = (np.concatenate(parts) if parts else np.empty(0) for parts in (knots, values))
+                T = np.ascontiguousarray(scores[:, labels].T)
+                on = np.ascontiguousarray(columns[:, labels].toarray().T)
+                for label, t, y in zip(labels, T, on, strict=True):
+                    a, b = _own_sigmoid((t - centre) / scale, y, weight, rate[label], common)
+                    self.slope_[label], self.offset_[label] = a / scale, b - a * centre / scale
+                    steps.append(_steps(t, y, weight))
+                    n_knots[label] = len(steps[-1][0])
+        self.knots_, self.values_ = (np.concatenate(parts) for parts in zip(*steps, (np.empty(0),) * 2, strict=True))
         self.first_ = np.concatenate([[0], np.cumsum(n_knots)])
         return self
 
@@ -175,37 +174,24 @@ def _common_sigmoid(T: FloatArray, on: np.ndarray, weight: FloatArray, rate: Flo
     return theta
 
 
-def _own_sigmoids(
-    T: FloatArray, on: np.ndarray, weight: FloatArray, rate: FloatArray, common: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Slope and offset of every label, by Newton steps in two numbers, all labels at once."""
+def _own_sigmoid(
+    t: FloatArray, on: np.ndarray, weight: FloatArray, rate: float, common: FloatArray
+) -> tuple[float, float]:
+    """Slope and offset of a label, which rise."""
     a_0, b_0 = common[0], common[1] + common[2] * rate
-    kappa_a, kappa_b = POLICY.slope / a_0**2, POLICY.offset
-    a, b = np.full(len(rate), a_0), b_0.copy()
+    a, b = fit_sigmoid(t, on, weight, a_0, b_0, POLICY.slope / a_0**2, POLICY.offset)
+    return max(a, _LEAST_SLOPE * a_0), b
 
-    def objective(a: FloatArray, b: FloatArray) -> FloatArray:
-        eta = a * T + b
-        prior = 0.5 * (kappa_a * (a - a_0) ** 2 + kappa_b * (b - b_0) ** 2)
-        return weight @ (np.logaddexp(0.0, eta) - on * eta) + prior
 
-    value = objective(a, b)
-    for _ in range(_STEPS):
-        p = expit(a * T + b)
-        residual, curvature = p - on, p * (1.0 - p)
-        g_a = weight @ (residual * T) + kappa_a * (a - a_0)
-        g_b = weight @ residual + kappa_b * (b - b_0)
-        h_aa = weight @ (curvature * T * T) + kappa_a
-        h_ab, h_bb = weight @ (curvature * T), weight @ curvature + kappa_b
-        determinant = h_aa * h_bb - h_ab**2
-        step_a, step_b = (h_bb * g_a - h_ab * g_b) / determinant, (h_aa * g_b - h_ab * g_a) / determinant
-        length = np.ones(len(rate))
-        while (worse := (new := objective(a - length * step_a, b - length * step_b)) > value).any():
-            length[worse] *= 0.5
-            if length.min() < 1e-6:
-                length[worse], new = 0.0, np.where(worse, value, new)
-                break
-        decrease, value = value - new, new
-        a, b = a - length * step_a, b - length * step_b
-        if decrease.max() <= _ENOUGH * weight.sum():
-            break
-    return np.maximum(a, _LEAST_SLOPE * a_0), b
+def _steps(s: FloatArray, on: np.ndarray, weight: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Scores and values of the isotonic function closest to a label; linear between them."""
+    order = np.argsort(s, kind="stable")
+    s, weight = s[order], weight[order]
+    first = np.flatnonzero(np.diff(s, prepend=-np.inf) > 0.0)  # of rows with equal scores, which share their mean
+    s, mass = s[first], np.add.reduceat(weight, first)
+    keep = mass > 0.0
+    means = np.add.reduceat(weight * on[order], first)[keep] / mass[keep]
+    s, values = s[keep], isotonic_regression(means, sample_weight=mass[keep])
+    inside = np.zeros(len(s), dtype=bool)  # of a run of equal values only the ends are knots
+    inside[1:-1] = (values[1:-1] == values[:-2]) & (values[1:-1] == values[2:])
+    return s[~inside], values[~inside]

@@ -71,11 +71,9 @@ class FeatureSpace:
         multiplies coefficients from the left, so that it is symmetric in the inner product of any R.
         """
         n_features, r = self.X.shape[1], self.part.diagonal
-        if n_features <= POLICY.factorised_features:
-            mean = np.sqrt((weight @ r) / len(r))[:, None]
-            rows = self.X * mean if isinstance(self.X, np.ndarray) else sp.csr_array(self.X.multiply(mean))
+        if isinstance(self.X, np.ndarray) and n_features <= POLICY.factorised_features:
+            rows = self.X * np.sqrt((weight @ r) / len(r))[:, None]
             H = rows.T @ rows
-            H = H if isinstance(H, np.ndarray) else H.toarray()
             H.flat[:: n_features + 1] += 1.0
             factor = cholesky(H)
             return lambda M: solve_factored(factor, M)

@@ -47,8 +47,10 @@ class Loss(NamedTuple):
         return np.minimum(np.maximum(missing, 0.0) * (1.0 / max(self.curvature, LEAST_CURVATURE)), self.bound)
 
     def second(self, missing: np.ndarray) -> np.ndarray:
-        """phi''(u) of a loss with entropy."""
-        return expit(missing) * expit(-missing)
+        """phi''(u) of a smooth loss; where the slope has a kink at 0, from the left."""
+        if self.entropy:
+            return expit(missing) * expit(-missing)
+        return np.where(missing > 0.0, 1.0 / self.curvature, 0.0)
 
     def value(self, missing: np.ndarray | float) -> np.ndarray:
         """phi(u)."""

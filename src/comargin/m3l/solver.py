@@ -212,7 +212,7 @@ class Block:
         self._evaluate()
         forecast = self.forecast
         late = forecast.n_epochs >= POLICY.finish_after and forecast.epochs_to_go > POLICY.near_the_end
-        if late and not self.done and not self.problem.loss.is_quadratic:
+        if late and not self.done and self.problem.loss.is_smooth:
             self._begin_newton()
         elif late and not self.done:
             if self.W.dtype == np.float32:  # go on in double precision
