@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
+from ._loops import add_pairs, signed_products
 from .problem import PrivilegedSets
 
 Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
@@ -54,14 +55,15 @@ class Features:
         return np.vstack([as_dense(self.X[rows] @ self._transposed) for rows in blocks])
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
-        """(s s^T) o K + ridge I, K the products between the given rows."""
+        """(s s^T) o K + ridge I, K the products between the given rows; its lower triangle."""
         if self.products is None:
             chosen = self.X[rows]
             gram = as_dense(chosen @ chosen.T)
+            gram *= signs
+            gram *= signs[:, None]
         else:
-            gram = self.products[np.ix_(rows, rows)]
-        gram *= signs
-        gram *= signs[:, None]
+            gram = np.empty((rows.size, rows.size))
+            signed_products(self.products, rows, signs, gram)
         gram.flat[:: rows.size + 1] += ridge
         return gram
 
@@ -93,10 +95,11 @@ def as_dense(M: np.ndarray | sp.sparray) -> np.ndarray:
 
 def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of weight_g s_g s_g^T and of weight_g s_g over the label sets, s_g their signs."""
-    some = np.flatnonzero(weight)
-    signs = sets.sets[some].astype(np.float64)
-    weighted = signs.T * weight[some]
-    return weighted @ signs, weighted.sum(axis=1)
+    n_labels, total = sets.sets.shape[1], weight.sum()
+    gram = np.zeros((n_labels, n_labels))
+    add_pairs(sets.on.indptr, sets.on.indices, weight, gram)
+    sums = 2.0 * gram.diagonal() - total
+    return 4.0 * gram - (sums + sums[:, None]) - total, sums  # s = 2 on - 1
 
 
 def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge: float) -> np.ndarray:
