@@ -103,9 +103,11 @@ class Splitting:
             if self.exhausted:
                 blocks[0].stand_at(best.A, best.B)
             return
-        last = self.n_passes >= POLICY.most_alone
-        slow = [last or not block.best.gap * POLICY.fall <= gap for block, gap in zip(blocks, before, strict=True)]
-        stay = [label for label, block, is_slow in zip(labels, blocks, slow, strict=True) if not (is_slow or block.done)]
+        gaps = [block.best.gap for block in blocks]
+        together = sum(gaps) * POLICY.fall <= sum(before)
+        paid = [together or gap * POLICY.fall <= was for gap, was in zip(gaps, before, strict=True)]
+        go_on = self.n_passes < POLICY.most_alone
+        stay = [block.problem.labels[0] for block, p in zip(blocks, paid, strict=True) if go_on and p and not block.done]
         self.passes = [p.only(stay) for p in self.passes if np.isin(p.problem.labels, stay).any()]
         self.exhausted = not self.passes
 
