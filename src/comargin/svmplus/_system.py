@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
-from ._loops import add_pairs, signed_products
+from ._loops import add_pairs, add_rows, signed_products
 from .problem import PrivilegedSets
 
 Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
@@ -29,17 +29,17 @@ class Features:
         self.X, self.view = X, view
         self.n_samples, self.n_features = X.shape
 
-    @cached_property
-    def _transposed(self) -> np.ndarray | sp.csr_array:
-        return self.X.T if isinstance(self.X, np.ndarray) else sp.csr_array(self.X.T)
-
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """X Z."""
         return np.asarray(self.X @ Z)
 
     def average(self, signed: np.ndarray) -> np.ndarray:
         """X^T ``signed``."""
-        return np.asarray(self._transposed @ signed)
+        if isinstance(self.X, np.ndarray):
+            return np.asarray(self.X.T @ signed)
+        V = np.zeros((self.n_features, signed.shape[1]))
+        add_rows(self.view, np.ascontiguousarray(signed), V)
+        return V
 
     @cached_property
     def sqnorm(self) -> np.ndarray:
@@ -52,7 +52,7 @@ class Features:
         if isinstance(self.X, np.ndarray) or self.n_samples > _MOST_GRAM_ROWS:
             return None
         blocks = row_blocks(self.n_samples, _GRAM_ROWS_AT_ONCE)
-        return np.vstack([as_dense(self.X[rows] @ self._transposed) for rows in blocks])
+        return np.hstack([self.scores(as_dense(self.X[rows]).T) for rows in blocks])
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
         """(s s^T) o K + ridge I, K the products between the given rows; its lower triangle."""
