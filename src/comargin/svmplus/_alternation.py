@@ -123,7 +123,7 @@ class Alternation:
     def state(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLState:
         """What `go_on` needs to stand here again."""
         stopped = PrMLStopped(number, self.step_tol, self.n_idle, self.done, history, best)
-        return PrMLState(self.D, self.W, np.ascontiguousarray(self.T.T), self.dual, stopped)
+        return PrMLState(*Point(self.D, self.W, self.T).arrays, self.dual, stopped)
 
     def alternate(self) -> None:
         """One W-step and one D-step."""

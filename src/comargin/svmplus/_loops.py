@@ -90,16 +90,6 @@ def split_pass(X, F, diagonal, dual, rows, state, N):
 
 
 @compiled
-def add_rows(X, signed, V):
-    """Add X^T ``signed`` to V (d, m); rows of zeros cost nothing."""
-    for i in range(signed.shape[0]):
-        for label in range(signed.shape[1]):
-            if signed[i, label] != 0.0:
-                row_ger(X, i, signed[i], V)
-                break
-
-
-@compiled
 def add_pairs(indptr, indices, weight, gram):
     """Add sum_g weight_g on_g on_g^T to ``gram`` (L, L); row g of a CSR matrix lists the few labels that are on_g."""
     for g in range(weight.shape[0]):

@@ -58,9 +58,7 @@ class Splitting:
     R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
     """
 
-    def __init__(
-        self, problem: SVMPlusProblem, blocks: list[StepBlock], start: SlackDual, seed: int
-    ) -> None:
+    def __init__(self, problem: SVMPlusProblem, blocks: list[StepBlock], start: SlackDual, seed: int) -> None:
         features = blocks[0].features
         self.blocks, self.is_coupled, self.n_passes = blocks, problem.is_coupled, 0
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
@@ -107,7 +105,9 @@ class Splitting:
         together = sum(gaps) * POLICY.fall <= sum(before)
         paid = [together or gap * POLICY.fall <= was for gap, was in zip(gaps, before, strict=True)]
         go_on = self.n_passes < POLICY.most_alone
-        stay = [block.problem.labels[0] for block, p in zip(blocks, paid, strict=True) if go_on and p and not block.done]
+        stay = [
+            block.problem.labels[0] for block, p in zip(blocks, paid, strict=True) if go_on and p and not block.done
+        ]
         self.passes = [p.only(stay) for p in self.passes if np.isin(p.problem.labels, stay).any()]
         self.exhausted = not self.passes
 
@@ -143,8 +143,6 @@ class SplitPasses:
     def only(self, labels: list[int]) -> SplitPasses:
         """Passes that go on from here over those of the given labels, which R does not couple."""
         left = np.flatnonzero(np.isin(self.problem.labels, labels))
-        if len(left) == len(self.problem.labels):
-            return self
         A, B, T = (np.ascontiguousarray(array[:, left]) for array in self.solution())
         part = self.problem.part(left)
         return SplitPasses(part, self.features, SlackDual(A, B), T, self.regression, self.state)

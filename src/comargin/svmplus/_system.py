@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
-from ._loops import add_pairs, add_rows, signed_products
+from ._loops import add_pairs, signed_products
 from .problem import PrivilegedSets
 
 Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
@@ -35,11 +35,8 @@ class Features:
 
     def average(self, signed: np.ndarray) -> np.ndarray:
         """X^T ``signed``."""
-        if isinstance(self.X, np.ndarray):
-            return np.asarray(self.X.T @ signed)
-        V = np.zeros((self.n_features, signed.shape[1]))
-        add_rows(self.view, np.ascontiguousarray(signed), V)
-        return V
+        rows = np.flatnonzero(signed.any(axis=1))  # few, near the solution of a label
+        return np.asarray(self.X[rows].T @ signed[rows])
 
     @cached_property
     def sqnorm(self) -> np.ndarray:
@@ -56,14 +53,11 @@ class Features:
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
         """(s s^T) o K + ridge I, K the products between the given rows; its lower triangle."""
-        if self.products is None:
-            chosen = self.X[rows]
-            gram = as_dense(chosen @ chosen.T)
-            gram *= signs
-            gram *= signs[:, None]
-        else:
-            gram = np.empty((rows.size, rows.size))
-            signed_products(self.products, rows, signs, gram)
+        K, places = self.products, rows
+        if K is None:
+            K, places = as_dense(self.X[rows] @ self.X[rows].T), np.arange(rows.size)
+        gram = np.empty((rows.size, rows.size))
+        signed_products(K, places, signs, gram)
         gram.flat[:: rows.size + 1] += ridge
         return gram
 
