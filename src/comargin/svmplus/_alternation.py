@@ -14,9 +14,9 @@ import numpy as np
 from ..core.loop import ROUNDING, Control, tolerance
 from ..core.result import Checkpoint, FitState
 from ..core.rows import CSR
-from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, balanced
+from .step_solver import SVMPlusResult, solve_svm_plus
 
 
 @dataclass(frozen=True)

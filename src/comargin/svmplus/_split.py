@@ -43,8 +43,8 @@ class SplitPolicy:
     # Most passes where Newton steps can follow.
     most_alone: int = 300
     most_coupled: int = 600
-    # A single label goes on while a round divides its gap by this; coupled ones are given to Newton steps if the gap is
-    # this share of the objective after a round.
+    # A single label goes on while a round divides its gap, or that of all, by this; coupled ones are given to Newton
+    # steps if the gap is this share of the objective after a round.
     fall: float = 3.0
     too_far: float = 0.5
 
@@ -73,10 +73,10 @@ class Splitting:
         self.exhausted = False
 
     def advance(self, run: Run, look: Callable[[], None]) -> None:
-        """One round and its certificates; single labels whose gap it closes, or lowers too little, leave the passes."""
+        """One round and its certificates; single labels that are done, or gain too little, leave the passes."""
         labels = np.concatenate([p.problem.labels for p in self.passes])  # in ascending order
         blocks = [block for block in self.blocks if block.problem.labels[0] in labels]
-        before = [block.best.gap for block in blocks]
+        before = np.array([block.best.gap for block in blocks])
 
         def go(passes: SplitPasses) -> None:
             for _ in range(self.count):
@@ -101,15 +101,11 @@ class Splitting:
             if self.exhausted:
                 blocks[0].stand_at(best.A, best.B)
             return
-        gaps = [block.best.gap for block in blocks]
-        together = sum(gaps) * POLICY.fall <= sum(before)
-        paid = [together or gap * POLICY.fall <= was for gap, was in zip(gaps, before, strict=True)]
-        go_on = self.n_passes < POLICY.most_alone
-        stay = [
-            block.problem.labels[0] for block, p in zip(blocks, paid, strict=True) if go_on and p and not block.done
-        ]
+        gaps, done = np.array([(block.best.gap, block.done) for block in blocks]).T
+        paid = (POLICY.fall * gaps <= before) | (POLICY.fall * gaps.sum() <= before.sum())
+        stay = labels[paid & (done == 0.0)]
         self.passes = [p.only(stay) for p in self.passes if np.isin(p.problem.labels, stay).any()]
-        self.exhausted = not self.passes
+        self.exhausted = not self.passes or self.n_passes >= POLICY.most_alone
 
 
 class SplitPasses:
@@ -140,7 +136,7 @@ class SplitPasses:
         self.dual = SplitDual(A, signs, features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
         self.rows, self.state = np.arange(len(problem.S), dtype=np.int32), state
 
-    def only(self, labels: list[int]) -> SplitPasses:
+    def only(self, labels: np.ndarray) -> SplitPasses:
         """Passes that go on from here over those of the given labels, which R does not couple."""
         left = np.flatnonzero(np.isin(self.problem.labels, labels))
         A, B, T = (np.ascontiguousarray(array[:, left]) for array in self.solution())

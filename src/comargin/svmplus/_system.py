@@ -17,9 +17,8 @@ Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
 
 # Directions of X shorter than this, relative to the longest, are rounding.
 _SPAN = 1e-7
-# Most rows of a Gram matrix that is kept whole, for all labels: 128 MB.
-_MOST_GRAM_ROWS = 4096
-_GRAM_ROWS_AT_ONCE = 512
+# Most rows of a Gram matrix that is kept whole, for all labels: 128 MB; and how many are computed at once.
+_MOST_GRAM_ROWS, _AT_ONCE = 4096, 512
 
 
 class Features:
@@ -48,8 +47,7 @@ class Features:
         """X X^T where it is worth keeping: X is sparse and has few rows."""
         if isinstance(self.X, np.ndarray) or self.n_samples > _MOST_GRAM_ROWS:
             return None
-        blocks = row_blocks(self.n_samples, _GRAM_ROWS_AT_ONCE)
-        return np.hstack([self.scores(as_dense(self.X[rows]).T) for rows in blocks])
+        return np.hstack([self.scores(as_dense(self.X[rows]).T) for rows in row_blocks(self.n_samples, _AT_ONCE)])
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
         """(s s^T) o K + ridge I, K the products between the given rows; its lower triangle."""
@@ -89,8 +87,7 @@ def as_dense(M: np.ndarray | sp.sparray) -> np.ndarray:
 
 def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of weight_g s_g s_g^T and of weight_g s_g over the label sets, s_g their signs."""
-    n_labels, total = sets.sets.shape[1], weight.sum()
-    gram = np.zeros((n_labels, n_labels))
+    total, gram = weight.sum(), np.zeros((sets.sets.shape[1],) * 2)
     add_pairs(sets.on.indptr, sets.on.indices, weight, gram)
     sums = 2.0 * gram.diagonal() - total
     return 4.0 * gram - (sums + sums[:, None]) - total, sums  # s = 2 on - 1

@@ -24,9 +24,9 @@ from ..core.threads import one_blas_thread
 from . import _alternation
 from ._alternation import Alternation, PrMLFit
 from ._directions import infeasible_labels, named, with_directions
-from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, first_dictionary, kept_predictors
+from .step_solver import SVMPlusResult, solve_svm_plus
 
 
 @dataclass(frozen=True)
