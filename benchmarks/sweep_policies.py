@@ -58,7 +58,7 @@ POLICIES: dict[str, list[tuple[str, list[Any]]]] = {
     ],
     "inference": [("engine", [StructuredSVMClassifier(1e-2, graph="full", tol=1e-2)])],
     "svmplus": [
-        ("prbr_solver", [PrBRClassifier(), PrBRClassifier(0.01)]),
+        ("step_solver", [PrBRClassifier(), PrBRClassifier(0.01)]),
         ("_step", [PrBRClassifier(), PrBRClassifier(0.01), PrBRClassifier(tol=1e-6)]),
         ("_split", [PrMLClassifier(0.1)]),
         ("_alternation", [PrMLClassifier(0.1)]),

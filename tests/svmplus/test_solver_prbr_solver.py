@@ -17,8 +17,8 @@ from comargin.m3l.solver import solve_m3l
 from comargin.svmplus import _split
 from comargin.svmplus._directions import infeasible_labels
 from comargin.svmplus._step import StepBlock
-from comargin.svmplus.prbr_solver import m3l_start, solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
+from comargin.svmplus.step_solver import m3l_start, solve_svm_plus
 
 FORMS = ["factor", "dense"]
 

@@ -15,8 +15,8 @@ from comargin.m3l.prior import PriorPart
 from comargin.svmplus import _coupled
 from comargin.svmplus._coupled import solves_directly
 from comargin.svmplus._system import Features
-from comargin.svmplus.prbr_solver import solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem
+from comargin.svmplus.step_solver import solve_svm_plus
 
 
 def wide_problem(rng, n=30, d=2000, n_labels=4, rank=2, sparse=True, C=1.0):

@@ -14,10 +14,10 @@ from comargin.core.result import Status
 from comargin.core.validation import loop_view
 from comargin.m3l.prior import identity_prior
 from comargin.svmplus import _finish as finish
-from comargin.svmplus import _split, prbr_solver
+from comargin.svmplus import _split, step_solver
 from comargin.svmplus._finish import interior_point
-from comargin.svmplus.prbr_solver import solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, SVMPlusProblem
+from comargin.svmplus.step_solver import solve_svm_plus
 
 SCALES = [1e4, 1e6, [1e4, 1e-3, 1.0, 1e2]]
 
@@ -122,7 +122,7 @@ def test_a_failure_changes_nothing(rng, monkeypatch, failure):
         return np.full(len(c), value), np.full(len(h), value)
 
     monkeypatch.setattr(finish, "interior_point", fails)
-    monkeypatch.setattr(prbr_solver, "POLICY", replace(prbr_solver.POLICY, finish_after=1))
+    monkeypatch.setattr(step_solver, "POLICY", replace(step_solver.POLICY, finish_after=1))
     monkeypatch.setattr(_split, "POLICY", replace(_split.POLICY, most_alone=0))
     result = solve(problem, tol=1e-8)
     assert result.status is Status.CONVERGED

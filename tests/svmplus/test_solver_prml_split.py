@@ -1,13 +1,20 @@
-"""Parts of the passes with split slacks: sums over label sets, and the least squares for T, against dense NumPy."""
+"""Parts of the passes with split slacks against dense NumPy: sums over label sets, the least squares for T; rounds."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from tests.svmplus import reference_prml as reference
 
-from comargin.svmplus._split import Regression
-from comargin.svmplus._system import signs_gram
-from comargin.svmplus.problem import PrivilegedSets, nearest_labels
+from comargin.core.validation import loop_view
+from comargin.m3l.prior import identity_prior
+from comargin.svmplus import _split, _system
+from comargin.svmplus._split import Regression, Splitting
+from comargin.svmplus._step import StepBlock
+from comargin.svmplus._system import Features, signs_gram
+from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
 
 
 def make_signs(rng, n=25, n_labels=5):
@@ -29,6 +36,55 @@ def test_signs_gram(rng, intercept):
     gram, sums = signs_gram(sets, weight)
     assert_allclose(gram, signs.T @ np.diag(weight) @ signs, atol=1e-12)
     assert_allclose(sums, signs.T @ weight, atol=1e-12)
+
+
+@pytest.mark.parametrize("form", ["dense", "kept", "too large to keep"])
+def test_signed_gram(rng, monkeypatch, form):
+    X = rng.normal(size=(25, 7)) * (rng.random((25, 7)) < 0.5)
+    stored = X if form == "dense" else sp.csr_array(X)
+    if form == "too large to keep":
+        monkeypatch.setattr(_system, "_MOST_GRAM_ROWS", 20)
+    features = Features(stored, loop_view(stored))
+    assert (features.products is not None) == (form == "kept")
+    rows, signs = np.flatnonzero(rng.random(25) < 0.6), rng.normal(size=25)
+    signed = signs[rows, None] * X[rows]
+    expected = signed @ signed.T + 0.3 * np.eye(len(rows))
+    assert_allclose(np.tril(features.gram(rows, signs[rows], 0.3)), np.tril(expected), atol=1e-12)
+    sparse = np.where(rng.random((25, 2)) < 0.4, rng.normal(size=(25, 2)), 0.0)
+    assert_allclose(features.average(sparse), X.T @ sparse, atol=1e-12)
+    assert_array_equal(features.average(np.zeros((25, 2))), np.zeros((7, 2)))
+
+
+def first_round(rng, monkeypatch, fall):
+    """Gaps of single labels before and after a round of passes, and the labels that go on."""
+    S = make_signs(rng, n_labels=4)
+    X = rng.normal(size=(25, 12))
+    sets = PrivilegedSets.of(S)
+    problem = SVMPlusProblem(X, S, np.full(25, 0.5), np.ones((2, 4)), identity_prior(4)[0], 1.0, sets)
+    start, features = SlackDual(np.zeros(S.shape), problem.set_cost), Features(X, X)
+    alone = [problem.part(np.array([label])) for label in range(4)]
+    blocks = [StepBlock(part, features, 1e-12, start.of(part.labels)) for part in alone]
+    monkeypatch.setattr(_split, "POLICY", replace(_split.POLICY, fall=fall))
+    splitting, before = Splitting(problem, blocks, start, 0), np.array([block.best.gap for block in blocks])
+    splitting.advance(map, lambda: None)
+    left = [label for passes in splitting.passes for label in passes.problem.labels]
+    assert splitting.exhausted == (not left)
+    return before, np.array([block.best.gap for block in blocks]), left
+
+
+@pytest.mark.compiled
+def test_single_labels_leave_the_passes_by_their_own_gap(monkeypatch):
+    before, after, left = first_round(np.random.default_rng(5), monkeypatch, 0.0)
+    assert left == [0, 1, 2, 3]
+    falls, together = before / after, before.sum() / after.sum()
+    assert falls.min() < together < falls.max()
+    *_, left = first_round(np.random.default_rng(5), monkeypatch, 0.99 * together)  # all of them together gain enough
+    assert left == [0, 1, 2, 3]
+    fall = 0.5 * (together + falls.max())
+    *_, left = first_round(np.random.default_rng(5), monkeypatch, fall)
+    assert_array_equal(left, np.flatnonzero(falls >= fall))
+    *_, left = first_round(np.random.default_rng(5), monkeypatch, 1.01 * falls.max())
+    assert left == []
 
 
 @pytest.mark.parametrize("n_labels", [1, 2, 5, 9])

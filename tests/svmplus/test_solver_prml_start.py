@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from tests.svmplus import reference_prml as reference
 
 from comargin.core.loop import Control
-from comargin.svmplus.prbr_solver import solve_svm_plus
 from comargin.svmplus.problem import PrivilegedSets, PrMLProblem
 from comargin.svmplus.start import PrMLState, balanced, first_dictionary, kept_predictors
+from comargin.svmplus.step_solver import solve_svm_plus
 
 
 def make(rng, gamma1=0.5, intercept=True):

@@ -5,7 +5,7 @@ steps of PrML, over (W, T) (6) and over (D, T) (10), and PrBR are one convex pro
 
 ==================== =============================================================================================
 problem.py           the equations: privileged features, the convex step and its dual, (5) and its lower bound
-prbr_solver.py       one convex step to a certified gap: M3L for a start, splitting, Newton steps to finish
+step_solver.py       one convex step to a certified gap: M3L for a start, splitting, Newton steps to finish
 _split.py, _loops.py first method, ADMM: passes of coordinate descent with slacks held near U T, T by least squares
 _step.py             second method, multipliers with Newton steps, and the certificate of both; where splitting creeps
 _system.py           Newton systems of single labels, from their Gram matrix or their moments

@@ -14,9 +14,9 @@ import numpy as np
 from ..core.loop import ROUNDING, Control, tolerance
 from ..core.result import Checkpoint, FitState
 from ..core.rows import CSR
-from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual, SVMPlusProblem
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, balanced
+from .step_solver import SVMPlusResult, solve_svm_plus
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class Alternation:
     def state(self, number: int, history: tuple[Checkpoint, ...], best: PrMLFinished | None) -> PrMLState:
         """What `go_on` needs to stand here again."""
         stopped = PrMLStopped(number, self.step_tol, self.n_idle, self.done, history, best)
-        return PrMLState(self.D, self.W, np.ascontiguousarray(self.T.T), self.dual, stopped)
+        return PrMLState(*Point(self.D, self.W, self.T).arrays, self.dual, stopped)
 
     def alternate(self) -> None:
         """One W-step and one D-step."""

@@ -87,3 +87,22 @@ def split_pass(X, F, diagonal, dual, rows, state, N):
         if moved:
             row_ger(X, i, steps, N)
             steps[:] = 0.0
+
+
+@compiled
+def add_pairs(indptr, indices, weight, gram):
+    """Add sum_g weight_g on_g on_g^T to ``gram`` (L, L); row g of a CSR matrix lists the few labels that are on_g."""
+    for g in range(weight.shape[0]):
+        if weight[g] != 0.0:
+            for a in range(indptr[g], indptr[g + 1]):
+                for b in range(indptr[g], indptr[g + 1]):
+                    gram[indices[a], indices[b]] += weight[g]
+
+
+@compiled
+def signed_products(products, rows, signs, out):
+    """Write the lower triangle of (s s^T) o K into ``out`` (p, p), K the ``products`` (n, n) of rows (p,)."""
+    for a in range(rows.shape[0]):
+        row = products[rows[a]]
+        for b in range(a + 1):
+            out[a, b] = signs[a] * signs[b] * row[rows[b]]

@@ -43,8 +43,8 @@ class SplitPolicy:
     # Most passes where Newton steps can follow.
     most_alone: int = 300
     most_coupled: int = 600
-    # Single labels go on while a round divides their gap by this; coupled ones are given to Newton steps if the gap is
-    # this share of the objective after a round.
+    # A single label goes on while a round divides its gap, or that of all, by this; coupled ones are given to Newton
+    # steps if the gap is this share of the objective after a round.
     fall: float = 3.0
     too_far: float = 0.5
 
@@ -56,14 +56,11 @@ class Splitting:
     """Rounds of passes over all labels of a step, as long as they pay; ``blocks`` get their certificates.
 
     R couples either all labels, of one block, or none: then passes run over fixed parts of the labels, in threads.
-    ``leave_done`` ends the passes over labels that are done; the next step of PrML gains from their further precision.
     """
 
-    def __init__(
-        self, problem: SVMPlusProblem, blocks: list[StepBlock], start: SlackDual, seed: int, leave_done: bool
-    ) -> None:
+    def __init__(self, problem: SVMPlusProblem, blocks: list[StepBlock], start: SlackDual, seed: int) -> None:
         features = blocks[0].features
-        self.blocks, self.is_coupled, self.leave_done, self.n_passes = blocks, problem.is_coupled, leave_done, 0
+        self.blocks, self.is_coupled, self.n_passes = blocks, problem.is_coupled, 0
         sizes = np.bincount(problem.privileged.row_set).astype(np.float64)
         regression = Regression(problem.privileged, problem.gamma2, POLICY.penalty * sizes)
         apart = [] if self.is_coupled else [problem.part(part.labels) for part in label_blocks((problem.prior,))]
@@ -76,9 +73,10 @@ class Splitting:
         self.exhausted = False
 
     def advance(self, run: Run, look: Callable[[], None]) -> None:
-        """One round and its certificates; after the last round the blocks stand at their best dual variables."""
-        left = [block for block in self.blocks if not block.done]
-        before = sum(block.best.gap for block in left)
+        """One round and its certificates; single labels that are done, or gain too little, leave the passes."""
+        labels = np.concatenate([p.problem.labels for p in self.passes])  # in ascending order
+        blocks = [block for block in self.blocks if block.problem.labels[0] in labels]
+        before = np.array([block.best.gap for block in blocks])
 
         def go(passes: SplitPasses) -> None:
             for _ in range(self.count):
@@ -90,25 +88,24 @@ class Splitting:
         self.n_passes += self.count
         self.count = int(POLICY.growth * self.count)
         A, B, T = (np.hstack(parts) for parts in zip(*(p.solution() for p in self.passes), strict=True))
-        labels = np.concatenate([p.problem.labels for p in self.passes])  # in ascending order
 
         def place(block: StepBlock) -> None:
             own = np.searchsorted(labels, block.problem.labels)
             block.stand_at(A[:, own], B[:, own], T=T[:, own])
 
-        list(run(place, left))
-        gap = sum(block.best.gap for block in left)
+        list(run(place, blocks))
         if self.is_coupled:
-            far = gap >= before or gap > POLICY.too_far * self.blocks[0].best.primal
+            best = blocks[0].best
+            far = best.gap >= before[0] or best.gap > POLICY.too_far * best.primal
             self.exhausted = self.newton_follows and (far or self.n_passes >= POLICY.most_coupled)
-        else:
-            self.exhausted = self.n_passes >= POLICY.most_alone or not gap * POLICY.fall <= before
-            if self.leave_done:
-                done = [int(block.problem.labels[0]) for block in left if block.done]
-                self.passes = [p.without(done) for p in self.passes]
-        if self.exhausted:
-            for block in left:
-                block.stand_at(block.best.A, block.best.B)
+            if self.exhausted:
+                blocks[0].stand_at(best.A, best.B)
+            return
+        gaps, done = np.array([(block.best.gap, block.done) for block in blocks]).T
+        paid = (POLICY.fall * gaps <= before) | (POLICY.fall * gaps.sum() <= before.sum())
+        stay = labels[paid & (done == 0.0)]
+        self.passes = [p.only(stay) for p in self.passes if np.isin(p.problem.labels, stay).any()]
+        self.exhausted = not self.passes or self.n_passes >= POLICY.most_alone
 
 
 class SplitPasses:
@@ -139,11 +136,9 @@ class SplitPasses:
         self.dual = SplitDual(A, signs, features.sqnorm, sets.row_set, offset, 1.0 / regression.rho, totals)
         self.rows, self.state = np.arange(len(problem.S), dtype=np.int32), state
 
-    def without(self, done: list[int]) -> SplitPasses:
-        """Passes that go on from here without some labels, which R does not couple."""
-        left = np.flatnonzero(~np.isin(self.problem.labels, done))
-        if len(left) == len(self.problem.labels):
-            return self
+    def only(self, labels: np.ndarray) -> SplitPasses:
+        """Passes that go on from here over those of the given labels, which R does not couple."""
+        left = np.flatnonzero(np.isin(self.problem.labels, labels))
         A, B, T = (np.ascontiguousarray(array[:, left]) for array in self.solution())
         part = self.problem.part(left)
         return SplitPasses(part, self.features, SlackDual(A, B), T, self.regression, self.state)

@@ -10,15 +10,15 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
+from ._loops import add_pairs, signed_products
 from .problem import PrivilegedSets
 
 Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
 
 # Directions of X shorter than this, relative to the longest, are rounding.
 _SPAN = 1e-7
-# Most rows of a Gram matrix that is kept whole, for all labels: 128 MB.
-_MOST_GRAM_ROWS = 4096
-_GRAM_ROWS_AT_ONCE = 512
+# Most rows of a Gram matrix that is kept whole, for all labels: 128 MB; and how many are computed at once.
+_MOST_GRAM_ROWS, _AT_ONCE = 4096, 512
 
 
 class Features:
@@ -28,17 +28,14 @@ class Features:
         self.X, self.view = X, view
         self.n_samples, self.n_features = X.shape
 
-    @cached_property
-    def _transposed(self) -> np.ndarray | sp.csr_array:
-        return self.X.T if isinstance(self.X, np.ndarray) else sp.csr_array(self.X.T)
-
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """X Z."""
         return np.asarray(self.X @ Z)
 
     def average(self, signed: np.ndarray) -> np.ndarray:
         """X^T ``signed``."""
-        return np.asarray(self._transposed @ signed)
+        rows = np.flatnonzero(signed.any(axis=1))  # few, near the solution of a label
+        return np.asarray(self.X[rows].T @ signed[rows])
 
     @cached_property
     def sqnorm(self) -> np.ndarray:
@@ -50,18 +47,15 @@ class Features:
         """X X^T where it is worth keeping: X is sparse and has few rows."""
         if isinstance(self.X, np.ndarray) or self.n_samples > _MOST_GRAM_ROWS:
             return None
-        blocks = row_blocks(self.n_samples, _GRAM_ROWS_AT_ONCE)
-        return np.vstack([as_dense(self.X[rows] @ self._transposed) for rows in blocks])
+        return np.hstack([self.scores(as_dense(self.X[rows]).T) for rows in row_blocks(self.n_samples, _AT_ONCE)])
 
     def gram(self, rows: np.ndarray, signs: np.ndarray, ridge: float) -> np.ndarray:
-        """(s s^T) o K + ridge I, K the products between the given rows."""
-        if self.products is None:
-            chosen = self.X[rows]
-            gram = as_dense(chosen @ chosen.T)
-        else:
-            gram = self.products[np.ix_(rows, rows)]
-        gram *= signs
-        gram *= signs[:, None]
+        """(s s^T) o K + ridge I, K the products between the given rows; its lower triangle."""
+        K, places = self.products, rows
+        if K is None:
+            K, places = as_dense(self.X[rows] @ self.X[rows].T), np.arange(rows.size)
+        gram = np.empty((rows.size, rows.size))
+        signed_products(K, places, signs, gram)
         gram.flat[:: rows.size + 1] += ridge
         return gram
 
@@ -93,10 +87,10 @@ def as_dense(M: np.ndarray | sp.sparray) -> np.ndarray:
 
 def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of weight_g s_g s_g^T and of weight_g s_g over the label sets, s_g their signs."""
-    some = np.flatnonzero(weight)
-    signs = sets.sets[some].astype(np.float64)
-    weighted = signs.T * weight[some]
-    return weighted @ signs, weighted.sum(axis=1)
+    total, gram = weight.sum(), np.zeros((sets.sets.shape[1],) * 2)
+    add_pairs(sets.on.indptr, sets.on.indices, weight, gram)
+    sums = 2.0 * gram.diagonal() - total
+    return 4.0 * gram - (sums + sums[:, None]) - total, sums  # s = 2 on - 1
 
 
 def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge: float) -> np.ndarray:

@@ -12,8 +12,8 @@ from ..core.result import Result
 from ..core.row_blocks import squared_lengths
 from ..core.validation import TrainingData, loop_view
 from ..m3l.prior import identity_prior
-from .prbr_solver import solve_svm_plus
 from .problem import PrivilegedSets, SlackDual, SVMPlusProblem, nearest_labels
+from .step_solver import solve_svm_plus
 
 # Scores that are all below this are zero: margins are measured against 1.
 _NO_SCORE = 1e-6

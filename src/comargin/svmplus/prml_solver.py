@@ -21,12 +21,12 @@ from ..core.loop import Control, progress, tolerance
 from ..core.result import Checkpoint, Result, Status
 from ..core.rows import CSR
 from ..core.threads import one_blas_thread
-from ._alternation import POLICY as STEP_POLICY
+from . import _alternation
 from ._alternation import Alternation, PrMLFit
 from ._directions import infeasible_labels, named, with_directions
-from .prbr_solver import SVMPlusResult, solve_svm_plus
 from .problem import PrMLProblem, SlackDual
 from .start import Point, PrMLFinished, PrMLState, PrMLStopped, first_dictionary, kept_predictors
+from .step_solver import SVMPlusResult, solve_svm_plus
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,6 @@ class PrMLResult(Result):
     privileged: np.ndarray  # (n_labels, n_labels): row i has the privileged weights of label i, at i the constant's
     lower_bound: float  # no D, W and T, of any rank, have a smaller objective than this
     kept: PrMLState  # where a next solve can start; the alternation that a callback stopped need not be the best one
-
-    @property
-    def finished(self) -> PrMLFinished:
-        """The solution and how it was reached."""
-        solution = self.dictionary, self.codes, self.privileged, self.dual_coef
-        return PrMLFinished(*solution, self.history, self.status.name)
 
 
 def solve_prml(
@@ -99,8 +93,7 @@ def solve_prml(
         ones = np.ones(problem.S.shape[1])
         problem = replace(problem, privileged=with_directions(problem.step(problem.X, ones)))
         fit = PrMLFit(problem, view, control, show, n_threads)
-        best = None if stopped is None or stopped.best is None else _finished(fit, stopped.best)
-        first = 0 if stopped is None else stopped.number
+        best, first = (None, 0) if stopped is None else (stopped.best, stopped.number)
         prbr: SVMPlusResult | None = None
         for number, seed in enumerate(seeds[first:], first):
             rng = np.random.default_rng(seed)
@@ -113,7 +106,7 @@ def solve_prml(
                     prbr = _predictors(fit, ones, None, int(rng_before.integers(2**63)))
                 dual = prbr.dual_coef
                 if fit.stopped:
-                    return _unfinished(fit, prbr, rank, rng) if best is None else replace(best, status=Status.STOPPED)
+                    return _unfinished(fit, prbr, rank, rng) if best is None else _result(fit, best, Status.STOPPED)
             alternation = Alternation(fit, dual)
             history: tuple[Checkpoint, ...] = ()
             if given is not None and stopped is not None:
@@ -131,14 +124,13 @@ def solve_prml(
                     earlier = _unfinished(fit, prbr, rank, rng)
                     if earlier.primal < alternation.objective:
                         return earlier
-            finished = None if best is None else best.finished
-            result = _run(alternation, history, number, finished)
-            if best is None or result.primal < best.primal:
-                best = result
-            if result.status is Status.STOPPED:
-                return replace(best, kept=alternation.state(number, result.history, finished), status=Status.STOPPED)
+            before, found = best, _run(alternation, history, number, best)
+            if best is None or found.history[-1].primal < best.history[-1].primal:
+                best = found
+            if fit.stopped:
+                return _result(fit, best, Status.STOPPED, alternation.state(number, found.history, before))
         assert best is not None
-        return best
+        return _result(fit, best, Status[best.status])
 
 
 def _going_on(start: PrMLState, problem: PrMLProblem, n_starts: int) -> PrMLStopped | None:
@@ -149,12 +141,6 @@ def _going_on(start: PrMLState, problem: PrMLProblem, n_starts: int) -> PrMLStop
     point, then = start.point(problem), stopped.history[-1].primal
     objective = np.inf if point is None else problem.objective(*point)
     return stopped if abs(objective - then) <= POLICY.same * abs(then) else None
-
-
-def _finished(fit: PrMLFit, best: PrMLFinished) -> PrMLResult:
-    """The result of a start that was finished before."""
-    point = Point(best.dictionary, best.codes, best.privileged.T)
-    return _result(fit, point, best.dual, best.history, Status[best.status])
 
 
 def _fits(dual: SlackDual | None, problem: PrMLProblem) -> bool:
@@ -168,7 +154,9 @@ def _predictors(fit: PrMLFit, r: np.ndarray, start: SlackDual | None, seed: int 
     problem = fit.problem
     if start is None and not problem.privileged.bases:
         fit.objective_beside = problem.objective(*fit.nothing)  # what is shown meanwhile
-    control = Control(POLICY.start_tol, STEP_POLICY.step_iter, within=lambda primal, dual: fit.within(0, np.inf, 0.0))
+    control = Control(
+        POLICY.start_tol, _alternation.POLICY.step_iter, within=lambda primal, dual: fit.within(0, np.inf, 0.0)
+    )
     return solve_svm_plus(
         problem.step(problem.X, r), fit.view, control, seed=seed, n_threads=fit.n_threads, start=start
     )
@@ -202,9 +190,8 @@ def _unfinished(fit: PrMLFit, prbr: SVMPlusResult, rank: int, rng: np.random.Gen
         point = next_start._replace(D=np.zeros((rank, n_features)))
     # Of all A = 0: nothing is below the part of W.
     objective, bound = problem.objective(*point), 0.5 * problem.gamma1 * float(np.sum(point.W**2))
-    result = _result(fit, point, prbr.dual_coef, (fit.checkpoint(0, objective, bound),), Status.STOPPED)
-    kept = PrMLState(next_start.D, next_start.W, np.ascontiguousarray(next_start.T.T), prbr.dual_coef)
-    return replace(result, kept=kept)
+    history, kept = (fit.checkpoint(0, objective, bound),), PrMLState(*next_start.arrays, prbr.dual_coef)
+    return _result(fit, PrMLFinished(*point.arrays, prbr.dual_coef, history, ""), Status.STOPPED, kept)
 
 
 def _first_alternation(
@@ -238,7 +225,7 @@ def _first_alternation(
 
 def _run(
     alternation: Alternation, before: tuple[Checkpoint, ...], number: int, best: PrMLFinished | None
-) -> PrMLResult:
+) -> PrMLFinished:
     """Alternate until the tolerance, the limit, or the callback ends it; ``before`` are the checkpoints up to here.
 
     Without any, the first alternation is done and has none yet. Every alternation is a state to go on from: ``number``
@@ -257,15 +244,14 @@ def _run(
             fit.report(point)
         status = Status.STOPPED if fit.stopped else _ended(alternation)
     reached = Point(alternation.D, alternation.W, alternation.T)
-    return _result(fit, reached, alternation.dual, tuple(history), status)
+    return PrMLFinished(*reached.arrays, alternation.dual, tuple(history), status.name)
 
 
-def _result(fit: PrMLFit, point: Point, dual: SlackDual, history: tuple[Checkpoint, ...], status: Status) -> PrMLResult:
-    D, W, T = point
-    privileged = np.ascontiguousarray(T.T)
-    kept = PrMLState(D, W, privileged, dual)
-    coef = np.ascontiguousarray((D.T @ W).T)
+def _result(fit: PrMLFit, found: PrMLFinished, status: Status, kept: PrMLState | None = None) -> PrMLResult:
+    D, W, privileged, dual, history, _ = found
     tol_abs, bound = tolerance(fit.tol, history[-1].primal), fit.problem.lower_bound(dual)
+    kept = PrMLState(D, W, privileged, dual) if kept is None else kept
+    coef = np.ascontiguousarray((D.T @ W).T)
     return PrMLResult(coef, dual, history, tol_abs, status, D, W, privileged, bound, kept)
 
 

@@ -179,7 +179,7 @@ class PrivilegedSets:
     def features(self, label: int, sets: np.ndarray) -> np.ndarray:
         """Features of the given sets in the coordinates of the label, (len(sets), n_coordinates)."""
         columns = self.columns(label)
-        U = self.sets[np.ix_(sets, columns)].astype(np.float64)
+        U = self.sets[sets][:, columns].astype(np.float64)
         U[:, columns == label] = 1.0
         return U @ self.bases[label] if label in self.bases else U
 

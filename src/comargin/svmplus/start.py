@@ -19,6 +19,11 @@ class Point(NamedTuple):
     W: np.ndarray
     T: np.ndarray
 
+    @property
+    def arrays(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """D, W and T^T, as results and states hold them."""
+        return self.D, self.W, np.ascontiguousarray(self.T.T)
+
 
 class PrMLFinished(NamedTuple):
     """The best of the starts that were finished before another was under way."""

@@ -88,7 +88,7 @@ def solve_svm_plus(
     with worker_threads(min(n_threads, n_labels)) as pool:
         alone = [problem.part(np.array([label])) for label in range(n_labels)] if not problem.is_coupled else [problem]
         blocks = list(pool.map(block_of, alone))
-        step = _Step(blocks, lambda: Splitting(problem, blocks, start, seed, before is None), control, pool.map)
+        step = _Step(blocks, lambda: Splitting(problem, blocks, start, seed), control, pool.map)
         step.find_feasible()
         try:
             status, history, tol_abs = run_loop(step.advance, step.objectives, control, patience=3, state=step.dual)
