@@ -12,7 +12,6 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.docstrings import complete_docstring
-from ..core.executor import Processes
 from ..core.indicator import check_indicator, check_weight
 from ..core.memory import Memory, fit_clone
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
@@ -110,7 +109,7 @@ class CrossFittedClassifier(WrappingClassifier):
             splits = self._splits(X, y, groups)
             if not self.refit and len(splits) > 1:
                 raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
-            first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, Processes(self.n_jobs), Memory())
+            first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, self.n_jobs, Memory())
             estimator = fit_clone(self.estimator, X, y, Memory(), "", params=params) if self.refit else first
         weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
         rule.fit(scores, Y[rows], sample_weight=weight)

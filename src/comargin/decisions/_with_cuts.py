@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.executor import Executor, Threads
 from ..core.memory import Memory, fit_clone, silent_clone
 from ..metrics import evaluate
 from ._base import CrossFittedClassifier, read_target
@@ -64,7 +63,6 @@ def fit_with_cuts(
     Y: Any,
     *,
     folds: Any = None,
-    executor: Executor | None = None,
     memory: Memory | None = None,
     should_stop: Callable[[], bool] | None = None,
     show: Callable[[str], None] = lambda text: None,
@@ -81,8 +79,6 @@ def fit_with_cuts(
         Indicator.
     folds : list of (train, test) or None, default=None
         Rows of the folds; None splits them as the ``cv`` of the classifier says.
-    executor : Executor or None, default=None
-        Where the folds are fitted; None fits one after the other, here.
     memory : Memory or None, default=None
         Results of an interrupted call with the same arguments.
     should_stop : callable or None, default=None
@@ -114,14 +110,14 @@ def fit_with_cuts(
     decides = isinstance(classifier, CrossFittedClassifier)
     rule = measures = None
     if decides:
-        rule, measures = _learned_rule(classifier, X, Y, folds, executor or Threads(1), memory, show)
+        rule, measures = _learned_rule(classifier, X, Y, folds, memory, show)
     estimator = classifier.estimator if decides else classifier
     fitted = fit_clone(estimator, X, Y, memory, "fit", should_stop=should_stop)
     return classifier._become(fitted, rule, np.arange(Y.shape[1]), Y) if decides else fitted, measures
 
 
 def _learned_rule(
-    classifier: CrossFittedClassifier, X: Any, Y: Any, folds: Any, executor: Executor, memory: Memory,
+    classifier: CrossFittedClassifier, X: Any, Y: Any, folds: Any, memory: Memory,
     show: Callable[[str], None],
 ) -> tuple[Any, dict[str, float | None]]:  # fmt: skip
     """The rule and its measures on the scores it was learned from; from the checkpoint if present."""
@@ -136,7 +132,7 @@ def _learned_rule(
     indicator, y, _ = read_target(Y, type(classifier).__name__)
     folds = classifier._splits(X, y, None) if folds is None else folds
     alone = silent_clone(classifier.estimator)
-    _, scores, rows = cross_fit(alone, X, y, indicator, folds, {}, executor, memory, show)
+    _, scores, rows = cross_fit(alone, X, y, indicator, folds, {}, classifier.n_jobs, memory, show)
     rule.fit(scores, indicator[rows])
     probabilities = None
     if isinstance(rule, LabelDecisions):

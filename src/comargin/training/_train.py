@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from .. import __version__
 from ..core.estimator import MultilabelClassifier
-from ..core.executor import Threads
+from ..core.executor import Threads, chosen_or, using
 from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..core.progress import Progress
@@ -167,8 +167,9 @@ def train(
         X, Y = take_rows(X, learned), Y[learned]
     splitter = MultilabelStratifiedKFold(folds, shuffle=True, random_state=seed)
     splits = list(splitter.split(X, Y)) if to_search or rule_name else []
-    memory, executor = Memory(), Threads(n_jobs)
+    memory = Memory()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(using(chosen_or(Threads(n_jobs))))
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
             decisions = [rule_name, described(aim, "aim"), described(guarantee, "guarantee"), confidence]
@@ -176,14 +177,13 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, executor=executor,
-            verbose=verbose, memory=memory,
-        )  # fmt: skip
+            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, verbose=verbose, memory=memory
+        )
         tuned_seconds = time.perf_counter() - began
         watched = _with_threads(estimator, n_jobs, verbose)
         decider = make_decider(watched, rule_name, folds=folds, seed=seed, aim=aim)
         fitted, measures = fit_with_cuts(
-            decider, X, Y, folds=splits, executor=executor, memory=memory, should_stop=should_stop,
+            decider, X, Y, folds=splits, memory=memory, should_stop=should_stop,
             show=Progress(verbose, folds, "cuts"),
         )  # fmt: skip
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)

@@ -12,14 +12,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
-from ..core.executor import Executor, Threads
 from ..core.memory import Memory
 from ..core.wording import did_you_mean
 from ..decisions import BY_AIM, RULES
 from ..metrics import scorers
 from ..models import ModelRecipe
+from ..search import tune
 from ..search.tune_input import DEFAULT_CRITERION
-from ..search.tuning import tune_with_memory
 
 LEARNER = "model"  # name of the last step of a pipeline
 # From so many texts on, words of a single text are dropped: they are half of a vocabulary, and no two texts share them.
@@ -177,7 +176,6 @@ def search(
     criterion: str,
     folds: Any,
     seed: int,
-    executor: Executor | None = None,
     verbose: int = 0,
     memory: Memory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
@@ -196,8 +194,8 @@ def search(
     learner = learner_of(coarse)
     if isinstance(learner, MultilabelClassifier) and "tol" not in dict(grid):
         learner.set_params(tol=_COARSER * learner.tol)
-    best = tune_with_memory(
-        coarse, X, Y, tried, criterion=criterion, cv=folds, executor=executor or Threads(1), random_state=seed,
-        verbose=verbose, refit=False, memory=memory or Memory(),
+    best = tune(
+        coarse, X, Y, tried, criterion=criterion, cv=folds, random_state=seed, verbose=verbose, refit=False,
+        memory=memory,
     ).best_params  # fmt: skip
     return clone(estimator).set_params(**best), {name.removeprefix(prefix): value for name, value in best.items()}
