@@ -15,7 +15,7 @@ from comargin import DecisionClassifierCV, M3LClassifier, M3LClassifierCV, RankC
 from comargin.comparison import compare
 from comargin.core.executor import Processes, Threads, using
 from comargin.data import make_correlated
-from comargin.decisions import fit_with_cuts, make_decider
+from comargin.decisions.workbench import fit_decider, make_decider
 from comargin.training import _folder, train
 from comargin.training._folder import FolderMemory
 
@@ -126,7 +126,7 @@ def test_cuts_are_the_same_everywhere(thresholds):
     for executor in EXECUTORS.values():
         with using(executor):
             decider = make_decider(M3LClassifier(random_state=0), thresholds, folds=3, seed=0)
-            fits.append(fit_with_cuts(decider, DATA.X, DATA.Y))
+            fits.append(fit_decider(decider, DATA.X, DATA.Y))
     for model, measures in fits[1:]:
         assert_array_equal(model.predict(DATA.X), fits[0][0].predict(DATA.X))
         assert measures == fits[0][1]

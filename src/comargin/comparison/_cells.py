@@ -16,7 +16,8 @@ from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
-from ..decisions import DecisionClassifierCV, fit_with_cuts, make_decider
+from ..decisions import DecisionClassifierCV
+from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
 from ..training.building import build, criterion_of, decided_by, search
@@ -126,7 +127,7 @@ def _measured(cell: Cell) -> Record:
         estimator, best = search(estimator, model.grid, X_train, Y_train, criterion=criterion, folds=folds, seed=seed)
     tuned = time.perf_counter()
     decider = make_decider(estimator, decided_by(model, settings.thresholds), folds=folds, seed=seed)
-    estimator, _ = fit_with_cuts(decider, X_train, Y_train)
+    estimator, _ = fit_decider(decider, X_train, Y_train)
     fitted = time.perf_counter()
     depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})
     if isinstance(estimator, DecisionClassifierCV):

@@ -25,17 +25,15 @@ from ..core.threshold_rule import ThresholdRule
 from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
-from ._with_cuts import BY_AIM, fit_with_cuts, make_decider
-from .aims import AIMS, AimRule, check_aim
+from .aims import AIMS, AimRule
 from .calibration import LabelCalibrator
-from .decision_classifier import DecisionClassifierCV, LabelDecisions, split_off
+from .decision_classifier import DecisionClassifierCV, LabelDecisions
 from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
 from .set_calibration import SetCalibrator
 
 __all__ = [
     "AIMS",
     "AimRule",
-    "BY_AIM",
     "DecisionClassifierCV",
     "GlobalCut",
     "Guarantee",
@@ -51,10 +49,6 @@ __all__ = [
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
-    "check_aim",
     "check_confidence",
-    "fit_with_cuts",
-    "make_decider",
     "parse_guarantee",
-    "split_off",
 ]

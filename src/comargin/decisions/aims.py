@@ -173,25 +173,11 @@ class AimRule(ThresholdRule):
 
 
 def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
-    """Check an aim and split it into its kind and its numbers.
+    """The kind of an aim as `AimRule` takes it, checked, and its numbers.
 
-    Parameters
-    ----------
-    aim : str or array-like of shape (2,) or (n_labels, 2)
-        As `AimRule` takes it.
-    n_labels : int
-        Number of labels.
+    The kind is a name of `AIMS`, "precision_at_k" with the depth k, or "costs" with those of each label, a matrix
+    (n_labels, 2).
 
-    Returns
-    -------
-    kind : str
-        A name of `AIMS`, "precision_at_k" or "costs".
-    value : int, ndarray of shape (n_labels, 2) or None
-        The depth k, or the costs.
-
-    Examples
-    --------
-    >>> from comargin.decisions import check_aim
     >>> check_aim("precision_at_3", 10)
     ('precision_at_k', 3)
     >>> check_aim("f1_micro", 10)

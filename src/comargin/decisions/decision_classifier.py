@@ -20,32 +20,20 @@ from .aims import AimRule
 from .calibration import LabelCalibrator
 from .guarantees import RiskController, check_confidence
 
+CERTIFIED_SHARE = 0.3
 
-def split_off(n_rows: int, share: float, seed: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to learn from, and rows drawn at random that certify a guarantee.
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    share : float
-        Share of the rows that certify.
-    seed : int, RandomState instance or None
-        Draws them; None: the same ones in every call.
+def split_off(
+    promise: RiskController, shape: tuple[int, int], seed: Any, share: float = CERTIFIED_SHARE
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to learn from, and rows drawn at random that certify a promise; raises if it cannot be kept by so few.
 
-    Returns
-    -------
-    learned, certifying : int ndarray
-        The rows, rising.
-
-    Examples
-    --------
-    >>> from comargin.decisions import split_off
-    >>> [len(rows) for rows in split_off(10, 0.3, 0)]
-    [7, 3]
+    ``shape`` is that of the indicator, ``seed`` draws the rows (None: the same ones in every call), ``share`` of them
+    certify. Both lists rise.
     """
-    mixed = check_random_state(0 if seed is None else seed).permutation(n_rows)
-    n_certifying = round(share * n_rows)
+    mixed = check_random_state(0 if seed is None else seed).permutation(shape[0])
+    n_certifying = round(share * shape[0])
+    promise.check(n_certifying, shape[1])
     return np.sort(mixed[n_certifying:]), np.sort(mixed[:n_certifying])
 
 
@@ -209,7 +197,7 @@ class DecisionClassifierCV(CrossFittedClassifier):
         aim: Any = "micro_f1",
         guarantee: Any = None,
         confidence: float | None = 0.9,
-        certified_share: float = 0.3,
+        certified_share: float = CERTIFIED_SHARE,
         cv: Any = 3,
         refit: bool = True,
         n_jobs: int | None = None,
@@ -260,24 +248,23 @@ class DecisionClassifierCV(CrossFittedClassifier):
             )
         names = names_of_columns(y)
         X, y, groups = indexable(X, y, groups)
-        n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
-        learned, certifying = split_off(n_rows, self.certified_share, self.random_state)
-        Y = read_target(y, type(self).__name__)[0]
+        shape = read_target(y, type(self).__name__)[0].shape
         promise = RiskController(self.guarantee, self.confidence, names)
-        promise.check(len(certifying), Y.shape[1])
-        inner = copy(self).set_params(guarantee=None)
+        learned, certifying = split_off(promise, shape, self.random_state, self.certified_share)
         pairwise = get_tags(self.estimator).input_tags.pairwise if is_estimator(self.estimator) else False
-        params = {name: take_rows(v, learned) if one_per_row(v, n_rows) else v for name, v in fit_params.items()}
-        inner.fit(
-            take_rows(X, learned, learned if pairwise and self.cv != "prefit" else None),
+        columns = learned if pairwise and self.cv != "prefit" else None
+        certified = copy(self)
+        certified._fit(
+            take_rows(X, learned, columns),
             take_rows(y, learned),
             groups=None if groups is None else take_rows(groups, learned),
-            **params,
+            fit_params={
+                name: take_rows(value, learned) if one_per_row(value, shape[0]) else value
+                for name, value in fit_params.items()
+            },
         )
-        P = inner.decide(take_rows(X, certifying, learned if pairwise and self.cv != "prefit" else None))[1]
-        promise.fit(P, Y[certifying])
-        self._become(inner.estimator_, inner.rule_, inner.classes_, y)
-        self.promise_ = promise
+        certified.certify(take_rows(X, certifying, columns), take_rows(y, certifying))
+        self.__dict__.update(vars(certified))
         return self
 
     def certify(self, X: Any, y: Any) -> Self:

@@ -18,8 +18,10 @@ from ..core.memory import Memory
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
 from ..data import Dataset, fingerprint
-from ..decisions import BY_AIM, RiskController, check_aim, fit_with_cuts, make_decider, parse_guarantee, split_off
-from ..model_selection import MultilabelStratifiedKFold
+from ..decisions import RiskController, parse_guarantee
+from ..decisions.aims import check_aim
+from ..decisions.decision_classifier import split_off
+from ..decisions.workbench import BY_AIM, fit_decider, make_decider
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
@@ -39,7 +41,6 @@ from .identity import described, hash_of, json_value
 DEFAULT_MODEL = "m3l"
 DEFAULT_AIM = "micro_f1"
 DEFAULT_CONFIDENCE = 0.9
-CERTIFIED_SHARE = 0.3  # of the rows, where there is a promise; as in `DecisionClassifierCV`
 
 
 def train(
@@ -145,9 +146,8 @@ def train(
     certifying = None
     if guarantee is not None:
         # Rows that certify a promise are not seen by the search either.
-        learned, certifying = split_off(Y.shape[0], CERTIFIED_SHARE, seed)
         promise = RiskController(parse_guarantee(guarantee, dataset.label_names), confidence)
-        promise.check(len(certifying), Y.shape[1])
+        learned, certifying = split_off(promise, Y.shape, seed)
     plain_aim = isinstance(aim, str) and aim == DEFAULT_AIM
     if guarantee is not None and not plain_aim:
         raise ValueError("aim= and guarantee= exclude each other: a promise decides on label sets by itself")
@@ -165,8 +165,6 @@ def train(
     data_print, all_X, all_Y = fingerprint(X, Y), X, Y
     if certifying is not None:
         X, Y = take_rows(X, learned), Y[learned]
-    splitter = MultilabelStratifiedKFold(folds, shuffle=True, random_state=seed)
-    splits = list(splitter.split(X, Y)) if to_search or rule_name else []
     memory = Memory()
     with contextlib.ExitStack() as stack:
         stack.enter_context(using(chosen_or(Threads(n_jobs))))
@@ -177,15 +175,14 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, verbose=verbose, memory=memory
+            estimator, to_search, X, Y, criterion=criterion, folds=folds, seed=seed, verbose=verbose, memory=memory
         )
         tuned_seconds = time.perf_counter() - began
         watched = _with_threads(estimator, n_jobs, verbose)
         decider = make_decider(watched, rule_name, folds=folds, seed=seed, aim=aim)
-        fitted, measures = fit_with_cuts(
-            decider, X, Y, folds=splits, memory=memory, should_stop=should_stop,
-            show=Progress(verbose, folds, "cuts"),
-        )  # fmt: skip
+        fitted, measures = fit_decider(
+            decider, X, Y, memory=memory, should_stop=should_stop, show=Progress(verbose, folds, "cuts")
+        )
     learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them
         learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)

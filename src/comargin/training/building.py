@@ -14,7 +14,8 @@ from sklearn.preprocessing import StandardScaler
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
 from ..core.wording import did_you_mean
-from ..decisions import BY_AIM, RULES
+from ..decisions import RULES
+from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
 from ..models import ModelRecipe
 from ..search import tune
