@@ -155,7 +155,7 @@ def train(
         raise ValueError("confidence= is that of a guarantee=, which is not given")
     if rule_name != BY_AIM and not (guarantee is None and plain_aim):
         raise ValueError(f'aim= and guarantee= need thresholds="aim", and a model with scores; got {thresholds!r}')
-    criterion = criterion_of(recipe, criterion, rule_name)
+    criterion = criterion_of(recipe, criterion, thresholds)
     fixed = dict(params or {})
     estimator = with_parameters(build(recipe, X, seed), fixed, "params")
     if Y.shape[1] == 1 and not isinstance(learner_of(estimator), MultilabelClassifier):

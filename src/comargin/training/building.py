@@ -41,7 +41,7 @@ def check_rule(thresholds: Any) -> None:
         raise ValueError(f"thresholds must be None or one of {names}; got {thresholds!r}")
 
 
-def checked_criterion(criterion: Any) -> None:
+def check_criterion(criterion: Any) -> None:
     """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
     if not isinstance(criterion, str | None):
         raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
@@ -60,15 +60,16 @@ def decided_by(recipe: ModelRecipe, thresholds: str | None) -> str | None:
     return BY_AIM if recipe.decide and scores else None
 
 
-def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
+def criterion_of(recipe: ModelRecipe, criterion: str | None, thresholds: str | None) -> str:
     """The criterion for the parameters of a model, checked, or chosen if none is given.
 
     Scores that will be cut later are judged by how they rank; label sets by themselves.
     """
-    checked_criterion(criterion)
+    check_criterion(criterion)
     if criterion is not None:
         return criterion
-    return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"
+    is_cut = recipe.learn_cuts and decided_by(recipe, thresholds) is not None
+    return "average_precision" if is_cut else "micro_f1"
 
 
 def preparation(X: Any) -> list[tuple[str, Any]]:
