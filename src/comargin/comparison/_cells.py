@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
 from ..decisions import DecisionClassifierCV
+from ..decisions.predictions import has_scores
 from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
@@ -149,9 +150,7 @@ def _at_one_cut(estimator: Any, X: Any, Y: NDArray[np.int64], depths: list[int])
     done = time.perf_counter()
     if predicted.ndim == 1:  # many estimators return one label as a vector
         predicted = predicted[:, None]
-    scores = None
-    if hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba"):
-        scores = scores_of(estimator, X, n_labels=Y.shape[1])
+    scores = scores_of(estimator, X, n_labels=Y.shape[1]) if has_scores(estimator) else None
     return evaluate(Y, scores, predicted, k=depths), done
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logit
 from sklearn.pipeline import Pipeline
 
 from ..core.explanation import Explanation, explain
@@ -18,7 +17,8 @@ from ..core.validation import dense_if_needed
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched
-from ..decisions import DecisionClassifierCV, RiskController, ThresholdClassifierCV
+from ..decisions import DecisionClassifierCV, RiskController
+from ..decisions.predictions import has_scores, predictions
 from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
 
@@ -96,9 +96,7 @@ class Tagger:
         ndarray of shape (n_rows, n_labels) or None
             None for a model that has none.
         """
-        if not (hasattr(self.model, "decision_function") or hasattr(self.model, "predict_proba")):
-            return None
-        return scores_of(self.model, X, n_labels=len(self.label_names))
+        return scores_of(self.model, X, n_labels=len(self.label_names)) if has_scores(self.model) else None
 
     @property
     def has_probabilities(self) -> bool:
@@ -149,18 +147,8 @@ class Tagger:
         """
         if aim is not None or probabilities:
             self._check_has_probabilities()
-        model = self.model
-        if isinstance(model, Pipeline) and len(model) > 1:
-            return replace(self, model=model[-1]).labels_and_scores(
-                model[:-1].transform(X), aim, probabilities=probabilities
-            )
-        if isinstance(model, DecisionClassifierCV):
-            labels, P = model.decide(X, aim)
-            return sp.csr_array(labels), P if probabilities else logit(P)
-        if isinstance(model, ThresholdClassifierCV) and model.target_form_ != "classes":
-            scores = scores_of(model.estimator_, X, n_labels=len(self.label_names))
-            return sp.csr_array(model.rule_.predict(scores)), scores
-        return self.predict(X), self.scores(X)
+        found = predictions(self.model, X, len(self.label_names), aim)
+        return sp.csr_array(found.labels), found.probabilities if probabilities else found.scores
 
     def _check_has_probabilities(self) -> None:
         if not self.has_probabilities:

@@ -15,6 +15,7 @@ from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
 from ..core.wording import did_you_mean
 from ..decisions import RULES
+from ..decisions.predictions import has_scores
 from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
 from ..models import ModelRecipe
@@ -56,8 +57,7 @@ def decided_by(recipe: ModelRecipe, thresholds: str | None) -> str | None:
     """What decides on labels of a model, of what is asked for: "aim", the name of a rule, or None for its own sets."""
     if thresholds != BY_AIM:
         return thresholds if recipe.learn_cuts else None
-    scores = hasattr(recipe.estimator, "decision_function") or hasattr(recipe.estimator, "predict_proba")
-    return BY_AIM if recipe.decide and scores else None
+    return BY_AIM if recipe.decide and has_scores(recipe.estimator) else None
 
 
 def criterion_of(recipe: ModelRecipe, criterion: str | None, thresholds: str | None) -> str:
