@@ -19,6 +19,22 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 `TopK`              the k highest labels of every row (RCut), k given or learned
 `RankSVMCut`        a threshold per row, by regression on its scores
 ==================  ===========================================================================
+
+=======================  ======================================================================
+`_base.py`               the fit of both classifiers: cross-fit, learn the rule, fit all rows
+`_cross_fit.py`          scores of rows that a model has not learned from
+`decision_classifier.py` `DecisionClassifierCV` and `LabelDecisions`
+`_classifier.py`         `ThresholdClassifierCV`
+`_rules.py`              the rules; `curves.py` has their counts of hits along the cuts
+`calibration.py`         `LabelCalibrator`
+`set_calibration.py`     `SetCalibrator`
+`aims.py`                `AimRule`; `_expected_f1.py` has the best set for example-F1
+`guarantees.py`          `RiskController`: the cuts that keep promises, and what is said of them
+`_parse_guarantee.py`    `Guarantee` and its text
+`_cut_tests.py`          which cuts the rows vouch for, by the bets of `_loops_betting.py`
+`workbench.py`           a decider by its name and its fit, for `train` and `compare`
+`predictions.py`         label sets and scores of any model from one pass
+=======================  ======================================================================
 """
 
 from ..core.threshold_rule import ThresholdRule

@@ -56,7 +56,9 @@ def cross_fit(
         memory.keep(f"cuts/{fold}", scores[fold])
         show("fold scored")
 
-    with _silent_about_constant_labels():  # of all threads: each restores what it found, the first before the last
+    # Filters of warnings belong to the process, and threads that end in another order than they began restore each
+    # other's: this block around all of them has the last word.
+    with _silent_about_constant_labels():
         found = run(tasks, Processes(n_jobs), done)
     in_order = np.vstack([scores[fold] for fold in range(len(splits))])
     return found[0][1] if found else None, fill_unlearned(in_order), np.concatenate([test for _, test in splits])

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
 from ..core.wording import did_you_mean
 from ._expected_f1 import best_expected_f1
-from ._rules import PerLabelCut, top_labels
+from ._rules import PerLabelCut, top_mask
 from .set_calibration import SetCalibrator, check_probabilities
 
 #: The measures an `AimRule` decides for; beside these ``"precision_at_3"``, of any depth, and cost matrices.
@@ -146,7 +146,7 @@ class AimRule(ThresholdRule):
         kind, value = check_aim(self.aim if aim is None else aim, self.n_labels_)
         off, always = self.constant_ == 0, self.constant_ == 1
         if kind == "precision_at_k":  # the places are filled in any case
-            return top_labels(p, self.constant_, value).astype(np.int64), p
+            return top_mask(p, self.constant_, value).astype(np.int64), p
         if kind == "costs":  # decide by themselves, also on labels that were constant
             return (p >= value[:, 0] / value.sum(axis=1)).astype(np.int64), p
         if kind == "subset_accuracy":
