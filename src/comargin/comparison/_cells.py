@@ -16,8 +16,8 @@ from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
+from ..core.validation import has_scores
 from ..decisions import DecisionClassifierCV
-from ..decisions.predictions import has_scores
 from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe

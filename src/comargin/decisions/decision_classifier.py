@@ -1,6 +1,8 @@
 """Probabilities, label sets for a named measure, and a promise about them: all from one cross-fit."""
 
+from collections.abc import Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -150,7 +152,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
     guarantee : str, Guarantee, tuple of Guarantee or None, default=None
         A promise that label sets keep, such as "recall >= 0.9", "precision >= 0.8" or "false tags per row <= 1", for
         all labels or for one ("recall of sports >= 0.9", by its column name or number), or several joined by " and ".
-        See `RiskController` for what exactly is promised.
+        See `RiskController` for what exactly is promised. `fit` then takes no ``sample_weight``: a row of weight 2 is
+        not two independent rows.
     confidence : float or None, default=0.9
         Probability with which the promise holds, over the rows that certify it; None promises it in expectation only.
     certified_share : float, default=0.3
@@ -213,30 +216,18 @@ class DecisionClassifierCV(CrossFittedClassifier):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator, learn what its scores say, and certify the guarantee.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or whatever the estimator takes
-            Rows; a list of texts is fine for a Pipeline that takes it.
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            A {0, 1} indicator, or two classes.
-        sample_weight : array-like of shape (n_samples,) or None
-            Passed on to the estimator, which must accept it, and to the rule. A guarantee takes none: a row of weight 2
-            is not two independent rows.
-        groups : array-like of shape (n_samples,) or None
-            Passed on to the splitter.
-        **fit_params : dict
-            Passed on to the estimator's ``fit``; values with one entry per row are split with the rows.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier.
-        """
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        fit_params: Mapping[str, Any] = MappingProxyType({}),
+        **options: Any,
+    ) -> Any:
+        """As in the base; with a guarantee the rows that certify it are set aside before."""
         if self.guarantee is None:
-            return super().fit(X, y, sample_weight, groups, **fit_params)
+            return super()._fit(X, y, sample_weight, groups, fit_params, **options)
         self._check_parameters()
         if sample_weight is not None:
             raise ValueError(
@@ -253,19 +244,23 @@ class DecisionClassifierCV(CrossFittedClassifier):
         learned, certifying = split_off(promise, shape, self.random_state, self.certified_share)
         pairwise = get_tags(self.estimator).input_tags.pairwise if is_estimator(self.estimator) else False
         columns = learned if pairwise and self.cv != "prefit" else None
-        certified = copy(self)
-        certified._fit(
+        certified = copy(self).set_params(guarantee=None)
+        found = certified._fit(
             take_rows(X, learned, columns),
             take_rows(y, learned),
-            groups=None if groups is None else take_rows(groups, learned),
-            fit_params={
+            None,
+            None if groups is None else take_rows(groups, learned),
+            {
                 name: take_rows(value, learned) if one_per_row(value, shape[0]) else value
                 for name, value in fit_params.items()
             },
+            **options,
         )
-        certified.certify(take_rows(X, certifying, columns), take_rows(y, certifying))
+        certified.set_params(guarantee=self.guarantee).certify(
+            take_rows(X, certifying, columns), take_rows(y, certifying)
+        )
         self.__dict__.update(vars(certified))
-        return self
+        return found
 
     def certify(self, X: Any, y: Any) -> Self:
         """Find the cuts that keep the guarantee, on rows that nothing was learned from.

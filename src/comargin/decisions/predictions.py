@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import logit
 from sklearn.pipeline import Pipeline
 
+from ..core.validation import has_scores
 from ..metrics import scores_of
 from ._classifier import ThresholdClassifierCV
 from .decision_classifier import DecisionClassifierCV
@@ -15,11 +16,6 @@ class Predictions(NamedTuple):
     labels: Any  # (n_samples, n_labels), dense or sparse
     scores: np.ndarray | None  # None for a model that has none
     probabilities: np.ndarray | None  # calibrated ones, which the labels come from; None for other models
-
-
-def has_scores(model: Any) -> bool:
-    """Whether `comargin.metrics.scores_of` takes a model."""
-    return hasattr(model, "decision_function") or hasattr(model, "predict_proba")
 
 
 def predictions(model: Any, X: Any, n_labels: int, aim: Any = None) -> Predictions:

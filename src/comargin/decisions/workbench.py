@@ -16,10 +16,10 @@ from .decision_classifier import DecisionClassifierCV, LabelDecisions
 BY_AIM = "aim"  # in place of the name of a rule
 
 
-def make_decider(estimator: Any, thresholds: str | None, *, folds: int, seed: int, aim: Any = "micro_f1") -> Any:
+def make_decider(estimator: Any, thresholds: str | None, *, folds: Any, seed: int, aim: Any = "micro_f1") -> Any:
     """A `DecisionClassifierCV` for thresholds="aim", a `ThresholdClassifierCV` for a rule; None: the estimator itself.
 
-    Its ``folds`` are shuffled by ``seed``. ``aim`` is for thresholds="aim" only.
+    ``folds`` is a number of folds, which ``seed`` shuffles, or their rows. ``aim`` is for thresholds="aim" only.
     """
     if thresholds is None:
         return estimator

@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.indicator import check_indicator
-from ..decisions.predictions import predictions
 from ..metrics import evaluate, per_label
 from .anatomy import Anatomy, cuts_of
 
@@ -64,6 +63,8 @@ class Assessment:
 
 def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Assessment:
     """Predict the rows once, and measure."""
+    from ..decisions.predictions import predictions
+
     model = anatomy.model
     Y = check_indicator(Y, "dataset.Y")
     found = predictions(model, X, Y.shape[1])

@@ -10,17 +10,17 @@ from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.pipeline import Pipeline
 
 from ..core.explanation import Explanation, explain
-from ..core.validation import dense_if_needed
+from ..core.validation import dense_if_needed, has_scores
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched
 from ..decisions import DecisionClassifierCV, RiskController
-from ..decisions.predictions import has_scores, predictions
+from ..decisions.predictions import predictions
 from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
+from .building import learner_of
 
 _META = "tagger"
 
@@ -73,15 +73,10 @@ class Tagger:
         csr_array of shape (n_rows, n_labels)
             Indicator.
         """
-        if aim is None:
-            predicted = self.model.predict(X)
-        else:
+        if aim is not None:
             self._check_has_probabilities()
-            predicted = self.model.predict(X, aim=aim)
-        if not sp.issparse(predicted):
-            predicted = np.asarray(predicted)
-            predicted = predicted[:, None] if predicted.ndim == 1 else predicted
-        return sp.csr_array(predicted)
+        predicted = self.model.predict(X) if aim is None else self.model.predict(X, aim=aim)
+        return sp.csr_array(predicted[:, None] if predicted.ndim == 1 else predicted)
 
     def scores(self, X: Any) -> np.ndarray | None:
         """Scores of all labels; higher means more likely.
@@ -101,12 +96,12 @@ class Tagger:
     @property
     def has_probabilities(self) -> bool:
         """Whether the model decides by calibrated probabilities, so that aims can be named."""
-        return isinstance(_last(self.model), DecisionClassifierCV)
+        return isinstance(learner_of(self.model), DecisionClassifierCV)
 
     @property
     def promise(self) -> RiskController | None:
         """What its label sets promise, if anything."""
-        return getattr(_last(self.model), "promise_", None)
+        return getattr(learner_of(self.model), "promise_", None)
 
     def probabilities(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of all labels.
@@ -296,10 +291,6 @@ class Tagger:
         if not right:
             raise ModelFileError(Path(path), "names of labels or features do not belong to the model")
         return cls(model, tuple(names), n_features, tuple(feature_names), reading, facts)
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _are_names(names: Any) -> bool:

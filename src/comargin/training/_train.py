@@ -22,6 +22,7 @@ from ..decisions import RiskController, parse_guarantee
 from ..decisions.aims import check_aim
 from ..decisions.decision_classifier import split_off
 from ..decisions.workbench import BY_AIM, fit_decider, make_decider
+from ..model_selection import MultilabelStratifiedKFold
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
 from ._tagger import Tagger
@@ -34,7 +35,7 @@ from .building import (
     learner_of,
     search,
     searched,
-    with_parameters,
+    with_named_parameters,
 )
 from .identity import described, hash_of, json_value
 
@@ -157,7 +158,7 @@ def train(
         raise ValueError(f'aim= and guarantee= need thresholds="aim", and a model with scores; got {thresholds!r}')
     criterion = criterion_of(recipe, criterion, thresholds)
     fixed = dict(params or {})
-    estimator = with_parameters(build(recipe, X, seed), fixed, "params")
+    estimator = with_named_parameters(build(recipe, X, seed), fixed, "params")
     if Y.shape[1] == 1 and not isinstance(learner_of(estimator), MultilabelClassifier):
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
@@ -165,6 +166,8 @@ def train(
     data_print, all_X, all_Y = fingerprint(X, Y), X, Y
     if certifying is not None:
         X, Y = take_rows(X, learned), Y[learned]
+    splitter = MultilabelStratifiedKFold(folds, shuffle=True, random_state=seed)
+    splits = list(splitter.split(X, Y)) if to_search or rule_name else []
     memory = Memory()
     with contextlib.ExitStack() as stack:
         stack.enter_context(using(chosen_or(Threads(n_jobs))))
@@ -175,15 +178,17 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator, to_search, X, Y, criterion=criterion, folds=folds, seed=seed, verbose=verbose, memory=memory
+            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, verbose=verbose, memory=memory
         )
         tuned_seconds = time.perf_counter() - began
         watched = _with_threads(estimator, n_jobs, verbose)
-        decider = make_decider(watched, rule_name, folds=folds, seed=seed, aim=aim)
+        decider = make_decider(watched, rule_name, folds=splits, seed=seed, aim=aim)
         fitted, measures = fit_decider(
             decider, X, Y, memory=memory, should_stop=should_stop, show=Progress(verbose, folds, "cuts")
         )
-    learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
+    if rule_name is not None:
+        fitted.set_params(estimator=estimator, cv=folds)
+    learner = learner_of(fitted if rule_name is None else fitted.estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them
         learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)
     if certifying is not None:

@@ -13,9 +13,9 @@ from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
+from ..core.validation import has_scores
 from ..core.wording import did_you_mean
 from ..decisions import RULES
-from ..decisions.predictions import has_scores
 from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
 from ..models import ModelRecipe
@@ -130,7 +130,7 @@ def full_name(estimator: Any, name: str, argument: str) -> str:
     raise ValueError(f"{argument}: there is no parameter {name!r}; {did_you_mean(name, names)}")
 
 
-def with_parameters(estimator: Any, params: Mapping[str, Any], argument: str) -> Any:
+def with_named_parameters(estimator: Any, params: Mapping[str, Any], argument: str) -> Any:
     """A clone with other values of parameters, named as in `full_name`; the estimator of each checks its value."""
     changed = clone(estimator)
     for name, value in params.items():
@@ -162,7 +162,7 @@ def searched(
         if isinstance(values, str) or not isinstance(values, Sequence) or len(values) == 0:
             raise ValueError(f"grid: the values of {name!r} must be a list of at least one value, got {values!r}")
         for value in values:
-            with_parameters(estimator, {name: value}, "grid")
+            with_named_parameters(estimator, {name: value}, "grid")
         if not full.startswith(prefix):
             raise ValueError(f"grid: {name!r} is no parameter of the learner; only these are searched")
         chosen.append((full.removeprefix(prefix), tuple(values)))
