@@ -40,7 +40,7 @@ BESIDE = {
     "comparison": {"data", "report", "training"},
 }
 # The doors of the house: they import what they show.
-DOORS = {"__init__", "__main__", "thresholds"}
+DOORS = {"__init__", "__main__"}
 # Packages from elsewhere, by package of ours; what every floor from the papers upward may use is in ANYWHERE.
 ANYWHERE = {"numpy", "scipy"}
 THEIRS = {

@@ -88,7 +88,7 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(importlib.import_module(f".{home}", __name__), name)
-    if name in __all__ or name == "thresholds":  # a module
+    if name in __all__:  # a module
         return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -24,7 +24,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from comargin.comparison import CellDone, Comparison, compare
+from comargin import M3LClassifier, training
+from comargin.comparison import CellDone, Comparison, _cells, compare
 from comargin.comparison._cells import seed_of
 from comargin.comparison._compare import _checked_protocol
 from comargin.data import Dataset, fingerprint, make_correlated
@@ -140,6 +141,17 @@ def test_parameters_are_chosen_inside_and_written_down(toys):
         assert json.loads(cell["parameters"])["max_depth"] in (1, 3)
     plain = compare(toys[0], TREE, folds=2, tune=False)
     assert [cell["parameters"] for cell in plain.cells] == ["{}", "{}"]
+
+
+@pytest.mark.parametrize(("decide", "criterion"), [(False, "micro_f1"), (True, "average_precision")])
+def test_parameters_are_chosen_as_in_training(decide, criterion, toys, monkeypatch):
+    """Label sets that nothing decides on later are judged by themselves."""
+    model = ModelRecipe("own cuts", M3LClassifier(), (("C", (0.1, 1.0)),), learn_cuts=True, decide=decide)
+    used = []
+    monkeypatch.setattr(_cells, "search", lambda *rest, **options: used.append(options["criterion"]) or (rest[0], {}))
+    compare(toys[0], model, folds=2)
+    assert used == [criterion] * 2
+    assert training.train(toys[0], model).facts["criterion"] == criterion
 
 
 def test_cuts_change_label_sets_and_no_ranking(toys):

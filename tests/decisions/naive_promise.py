@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from comargin.decisions import _promise as promise
+from comargin.decisions import _cut_tests as promise
 
 
 def draw(rng, n, n_labels=5):

@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone
 
-from comargin.decisions import AIMS, AimRule, PerLabelCut, SetCalibrator, check_aim
-from comargin.decisions.aims import _best_expected_f1
+from comargin.decisions import AIMS, AimRule, PerLabelCut, SetCalibrator
+from comargin.decisions.aims import _best_expected_f1, check_aim
 from comargin.metrics import evaluate
 
 COSTS = [1.0, 3.0]

@@ -22,8 +22,8 @@ from comargin.decisions import (
     LabelDecisions,
     RiskController,
     ThresholdClassifierCV,
-    split_off,
 )
+from comargin.decisions.decision_classifier import split_off
 from comargin.metrics import brier_score, evaluate, log_loss
 
 # What each aim is made for, and whether higher is better.
@@ -122,7 +122,7 @@ def test_a_guarantee_is_certified_by_rows_that_nothing_else_has_seen(data, monke
     monkeypatch.setattr(RiskController, "fit", fit)
     model = DecisionClassifierCV(OneVsRestClassifier(Spy(random_state=0)), guarantee="recall >= 0.8", random_state=0)
     model.fit(X, Y)
-    learned, certifying = split_off(len(X), 0.3, 0)
+    learned, certifying = split_off(RiskController("recall >= 0.8"), Y.shape, 0)
     assert_array_equal(np.sort(np.concatenate([learned, certifying])), np.arange(len(X)))
     assert_array_equal(seen["certified"][1], Y[certifying])
     assert_array_equal(seen["certified"][0], model.predict_proba(X[certifying]))
@@ -171,6 +171,23 @@ def test_names_of_columns_are_labels_of_guarantees(data):
     )
     with pytest.raises(ValueError, match="guarantee: there is no label 'pink'"):
         DecisionClassifierCV(linear(), guarantee="recall of pink >= 0.6").fit(X, frame)
+
+
+def test_callbacks_see_the_last_fit_only(data):
+    seen, alone = [], []
+    DecisionClassifierCV(M3LClassifier(random_state=0, callback=seen.append)).fit(*data)
+    M3LClassifier(random_state=0, callback=alone.append).fit(*data)
+    assert [point.primal for point in seen] == [point.primal for point in alone]
+
+
+def test_a_promise_that_fails_leaves_the_fit_before(data):
+    X, Y = data
+    model = DecisionClassifierCV(linear(), random_state=0).fit(X, Y)
+    expected = model.predict_proba(X)
+    with pytest.raises(ValueError, match="cannot keep"):
+        model.set_params(guarantee="precision >= 0.999").fit(X, Y)
+    assert_array_equal(model.predict_proba(X), expected)
+    assert model.promise_ is None
 
 
 def test_nothing_depends_on_n_jobs(data):

@@ -5,7 +5,7 @@ import pytest
 from tests.decisions.naive_promise import draw, losses_of, naive_wins
 
 from comargin.decisions import RiskController, parse_guarantee
-from comargin.decisions import _promise as promise
+from comargin.decisions import _cut_tests as promise
 from comargin.decisions._loops_betting import wins
 
 

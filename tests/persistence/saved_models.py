@@ -19,7 +19,7 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 import comargin
-from comargin import decisions as thresholds
+from comargin import decisions
 from comargin.baselines import ChainEnsemble
 from comargin.decisions import DecisionClassifierCV
 from comargin.graphs import LabelGraph
@@ -63,10 +63,10 @@ LEARNERS = {
         MinMaxScaler(), TfidfTransformer(use_idf=False, norm="l1"), comargin.M3LClassifier(random_state=0)
     ),
     **{
-        f"threshold {rule if isinstance(rule, str) else 'top 2'}": thresholds.ThresholdClassifierCV(
+        f"threshold {rule if isinstance(rule, str) else 'top 2'}": decisions.ThresholdClassifierCV(
             comargin.M3LClassifier(random_state=0), rule=rule, cv=KFold(2, shuffle=True, random_state=0)
         )
-        for rule in ("per-label", "global", "proportional", "rank-svm", thresholds.TopK(k=2))
+        for rule in ("per-label", "global", "proportional", "rank-svm", decisions.TopK(k=2))
     },
     "decisions": DecisionClassifierCV(comargin.M3LClassifier(random_state=0), cv=2, random_state=0),
     "decisions with a promise": DecisionClassifierCV(
@@ -82,7 +82,7 @@ TREES = {
     "tree": DecisionTreeClassifier(ccp_alpha=0.01, random_state=0),
     "forest": RandomForestClassifier(20, random_state=0, min_samples_leaf=2, oob_score=True),
     "extra trees": ExtraTreesClassifier(4, random_state=0, max_leaf_nodes=6),
-    "cuts of a forest": thresholds.ThresholdClassifierCV(RandomForestClassifier(5, random_state=0), cv=2),
+    "cuts of a forest": decisions.ThresholdClassifierCV(RandomForestClassifier(5, random_state=0), cv=2),
 }
 RIVALS = {
     **TREES,
@@ -94,8 +94,8 @@ RIVALS = {
     "chain": ChainEnsemble(LogisticRegression(), n_chains=2, random_state=0),
     "chain of svms": ClassifierChain(SVC(kernel="linear"), order=[2, 0, 1]),
     "multi-output": MultiOutputClassifier(LinearSVC(random_state=0)),
-    "cuts of neighbours": thresholds.ThresholdClassifierCV(make_pipeline(MaxAbsScaler(), KNeighborsClassifier()), cv=2),
-    "cuts of chains": thresholds.ThresholdClassifierCV(ChainEnsemble(LogisticRegression(), 2, random_state=0), cv=2),
+    "cuts of neighbours": decisions.ThresholdClassifierCV(make_pipeline(MaxAbsScaler(), KNeighborsClassifier()), cv=2),
+    "cuts of chains": decisions.ThresholdClassifierCV(ChainEnsemble(LogisticRegression(), 2, random_state=0), cv=2),
 }
 LEARNERS |= RIVALS
 VECTORIZERS = {
@@ -112,7 +112,7 @@ VECTORIZERS = {
 def tagger(vectorizer):
     """A pipeline from texts to tags."""
     learner = comargin.M3LClassifier(random_state=0)
-    return thresholds.ThresholdClassifierCV(make_pipeline(vectorizer, learner), cv=2)
+    return decisions.ThresholdClassifierCV(make_pipeline(vectorizer, learner), cv=2)
 
 
 def in_fortran_order(array):

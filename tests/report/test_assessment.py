@@ -93,7 +93,7 @@ def test_lists_of_probabilities_and_infinite_scores(rows):
 def test_other_shapes_are_refused(rows):
     X, Y = rows
     model = OneVsRestClassifier(LogisticRegression()).fit(X, Y)
-    with pytest.raises(ValueError, match=r"must predict an indicator of the shape of dataset.Y, \(80, 2\), got shape"):
+    with pytest.raises(ValueError, match=r"must predict an indicator of shape \(80, 2\), got shape \(80, 3\)"):
         assess(take_apart(model), X, Y[:, :2], NAMES[:2])
 
 

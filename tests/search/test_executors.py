@@ -1,4 +1,4 @@
-"""Searches and cuts give the same wherever their tasks run; for comparisons see ``tests/comparison``."""
+"""Searches, cross-fits, trainings and comparisons give the same wherever their tasks run."""
 
 import pickle
 
@@ -11,23 +11,59 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from comargin import M3LClassifier, M3LClassifierCV, RankCVMClassifier
-from comargin.core.executor import Processes, Threads
-from comargin.core.memory import Memory
+from comargin import DecisionClassifierCV, M3LClassifier, M3LClassifierCV, RankCVMClassifier, tune
+from comargin.comparison import compare
+from comargin.core.executor import Processes, Threads, using
 from comargin.data import make_correlated
-from comargin.decisions import fit_with_cuts, make_decider
-from comargin.search import path_cv
-from comargin.search.tuning import tune_with_memory
-from comargin.training import _folder
+from comargin.decisions.workbench import fit_decider, make_decider
+from comargin.training import _folder, train
 from comargin.training._folder import FolderMemory
 
 DATA = make_correlated(90, n_features=5, n_labels=3, seed=0)
 EXECUTORS = {"this thread": Threads(1), "threads": Threads(2), "processes": Processes(2)}
 
 
+class Backwards:
+    """An executor of a user: the last task first."""
+
+    def __init__(self):
+        self.n_tasks = 0
+
+    def results(self, tasks):
+        for k in reversed(range(len(tasks))):
+            self.n_tasks += 1
+            yield from ((k, result) for result in tasks[k].results())
+
+
 def search(model, grid, executor, memory=None):
     options = {"criterion": "micro_f1", "cv": 3, "random_state": 0, "verbose": 1, "refit": False}
-    return tune_with_memory(model, DATA.X, DATA.Y, grid, executor=executor, memory=memory or Memory(), **options)
+    with using(executor):
+        return tune(model, DATA.X, DATA.Y, grid, memory=memory, **options)
+
+
+def scores_of_all_cells():
+    return [cell["micro_f1"] for cell in compare(DATA, ["m3l", "knn"], folds=2, inner_folds=2).cells]
+
+
+@pytest.mark.parametrize(
+    ("work", "n_tasks"),
+    [
+        (lambda: tune(M3LClassifier(random_state=0), DATA.X, DATA.Y, {"C": [0.1, 1.0]}).steps[0].fold_values, 3),
+        (lambda: M3LClassifierCV([0.1, 1.0], cv=4, random_state=0).fit(DATA.X, DATA.Y).scores_, 4),
+        (lambda: DecisionClassifierCV(M3LClassifier(random_state=0)).fit(DATA.X, DATA.Y).predict_proba(DATA.X), 3),
+        (lambda: train(DATA, "m3l").probabilities(DATA.X), 3 + 6 + 3),  # paths along C, pairs of priors, cross-fit
+        (scores_of_all_cells, 4),  # what a cell searches is its own matter
+    ],
+    ids=["tune", "path", "decisions", "train", "compare"],
+)
+def test_an_executor_of_ones_own(work, n_tasks):
+    executor, expected = Backwards(), work()
+    with using(executor):
+        found = work()
+    assert_array_equal(found, expected)
+    assert executor.n_tasks == n_tasks
+    work()
+    assert executor.n_tasks == n_tasks  # and not after the block
 
 
 @pytest.mark.parametrize(
@@ -77,20 +113,20 @@ def test_an_interrupted_search_goes_on_in_processes(tmp_path, monkeypatch):
     assert [file.name for file in tmp_path.glob("*.cmg")] == ["best-C.cmg"]
 
 
-def test_a_path_of_an_estimator_is_the_same_in_processes(monkeypatch):
+def test_a_path_of_an_estimator_is_the_same_in_processes():
     model = M3LClassifierCV([0.1, 1.0, 10.0], cv=3, random_state=0, n_jobs=2)
     expected = model.fit(DATA.X, DATA.Y).scores_
-    monkeypatch.setattr(path_cv, "Threads", Processes)
-    assert_array_equal(model.fit(DATA.X, DATA.Y).scores_, expected)
+    with using(Processes(2)):
+        assert_array_equal(model.fit(DATA.X, DATA.Y).scores_, expected)
 
 
 @pytest.mark.parametrize("thresholds", ["aim", "per-label"])
 def test_cuts_are_the_same_everywhere(thresholds):
-    learner = M3LClassifier(random_state=0)
-    fits = [
-        fit_with_cuts(make_decider(learner, thresholds, folds=3, seed=0), DATA.X, DATA.Y, executor=executor)
-        for executor in EXECUTORS.values()
-    ]
+    fits = []
+    for executor in EXECUTORS.values():
+        with using(executor):
+            decider = make_decider(M3LClassifier(random_state=0), thresholds, folds=3, seed=0)
+            fits.append(fit_decider(decider, DATA.X, DATA.Y))
     for model, measures in fits[1:]:
         assert_array_equal(model.predict(DATA.X), fits[0][0].predict(DATA.X))
         assert measures == fits[0][1]

@@ -336,7 +336,7 @@ def test_a_training_goes_on_from_its_folder(tmp_path, monkeypatch):
     stopped = train(DATA, **arguments, checkpoint=folder, should_stop=lambda: True)
     assert stopped.facts["duality_gap"] > 1e-6 * stopped.facts["objective"]
     monkeypatch.setattr("comargin.search.tuning.measured", lambda *_, **__: pytest.fail("parameters are known"))
-    monkeypatch.setattr("comargin.decisions._with_cuts.cross_fit", lambda *_, **__: pytest.fail("cuts are known"))
+    monkeypatch.setattr("comargin.decisions._base.cross_fit", lambda *_, **__: pytest.fail("cuts are known"))
     resumed = train(DATA, **arguments, checkpoint=folder)
     assert resumed.facts["searched"] == whole.facts["searched"]
     assert resumed.facts["fold_measures"] == whole.facts["fold_measures"]

@@ -76,7 +76,7 @@ class ChainEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         chains = []
         if varying.size:
             for seed in seeds:
-                # By position: the first parameter has had two names.
+                # By position: base_estimator became estimator in scikit-learn 1.7.
                 chain = ClassifierChain(clone(self.estimator), order="random", random_state=int(seed))
                 chains.append(chain.fit(X, Y[:, varying]))
         constant = Y[0].copy()

@@ -213,9 +213,8 @@ def _write_diagram(found: Comparison, measure: str, path: Path) -> None:
     if path.suffix.lower() == ".html":
         save_figure(found.critical_difference_figure(measure), path)
         return
-    over = found.blocks(measure).over if len(found.datasets) > 1 else f"splits of {found.datasets[0]}"
     with AtomicFiles() as files:
-        files.open(path).write(diagram_svg(found.critical_difference(measure), measure, over))
+        files.open(path).write(diagram_svg(found.critical_difference(measure), measure, found.over(measure)))
 
 
 def _document(found: Comparison, results: Path) -> dict[str, Any]:

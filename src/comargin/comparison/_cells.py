@@ -16,7 +16,9 @@ from sklearn.exceptions import DataConversionWarning
 from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
-from ..decisions import DecisionClassifierCV, fit_with_cuts, make_decider
+from ..core.validation import has_scores
+from ..decisions import DecisionClassifierCV
+from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
 from ..training import ModelRecipe
 from ..training.building import build, criterion_of, decided_by, search
@@ -126,7 +128,7 @@ def _measured(cell: Cell) -> Record:
         estimator, best = search(estimator, model.grid, X_train, Y_train, criterion=criterion, folds=folds, seed=seed)
     tuned = time.perf_counter()
     decider = make_decider(estimator, decided_by(model, settings.thresholds), folds=folds, seed=seed)
-    estimator, _ = fit_with_cuts(decider, X_train, Y_train)
+    estimator, _ = fit_decider(decider, X_train, Y_train)
     fitted = time.perf_counter()
     depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})
     if isinstance(estimator, DecisionClassifierCV):
@@ -148,9 +150,7 @@ def _at_one_cut(estimator: Any, X: Any, Y: NDArray[np.int64], depths: list[int])
     done = time.perf_counter()
     if predicted.ndim == 1:  # many estimators return one label as a vector
         predicted = predicted[:, None]
-    scores = None
-    if hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba"):
-        scores = scores_of(estimator, X, n_labels=Y.shape[1])
+    scores = scores_of(estimator, X, n_labels=Y.shape[1]) if has_scores(estimator) else None
     return evaluate(Y, scores, predicted, k=depths), done
 
 

@@ -15,7 +15,7 @@ from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..models import check_names, checked_models
 from ..training import ModelRecipe
-from ..training.building import check_integer, check_rule, checked_criterion
+from ..training.building import check_criterion, check_integer, check_rule
 from ..training.identity import hash_of
 from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
 from ._comparison import DEFAULT_MEASURES, Comparison
@@ -137,7 +137,7 @@ def compare(
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a number of processes, or -1 for all cores; got {n_jobs!r}")
     check_rule(thresholds)
-    checked_criterion(criterion)
+    check_criterion(criterion)
     settings = Settings(bool(tune), criterion, int(inner_folds), thresholds)
     loaded = _checked_datasets(datasets)
 

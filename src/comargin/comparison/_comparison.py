@@ -163,14 +163,14 @@ class Comparison:
     def critical_difference_figure(self, measure: str, alpha: float = 0.05) -> Figure:
         """The critical-difference diagram of Demsar (2006), for `comargin.report.save_figure`."""
         found = self.critical_difference(measure, alpha)
-        return diagram_figure(found, measure, self._over(measure))
+        return diagram_figure(found, measure, self.over(measure))
 
     def critical_difference_text(self, measure: str, alpha: float = 0.05) -> str:
         """The same diagram as text: a line per model, the best first.
 
         Models that are joined by a column of bars do not differ significantly.
         """
-        return diagram_text(self.critical_difference(measure, alpha), measure, self._over(measure))
+        return diagram_text(self.critical_difference(measure, alpha), measure, self.over(measure))
 
     def summary(self, measure: str, alpha: float = 0.05) -> str:
         """Results of the tests of a measure, in sentences.
@@ -228,7 +228,8 @@ class Comparison:
         parts.append(style.listed([*said, *caveats, *self.notes()]))
         return "\n\n".join(parts) + "\n"
 
-    def _over(self, measure: str) -> str:
+    def over(self, measure: str) -> str:
+        """What ranks are averages over: "data sets", or the splits of the only one."""
         blocks = self.blocks(measure)
         return blocks.over if len(self.datasets) > 1 else f"splits of {self.datasets[0]}"
 

@@ -1,8 +1,13 @@
 """Where independent tasks run: in this thread, in threads, or in processes.
 
 A task is a function of a module and its arguments, all of them plain data that can be pickled. It returns its result,
-or yields several. `run` takes a list of tasks and an executor; the caller records results as they come. A cluster is
-one more class with the method of `Executor`.
+or yields several. `run` runs a list of tasks; the caller records results as they come. Searches, cross-fits and
+comparisons make `Threads` or `Processes` of their ``n_jobs``, unless the caller names another executor::
+
+    with using(MyCluster()):
+        train(dataset)
+
+A cluster is one more class with the method of `Executor`.
 """
 
 import warnings
@@ -71,19 +76,40 @@ class Executor(Protocol):
         """
 
 
+_chosen: ContextVar[Executor | None] = ContextVar("_chosen", default=None)
+
+
+@contextmanager
+def using(executor: Executor | None) -> Iterator[None]:
+    """Let every `run` within the block run its tasks there, and not where it would; None: where it would."""
+    before = _chosen.get()
+    _chosen.set(executor)
+    try:
+        yield
+    finally:
+        _chosen.set(before)
+
+
+def chosen_or(usual: Executor) -> Executor:
+    """The executor of the innermost `using`, or else the usual one."""
+    return _chosen.get() or usual
+
+
 def run(
     tasks: Sequence[Task],
-    executor: Executor,
+    usual: Executor,
     done: Callable[[Any], object] = lambda result: None,
     lost: Callable[[Task, str], Any] | None = None,
 ) -> list[Any]:
     """Run all tasks and return their results in the order of the tasks; they do not depend on the executor.
 
+    The executor is that of `using`, or else the usual one. Tasks of tasks run where they usually would.
     ``done`` is called in this thread with every result as soon as it is there. ``lost`` makes the result of a task
     whose process was ended from outside, from the task and the reason; without it such a task is an error.
     """
     results: list[list[Any]] = [[] for _ in tasks]
-    with closing(executor.results(tasks)) as found:
+    executor = chosen_or(usual)
+    with using(None), closing(executor.results(tasks)) as found:
         for k, result in found:
             if isinstance(result, Lost):
                 if lost is None:

@@ -201,6 +201,11 @@ def is_estimator(thing: Any) -> bool:
     return not isinstance(thing, type) and hasattr(thing, "fit") and hasattr(thing, "__sklearn_tags__")
 
 
+def has_scores(estimator: Any) -> bool:
+    """Whether `comargin.metrics.scores_of` takes an estimator."""
+    return hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba")
+
+
 def dense_if_needed(X: Any, estimator: Any) -> Any:
     """X, made dense if it is sparse and the estimator takes no sparse rows."""
     return X.toarray() if sp.issparse(X) and not get_tags(estimator).input_tags.sparse else X

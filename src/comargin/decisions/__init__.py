@@ -19,23 +19,37 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 `TopK`              the k highest labels of every row (RCut), k given or learned
 `RankSVMCut`        a threshold per row, by regression on its scores
 ==================  ===========================================================================
+
+=======================  ======================================================================
+`_base.py`               the fit of both classifiers: cross-fit, learn the rule, fit all rows
+`_cross_fit.py`          scores of rows that a model has not learned from
+`decision_classifier.py` `DecisionClassifierCV` and `LabelDecisions`
+`_classifier.py`         `ThresholdClassifierCV`
+`_rules.py`              the rules; `curves.py` has their counts of hits along the cuts
+`calibration.py`         `LabelCalibrator`
+`set_calibration.py`     `SetCalibrator`
+`aims.py`                `AimRule`; `_expected_f1.py` has the best set for example-F1
+`guarantees.py`          `RiskController`: the cuts that keep promises, and what is said of them
+`_parse_guarantee.py`    `Guarantee` and its text
+`_cut_tests.py`          which cuts the rows vouch for, by the bets of `_loops_betting.py`
+`workbench.py`           a decider by its name and its fit, for `train` and `compare`
+`predictions.py`         label sets and scores of any model from one pass
+=======================  ======================================================================
 """
 
 from ..core.threshold_rule import ThresholdRule
 from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
-from ._with_cuts import BY_AIM, fit_with_cuts, make_decider
-from .aims import AIMS, AimRule, check_aim
+from .aims import AIMS, AimRule
 from .calibration import LabelCalibrator
-from .decision_classifier import DecisionClassifierCV, LabelDecisions, split_off
+from .decision_classifier import DecisionClassifierCV, LabelDecisions
 from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
 from .set_calibration import SetCalibrator
 
 __all__ = [
     "AIMS",
     "AimRule",
-    "BY_AIM",
     "DecisionClassifierCV",
     "GlobalCut",
     "Guarantee",
@@ -51,10 +65,6 @@ __all__ = [
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",
-    "check_aim",
     "check_confidence",
-    "fit_with_cuts",
-    "make_decider",
     "parse_guarantee",
-    "split_off",
 ]

@@ -1,6 +1,8 @@
 """Base of the classifiers that learn from out-of-fold scores what to make of scores."""
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -12,9 +14,8 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.docstrings import complete_docstring
-from ..core.executor import Processes
 from ..core.indicator import check_indicator, check_weight
-from ..core.memory import Memory, fit_clone
+from ..core.memory import Memory, fit_clone, silent_clone
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..core.wrapper import WrappingClassifier
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
@@ -31,7 +32,8 @@ class CrossFittedClassifier(WrappingClassifier):
     ----------
     estimator : estimator object
         Any classifier with ``decision_function`` or ``predict_proba``; a Pipeline too. One that takes a 1-D y only,
-        such as `LogisticRegression`, goes inside a `OneVsRestClassifier`.
+        such as `LogisticRegression`, goes inside a `OneVsRestClassifier`. Learners of this library are silent in the
+        folds, and their ``callback`` is called in the last fit only.
     cv : int, float, splitter, iterable or "prefit"
         Where the scores come from. An int is the number of folds of `MultilabelStratifiedKFold`, a float the
         share of rows held out once by `MultilabelStratifiedShuffleSplit`; a splitter or an iterable of
@@ -92,28 +94,60 @@ class CrossFittedClassifier(WrappingClassifier):
         self : object
             The fitted classifier.
         """
+        self._fit(X, y, sample_weight, groups, fit_params)
+        return self
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        fit_params: Mapping[str, Any] = MappingProxyType({}),
+        *,
+        memory: Memory | None = None,
+        should_stop: Callable[[], bool] | None = None,
+        show: Callable[[str], None] = lambda text: None,
+        measure: Callable[[Any, NDArray[np.float64], sparse.csr_array], Any] = lambda rule, scores, Y: {},
+    ) -> Any:
+        """`fit`, going on from what ``memory`` has; ``should_stop`` may end the last fit, ``show`` reports each fold.
+
+        Returns what ``measure`` makes of the fitted rule and of the held-out scores and labels.
+        """
         self._check_parameters()
-        rule = self._new_rule()
+        memory, rule = memory or Memory(), self._new_rule()
         Y, y, classes = read_target(y, type(self).__name__)
         if sample_weight is not None:
             check_weight(sample_weight, Y.shape[0])
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
-        params = self._routed(sample_weight, fit_params)
+        params = self._routed(sample_weight, dict(fit_params))
+        estimator, learned = None, _recalled(memory, type(rule), Y.shape[1])
+        if learned is None:
+            estimator, scores, rows = self._held_out(X, y, Y, groups, params, memory, show)
+            rule.fit(scores, Y[rows], sample_weight=None if sample_weight is None else np.asarray(sample_weight)[rows])
+            learned = rule, measure(rule, scores, Y[rows])
+            memory.keep("rule", learned)
+            memory.forget("cuts")
+        if self.refit and not isinstance(self.cv, str):
+            estimator = fit_clone(self.estimator, X, y, memory, "fit", params=params, should_stop=should_stop)
+        self._become(estimator, learned[0], classes, y)
+        return learned[1]
+
+    def _held_out(
+        self, X: Any, y: Any, Y: sparse.csr_array, groups: Any, params: dict[str, Any], memory: Memory,
+        show: Callable[[str], None],
+    ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:  # fmt: skip
+        """The estimator that is fitted already or on the only part, held-out scores, and their rows."""
         if isinstance(self.cv, str):
             if self.cv != "prefit":
                 raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {self.cv!r}.')
             check_is_fitted(self.estimator)
-            estimator = self.estimator
-            scores, rows = score_matrix(estimator, X, Y.shape[1]), np.arange(Y.shape[0])
-        else:
-            splits = self._splits(X, y, groups)
-            if not self.refit and len(splits) > 1:
-                raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
-            first, scores, rows = cross_fit(self.estimator, X, y, Y, splits, params, Processes(self.n_jobs), Memory())
-            estimator = fit_clone(self.estimator, X, y, Memory(), "", params=params) if self.refit else first
-        weight = None if sample_weight is None else np.asarray(sample_weight)[rows]
-        rule.fit(scores, Y[rows], sample_weight=weight)
-        return self._become(estimator, rule, classes, y)
+            return self.estimator, score_matrix(self.estimator, X, Y.shape[1]), np.arange(Y.shape[0])
+        splits = self._splits(X, y, groups)
+        if not self.refit and len(splits) > 1:
+            raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
+        estimator = silent_clone(self.estimator) if self.refit else self.estimator
+        return cross_fit(estimator, X, y, Y, splits, params, self.n_jobs, memory, show)
 
     def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
         self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
@@ -176,6 +210,15 @@ class CrossFittedClassifier(WrappingClassifier):
                 raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
             cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
         return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
+
+
+def _recalled(memory: Memory, kind: type, n_labels: int) -> tuple[Any, Any] | None:
+    """A rule of this kind that an interrupted fit has learned, and its measures; None if there is none."""
+    kept = memory.recall("rule")
+    right = isinstance(kept, tuple) and len(kept) == 2 and isinstance(kept[1], dict)
+    if kept is not None and not (right and isinstance(kept[0], kind) and getattr(kept[0], "n_labels_", 0) == n_labels):
+        raise ValueError("the checkpoint has cuts of another training; delete its folder")
+    return kept
 
 
 def names_of_columns(y: Any) -> tuple[str, ...] | None:

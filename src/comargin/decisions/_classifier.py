@@ -79,7 +79,7 @@ class ThresholdClassifierCV(CrossFittedClassifier):
     >>> from sklearn.datasets import make_multilabel_classification
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.multiclass import OneVsRestClassifier
-    >>> from comargin.thresholds import ThresholdClassifierCV
+    >>> from comargin.decisions import ThresholdClassifierCV
     >>> X, Y = make_multilabel_classification(n_samples=200, n_classes=4, random_state=0)
     >>> model = ThresholdClassifierCV(OneVsRestClassifier(LogisticRegression(max_iter=1000)))
     >>> model.fit(X, Y).predict(X[:2])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils import get_tags
 
-from ..core.executor import Executor, Task, run
+from ..core.executor import Processes, Task, run
 from ..core.memory import Memory, fit_clone
 from ..core.row_blocks import take_rows
 from ..metrics import scores_of
@@ -23,7 +23,7 @@ def cross_fit(
     Y: sparse.csr_array,
     splits: list[tuple[NDArray[np.intp], NDArray[np.intp]]],
     params: dict[str, Any],
-    executor: Executor,
+    n_jobs: int | None,
     memory: Memory,
     show: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
@@ -56,8 +56,10 @@ def cross_fit(
         memory.keep(f"cuts/{fold}", scores[fold])
         show("fold scored")
 
-    with _silent_about_constant_labels():  # of all threads: each restores what it found, the first before the last
-        found = run(tasks, executor, done)
+    # Filters of warnings belong to the process, and threads that end in another order than they began restore each
+    # other's: this block around all of them has the last word.
+    with _silent_about_constant_labels():
+        found = run(tasks, Processes(n_jobs), done)
     in_order = np.vstack([scores[fold] for fold in range(len(splits))])
     return found[0][1] if found else None, fill_unlearned(in_order), np.concatenate([test for _, test in splits])
 

@@ -48,7 +48,7 @@ class GlobalCut(_CutRule):
 
     Examples
     --------
-    >>> from comargin.thresholds import GlobalCut
+    >>> from comargin.decisions import GlobalCut
     >>> scores = [[0.9, 0.2], [0.4, 0.1], [0.0, 0.6], [0.2, 0.3]]
     >>> GlobalCut().fit(scores, [[1, 0], [1, 0], [0, 1], [0, 0]]).thresholds_
     array([0.35, 0.35])
@@ -127,7 +127,7 @@ class PerLabelCut(_CutRule):
 
     Examples
     --------
-    >>> from comargin.thresholds import PerLabelCut
+    >>> from comargin.decisions import PerLabelCut
     >>> scores = [[0.9, 0.2], [0.4, 0.1], [0.0, 0.6], [0.2, 0.3]]
     >>> Y = [[1, 0], [1, 0], [0, 1], [0, 0]]
     >>> PerLabelCut(micro_weight=0, shrinkage=0).fit(scores, Y).thresholds_
@@ -181,7 +181,7 @@ class ProportionalCut(_CutRule):
 
     Examples
     --------
-    >>> from comargin.thresholds import ProportionalCut
+    >>> from comargin.decisions import ProportionalCut
     >>> scores = [[0.9, 0.2], [0.4, 0.1], [0.0, 0.6], [0.2, 0.3]]
     >>> rule = ProportionalCut().fit(scores, [[0, 0], [1, 1], [0, 1], [1, 0]])
     >>> rule.predict(scores).sum(axis=0)
@@ -226,7 +226,7 @@ class TopK(ThresholdRule):
 
     Examples
     --------
-    >>> from comargin.thresholds import TopK
+    >>> from comargin.decisions import TopK
     >>> scores = [[0.9, 0.2, 0.1], [0.4, 0.1, 0.3]]
     >>> TopK(k=2).fit(scores, [[1, 1, 0], [1, 0, 1]]).predict(scores)
     array([[1, 1, 0],
@@ -257,10 +257,10 @@ class TopK(ThresholdRule):
         self.k_ = int(np.argmax(value)) + 1
 
     def _switch(self, scores: FloatArray) -> BoolArray:
-        return top_labels(scores, self.constant_, self.k_)
+        return top_mask(scores, self.constant_, self.k_)
 
 
-def top_labels(scores: FloatArray, constant: NDArray[np.int_], k: int) -> BoolArray:
+def top_mask(scores: FloatArray, constant: NDArray[np.int_], k: int) -> BoolArray:
     """The k highest labels of every row, in the order of `TopK`."""
     on = np.zeros(scores.shape, dtype=bool)
     np.put_along_axis(on, _descending(scores, constant)[:, :k], True, axis=1)

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
 from ..core.wording import did_you_mean
 from ._expected_f1 import best_expected_f1
-from ._rules import PerLabelCut, top_labels
+from ._rules import PerLabelCut, top_mask
 from .set_calibration import SetCalibrator, check_probabilities
 
 #: The measures an `AimRule` decides for; beside these ``"precision_at_3"``, of any depth, and cost matrices.
@@ -146,7 +146,7 @@ class AimRule(ThresholdRule):
         kind, value = check_aim(self.aim if aim is None else aim, self.n_labels_)
         off, always = self.constant_ == 0, self.constant_ == 1
         if kind == "precision_at_k":  # the places are filled in any case
-            return top_labels(p, self.constant_, value).astype(np.int64), p
+            return top_mask(p, self.constant_, value).astype(np.int64), p
         if kind == "costs":  # decide by themselves, also on labels that were constant
             return (p >= value[:, 0] / value.sum(axis=1)).astype(np.int64), p
         if kind == "subset_accuracy":
@@ -173,25 +173,11 @@ class AimRule(ThresholdRule):
 
 
 def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
-    """Check an aim and split it into its kind and its numbers.
+    """The kind of an aim as `AimRule` takes it, checked, and its numbers.
 
-    Parameters
-    ----------
-    aim : str or array-like of shape (2,) or (n_labels, 2)
-        As `AimRule` takes it.
-    n_labels : int
-        Number of labels.
+    The kind is a name of `AIMS`, "precision_at_k" with the depth k, or "costs" with those of each label, a matrix
+    (n_labels, 2).
 
-    Returns
-    -------
-    kind : str
-        A name of `AIMS`, "precision_at_k" or "costs".
-    value : int, ndarray of shape (n_labels, 2) or None
-        The depth k, or the costs.
-
-    Examples
-    --------
-    >>> from comargin.decisions import check_aim
     >>> check_aim("precision_at_3", 10)
     ('precision_at_k', 3)
     >>> check_aim("f1_micro", 10)

@@ -1,6 +1,8 @@
 """Probabilities, label sets for a named measure, and a promise about them: all from one cross-fit."""
 
+from collections.abc import Mapping
 from copy import copy
+from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
@@ -20,32 +22,20 @@ from .aims import AimRule
 from .calibration import LabelCalibrator
 from .guarantees import RiskController, check_confidence
 
+CERTIFIED_SHARE = 0.3
 
-def split_off(n_rows: int, share: float, seed: Any) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Rows to learn from, and rows drawn at random that certify a guarantee.
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows.
-    share : float
-        Share of the rows that certify.
-    seed : int, RandomState instance or None
-        Draws them; None: the same ones in every call.
+def split_off(
+    promise: RiskController, shape: tuple[int, int], seed: Any, share: float = CERTIFIED_SHARE
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Rows to learn from, and rows drawn at random that certify a promise; raises if it cannot be kept by so few.
 
-    Returns
-    -------
-    learned, certifying : int ndarray
-        The rows, rising.
-
-    Examples
-    --------
-    >>> from comargin.decisions import split_off
-    >>> [len(rows) for rows in split_off(10, 0.3, 0)]
-    [7, 3]
+    ``shape`` is that of the indicator, ``seed`` draws the rows (None: the same ones in every call), ``share`` of them
+    certify. Both lists rise.
     """
-    mixed = check_random_state(0 if seed is None else seed).permutation(n_rows)
-    n_certifying = round(share * n_rows)
+    mixed = check_random_state(0 if seed is None else seed).permutation(shape[0])
+    n_certifying = round(share * shape[0])
+    promise.check(n_certifying, shape[1])
     return np.sort(mixed[n_certifying:]), np.sort(mixed[:n_certifying])
 
 
@@ -162,7 +152,8 @@ class DecisionClassifierCV(CrossFittedClassifier):
     guarantee : str, Guarantee, tuple of Guarantee or None, default=None
         A promise that label sets keep, such as "recall >= 0.9", "precision >= 0.8" or "false tags per row <= 1", for
         all labels or for one ("recall of sports >= 0.9", by its column name or number), or several joined by " and ".
-        See `RiskController` for what exactly is promised.
+        See `RiskController` for what exactly is promised. `fit` then takes no ``sample_weight``: a row of weight 2 is
+        not two independent rows.
     confidence : float or None, default=0.9
         Probability with which the promise holds, over the rows that certify it; None promises it in expectation only.
     certified_share : float, default=0.3
@@ -203,33 +194,21 @@ class DecisionClassifierCV(CrossFittedClassifier):
     aim: Any = "micro_f1"
     guarantee: Any = None
     confidence: float | None = 0.9
-    certified_share: float = 0.3
+    certified_share: float = CERTIFIED_SHARE
     cv: Any = 3
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
-        """Fit the estimator, learn what its scores say, and certify the guarantee.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features), or whatever the estimator takes
-            Rows; a list of texts is fine for a Pipeline that takes it.
-        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            A {0, 1} indicator, or two classes.
-        sample_weight : array-like of shape (n_samples,) or None
-            Passed on to the estimator, which must accept it, and to the rule. A guarantee takes none: a row of weight 2
-            is not two independent rows.
-        groups : array-like of shape (n_samples,) or None
-            Passed on to the splitter.
-        **fit_params : dict
-            Passed on to the estimator's ``fit``; values with one entry per row are split with the rows.
-
-        Returns
-        -------
-        self : object
-            The fitted classifier.
-        """
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        fit_params: Mapping[str, Any] = MappingProxyType({}),
+        **options: Any,
+    ) -> Any:
+        """As in the base; with a guarantee the rows that certify it are set aside before."""
         if self.guarantee is None:
-            return super().fit(X, y, sample_weight, groups, **fit_params)
+            return super()._fit(X, y, sample_weight, groups, fit_params, **options)
         self._check_parameters()
         if sample_weight is not None:
             raise ValueError(
@@ -241,25 +220,28 @@ class DecisionClassifierCV(CrossFittedClassifier):
             )
         names = names_of_columns(y)
         X, y, groups = indexable(X, y, groups)
-        n_rows = y.shape[0] if hasattr(y, "shape") else len(y)
-        learned, certifying = split_off(n_rows, self.certified_share, self.random_state)
-        Y = read_target(y, type(self).__name__)[0]
+        shape = read_target(y, type(self).__name__)[0].shape
         promise = RiskController(self.guarantee, self.confidence, names)
-        promise.check(len(certifying), Y.shape[1])
-        inner = copy(self).set_params(guarantee=None)
+        learned, certifying = split_off(promise, shape, self.random_state, self.certified_share)
         pairwise = get_tags(self.estimator).input_tags.pairwise if is_estimator(self.estimator) else False
-        params = {name: take_rows(v, learned) if one_per_row(v, n_rows) else v for name, v in fit_params.items()}
-        inner.fit(
-            take_rows(X, learned, learned if pairwise and self.cv != "prefit" else None),
+        columns = learned if pairwise and self.cv != "prefit" else None
+        certified = copy(self).set_params(guarantee=None)
+        found = certified._fit(
+            take_rows(X, learned, columns),
             take_rows(y, learned),
-            groups=None if groups is None else take_rows(groups, learned),
-            **params,
+            None,
+            None if groups is None else take_rows(groups, learned),
+            {
+                name: take_rows(value, learned) if one_per_row(value, shape[0]) else value
+                for name, value in fit_params.items()
+            },
+            **options,
         )
-        P = inner.decide(take_rows(X, certifying, learned if pairwise and self.cv != "prefit" else None))[1]
-        promise.fit(P, Y[certifying])
-        self._become(inner.estimator_, inner.rule_, inner.classes_, y)
-        self.promise_: RiskController | None = promise
-        return self
+        certified.set_params(guarantee=self.guarantee).certify(
+            take_rows(X, certifying, columns), take_rows(y, certifying)
+        )
+        self.__dict__.update(vars(certified))
+        return found
 
     def certify(self, X: Any, y: Any) -> Self:
         """Find the cuts that keep the guarantee, on rows that nothing was learned from.
@@ -281,7 +263,7 @@ class DecisionClassifierCV(CrossFittedClassifier):
             raise ValueError('guarantee must be set before certify, e.g. set_params(guarantee="recall >= 0.9").')
         Y = np.asarray(y)[:, None] == self.classes_[1] if self.target_form_ == "classes" else y
         promise = RiskController(self.guarantee, self.confidence, names_of_columns(y))
-        self.promise_ = promise.fit(self.decide(X, "ranking")[1], Y)
+        self.promise_: RiskController | None = promise.fit(self.decide(X, "ranking")[1], Y)
         return self
 
     def _check_parameters(self) -> None:

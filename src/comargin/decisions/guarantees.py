@@ -1,7 +1,7 @@
 r"""Promises about tags: "recall >= 0.9" with confidence, from probabilities and true labels of rows not trained on.
 
 What is promised. Let rows be drawn independently from one distribution. For a cut t (a label is on where its
-probability is greater than t) the risk R(t) is the expectation over a new row of a loss, which `_promise.py` defines.
+probability is greater than t) the risk R(t) is the expectation over a new row of a loss, which `_cut_tests.py` defines.
 "of NAME" restricts all of it to one label; recall and precision are then the usual ones of that label. With confidence
 :math:`1 - \delta`, the cut that `RiskController` finds keeps the promise with probability at least :math:`1 - \delta`
 over the draw of the calibration rows. With ``confidence=None`` the promise holds in expectation: on average over
@@ -27,8 +27,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.indicator import check_indicator
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
 from ..core.wording import counted
-from ._guarantee import Guarantee, check_confidence, parse_guarantee
-from ._promise import CutTests, Events, fewest_rows, losses_along_cuts, run_tests
+from ._cut_tests import CutTests, Events, fewest_rows, losses_along_cuts, run_tests
+from ._parse_guarantee import Guarantee, check_confidence, parse_guarantee
 
 _MEANINGS = {
     "recall": "the share of a row's true labels that are on, in the mean over rows with a true label, is at least",

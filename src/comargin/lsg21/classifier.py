@@ -86,7 +86,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
     -----
     ``decision_function`` is x W + b - 0.5, so that positive means on. Features should have similar scales: the penalty
     compares their weights. The values are regressions of 0 and 1 and shrunk by the penalty; a cut from
-    :mod:`comargin.thresholds` gives better label sets than 0.5 when labels are rare.
+    :mod:`comargin.decisions` gives better label sets than 0.5 when labels are rare.
 
     References
     ----------

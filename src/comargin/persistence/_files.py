@@ -234,7 +234,7 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     >>> import tempfile
     >>> from comargin import M3LClassifier
     >>> from comargin.persistence import inspect, save
-    >>> from comargin.thresholds import ThresholdClassifierCV
+    >>> from comargin.decisions import ThresholdClassifierCV
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     facts = inspect(save(ThresholdClassifierCV(M3LClassifier()), f"{folder}/tagger.cmg"))
     >>> facts["format"], facts["model"]

@@ -26,7 +26,7 @@ class RankCVMClassifier(RankClassifier):
 
     with :math:`f_k(x) = w_k^\top x + b_k` and :math:`L_i`, :math:`N_i` the labels that are on and off in row i. Label
     sets are read off the ranking by a threshold t(x) that is linear in the scores
-    (:class:`~comargin.thresholds.RankSVMCut`); ``decision_function`` is f(x) - t(x), ``rank_scores`` is f(x).
+    (:class:`~comargin.decisions.RankSVMCut`); ``decision_function`` is f(x) - t(x), ``rank_scores`` is f(x).
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class RankSVMCut(ThresholdRule):
 
     Examples
     --------
-    >>> from comargin.thresholds import RankSVMCut
+    >>> from comargin.decisions import RankSVMCut
     >>> scores = [[3.0, 1.0, 0.0], [5.0, 4.0, 2.0], [1.0, 2.0, 3.0], [2.0, 0.0, 1.0]]
     >>> Y = [[1, 0, 0], [1, 1, 0], [0, 0, 1], [1, 0, 1]]
     >>> RankSVMCut().fit(scores, Y).predict(scores)

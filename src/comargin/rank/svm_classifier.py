@@ -20,7 +20,7 @@ class RankSVMClassifier(RankClassifier):
               \sum_{m \in L_i, n \in N_i} \max(0, 1 - f_m(x_i) + f_n(x_i)), \qquad f_k(x) = w_k^\top x + b_k
 
     with :math:`L_i` and :math:`N_i` the labels that are on and off in row i. Label sets are read off the ranking by a
-    threshold t(x) that is linear in the scores (:class:`~comargin.thresholds.RankSVMCut`); ``decision_function`` is
+    threshold t(x) that is linear in the scores (:class:`~comargin.decisions.RankSVMCut`); ``decision_function`` is
     f(x) - t(x), ``rank_scores`` is f(x).
 
     Parameters

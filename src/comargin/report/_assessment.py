@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.indicator import check_indicator
-from ..metrics import evaluate, per_label, scores_of
+from ..metrics import evaluate, per_label
 from .anatomy import Anatomy, cuts_of
 
 
@@ -63,20 +63,14 @@ class Assessment:
 
 def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Assessment:
     """Predict the rows once, and measure."""
+    from ..decisions.predictions import predictions
+
     model = anatomy.model
     Y = check_indicator(Y, "dataset.Y")
-    predicted = model.predict(X)
-    if np.ndim(predicted) == 1 and Y.shape[1] == 1 and not sp.issparse(predicted):
-        predicted = np.asarray(predicted)[:, None]
-    if predicted.shape != Y.shape:
-        raise ValueError(
-            f"model must predict an indicator of the shape of dataset.Y, {Y.shape}, got shape {predicted.shape}"
-        )
-    Y_pred = check_indicator(predicted, "model.predict(X)")
-    scores = None
-    if hasattr(model, "decision_function") or hasattr(model, "predict_proba"):
-        scores = np.asarray(scores_of(model, X, n_labels=Y.shape[1]), dtype=np.float64)
-    probabilities = _probabilities(model, X, Y.shape)
+    found = predictions(model, X, Y.shape[1])
+    Y_pred = check_indicator(found.labels, "model.predict(X)")
+    scores = None if found.scores is None else np.asarray(found.scores, dtype=np.float64)
+    probabilities = _probabilities(model, X, Y.shape) if found.probabilities is None else found.probabilities
     measures = evaluate(Y, scores, Y_pred, probabilities=probabilities)
     labels = per_label(Y, Y_pred, label_names, scores)
     if scores is None or not np.isfinite(scores).all():

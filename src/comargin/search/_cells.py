@@ -20,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
-from ..core.executor import Executor, Task, run, should_stop
+from ..core.executor import Task, Threads, run, should_stop
 from ..core.memory import Memory, fit_and_keep, silent_clone
 from ..core.path import fit_path, path_data
 from ..core.progress import Progress
@@ -73,7 +73,7 @@ class Rows:
 
 def measured(
     tasks: Sequence[Task],
-    executor: Executor,
+    n_jobs: int | None,
     n_folds: int,
     name: str,
     values: Sequence[Any] | np.ndarray,
@@ -98,7 +98,7 @@ def measured(
 
     for cell in known:
         record(cell, " (known)")
-    run(tasks, executor, done)
+    run(tasks, Threads(n_jobs), done)
     return table, converged
 
 

@@ -74,7 +74,7 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     noisy. Subset accuracy is near 0 for every C when there are many labels; the Hamming loss of rare labels is best
     when none is predicted; macro-F1 depends on labels with a handful of positives. Measures of rankings prefer a C so
     small that few scores are positive: take one (``scoring="average_precision"``) when another rule than ``score > 0``
-    makes label sets of the scores, e.g. :class:`~comargin.thresholds.ThresholdClassifierCV` around this. For classes,
+    makes label sets of the scores, e.g. :class:`~comargin.decisions.ThresholdClassifierCV` around this. For classes,
     micro-F1 is the accuracy.
 
     Why a coarse ``path_tol``: the loss by a C that was chosen at a larger gap is far below the spread of the folds when

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.estimator import Interval, MultilabelClassifier
-from ..core.executor import Task, Threads
+from ..core.executor import Task
 from ..core.loop import Control
 from ..core.memory import Memory
 from ..core.progress import Progress
@@ -170,7 +170,7 @@ class PathSearch(MultilabelClassifier):
             Task(measure_path, (model, rows, fold, values, criterion, Memory(), f"{fold}"))
             for fold in range(len(folds))
         ]
-        return measured(tasks, Threads(self.n_jobs), len(folds), name, values, criterion.name, show)
+        return measured(tasks, self.n_jobs, len(folds), name, values, criterion.name, show)
 
     def _convergence_message(self, result: Result) -> str:
         failed = int(np.count_nonzero(~self.converged_))

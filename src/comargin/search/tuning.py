@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import indexable
 
-from ..core.executor import Executor, Task, Threads
+from ..core.executor import Task
 from ..core.memory import Memory
 from ..core.path import has_path
 from ..core.progress import Progress
@@ -44,6 +44,7 @@ def tune(
     random_state: int | np.random.RandomState | None = None,
     verbose: int = 0,
     refit: bool = True,
+    memory: Memory | None = None,
 ) -> TuneResult:
     r"""Search parameters one after the other by cross-validation.
 
@@ -83,6 +84,10 @@ def tune(
         1 shows a progress bar over all fits of the folds.
     refit : bool, default=True
         Whether to fit all rows with the best parameters.
+    memory : Memory or None, default=None
+        What an interrupted search with the same arguments has found. It keeps the criterion of every fold and value
+        under ``search/<name>/<fold>/<value>``, and all of a parameter, when it is searched, under ``best/<name>``; the
+        name has its place in the grid if it comes again. None keeps nothing.
 
     Returns
     -------
@@ -94,10 +99,11 @@ def tune(
     The best value of one parameter depends on the others: begin with the one that matters most (a kernel's gamma), let
     the values of a later one include the value it starts from, and add another round where they do not.
 
-    Learners of this library that can (M3L, Rank-CVM, Rank-SVM; also as the last step of a Pipeline) are fitted for all
-    values of C in one go, whatever their order: from the smallest to the largest, each fit started from the solution
-    of the one before, with the kernel matrix computed once and the Pipeline's other steps fitted once per fold. A
-    start changes a solution within ``tol`` only. All other fits are made one by one.
+    Learners of this library that can (M3L, Rank-CVM, Rank-SVM, LSG21; also as the last step of a Pipeline) are fitted
+    for all values of C, or of alpha for LSG21, in one go, whatever their order: from the strongest regularisation to
+    the weakest, each fit started from the solution of the one before, with the kernel matrix computed once and the
+    Pipeline's other steps fitted once per fold. A start changes a solution within ``tol`` only. All other fits are
+    made one by one.
 
     In the folds learners of this library are silent, and their ``callback`` is called in the last fit only. One
     ``ConvergenceWarning`` counts the fits that do not converge. Memory: every thread holds the data of one fit, for
@@ -124,32 +130,6 @@ def tune(
     >>> result.best_estimator.predict(X).shape
     (90, 3)
     """
-    return tune_with_memory(
-        estimator, X, y, grid, criterion=criterion, cv=cv, sample_weight=sample_weight, executor=Threads(n_jobs),
-        random_state=random_state, verbose=verbose, refit=refit, memory=Memory(),
-    )  # fmt: skip
-
-
-def tune_with_memory(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    grid: Mapping[str, Sequence[Any]] | Sequence[tuple[str, Sequence[Any]]],
-    *,
-    criterion: str | Callable[..., float],
-    cv: Any,
-    sample_weight: Any = None,
-    executor: Executor,
-    random_state: int | np.random.RandomState | None,
-    verbose: int,
-    refit: bool,
-    memory: Memory,
-) -> TuneResult:
-    """`tune`, where the executor runs it.
-
-    The memory keeps the criterion of every fold and value under ``search/<name>/<fold>/<value>``, and all of a
-    parameter, when it is searched, under ``best/<name>``; the name has its place in the grid if it comes again.
-    """
     require_estimator(estimator, "a scikit-learn classifier")
     grid = checked_grid(grid, estimator)
     check_flags(refit, verbose)
@@ -162,6 +142,7 @@ def tune_with_memory(
     show = Progress(int(verbose), len(rows.folds) * sum(len(values) for _, values in grid), "tune")
     shorts = [name.rpartition("__")[2] for name, _ in grid]
 
+    memory = memory or Memory()
     best: dict[str, Any] = {}
     steps: list[TuneStep] = []
     sign = 1.0 if measure.greater_is_better else -1.0
@@ -171,7 +152,7 @@ def tune_with_memory(
         for place, (name, values) in enumerate(grid):
             key = shorts[place] if shorts.count(shorts[place]) == 1 else f"{shorts[place]}_{place}"
             base = with_parameters(estimator, best)
-            table, converged = _searched(base, name, values, rows, measure, executor, memory, key, show)
+            table, converged = _searched(base, name, values, rows, measure, n_jobs, memory, key, show)
             index, mean = best_of(sign * table, f"criterion {measure.name!r} of {name}")
             steps.append(TuneStep(name, values, table, sign * mean, index, converged))
             best[name] = values[index]
@@ -192,7 +173,7 @@ def _searched(
     values: tuple[Any, ...],
     rows: Rows,
     criterion: Criterion,
-    executor: Executor,
+    n_jobs: int | None,
     memory: Memory,
     key: str,
     show: Progress,
@@ -226,7 +207,7 @@ def _searched(
         memory.keep(f"{root}/{cell.fold}/{cell.k}", (cell.value, cell.converged))
 
     short = name.rpartition("__")[2]
-    found = measured(tasks, executor, n_folds, short, values, criterion.name, show, known=known.values(), keep=keep)
+    found = measured(tasks, n_jobs, n_folds, short, values, criterion.name, show, known=known.values(), keep=keep)
     memory.keep(f"best/{key}", found)
     memory.forget(root)
     return found
@@ -270,4 +251,4 @@ def _warn_of_unconverged(steps: list[TuneStep], messages: list[str]) -> None:
     if messages:
         sentences.append(f"The last fit: {messages[0]}")
     if sentences:
-        warnings.warn(f"tune: {' '.join(sentences)}", ConvergenceWarning, stacklevel=4)
+        warnings.warn(f"tune: {' '.join(sentences)}", ConvergenceWarning, stacklevel=3)

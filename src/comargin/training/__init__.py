@@ -2,6 +2,15 @@
 
 `train` does it all; `Tagger` is what it returns. `model_names` lists the models, `ModelRecipe` and `register_model` add
 others.
+
+=================  ============================================================================
+`_train.py`        `train`: the order of it all, and what the tagger says about its training
+`building.py`      from a recipe to an estimator with its parameters; `compare` uses it too
+`_tagger.py`       `Tagger`: predict, measure, explain, save and load
+`_folder.py`       the folder of a checkpoint: a `Memory` with a file for every result
+`identity.py`      hashes that tell whether a folder or a results file is of the same training
+`_warmup.py`       `warmup`: compile all loops
+=================  ============================================================================
 """
 
 from ..baselines.chains import ChainEnsemble

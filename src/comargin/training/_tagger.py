@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import logit
-from sklearn.pipeline import Pipeline
 
 from ..core.explanation import Explanation, explain
-from ..core.validation import dense_if_needed
+from ..core.validation import dense_if_needed, has_scores
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched
-from ..decisions import DecisionClassifierCV, RiskController, ThresholdClassifierCV
+from ..decisions import DecisionClassifierCV, RiskController
+from ..decisions.predictions import predictions
 from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
+from .building import learner_of
 
 _META = "tagger"
 
@@ -73,15 +73,10 @@ class Tagger:
         csr_array of shape (n_rows, n_labels)
             Indicator.
         """
-        if aim is None:
-            predicted = self.model.predict(X)
-        else:
+        if aim is not None:
             self._check_has_probabilities()
-            predicted = self.model.predict(X, aim=aim)
-        if not sp.issparse(predicted):
-            predicted = np.asarray(predicted)
-            predicted = predicted[:, None] if predicted.ndim == 1 else predicted
-        return sp.csr_array(predicted)
+        predicted = self.model.predict(X) if aim is None else self.model.predict(X, aim=aim)
+        return sp.csr_array(predicted[:, None] if predicted.ndim == 1 else predicted)
 
     def scores(self, X: Any) -> np.ndarray | None:
         """Scores of all labels; higher means more likely.
@@ -96,19 +91,17 @@ class Tagger:
         ndarray of shape (n_rows, n_labels) or None
             None for a model that has none.
         """
-        if not (hasattr(self.model, "decision_function") or hasattr(self.model, "predict_proba")):
-            return None
-        return scores_of(self.model, X, n_labels=len(self.label_names))
+        return scores_of(self.model, X, n_labels=len(self.label_names)) if has_scores(self.model) else None
 
     @property
     def has_probabilities(self) -> bool:
         """Whether the model decides by calibrated probabilities, so that aims can be named."""
-        return isinstance(_last(self.model), DecisionClassifierCV)
+        return isinstance(learner_of(self.model), DecisionClassifierCV)
 
     @property
     def promise(self) -> RiskController | None:
         """What its label sets promise, if anything."""
-        return getattr(_last(self.model), "promise_", None)
+        return getattr(learner_of(self.model), "promise_", None)
 
     def probabilities(self, X: Any) -> np.ndarray:
         """Calibrated probabilities of all labels.
@@ -149,18 +142,8 @@ class Tagger:
         """
         if aim is not None or probabilities:
             self._check_has_probabilities()
-        model = self.model
-        if isinstance(model, Pipeline) and len(model) > 1:
-            return replace(self, model=model[-1]).labels_and_scores(
-                model[:-1].transform(X), aim, probabilities=probabilities
-            )
-        if isinstance(model, DecisionClassifierCV):
-            labels, P = model.decide(X, aim)
-            return sp.csr_array(labels), P if probabilities else logit(P)
-        if isinstance(model, ThresholdClassifierCV) and model.target_form_ != "classes":
-            scores = scores_of(model.estimator_, X, n_labels=len(self.label_names))
-            return sp.csr_array(model.rule_.predict(scores)), scores
-        return self.predict(X), self.scores(X)
+        found = predictions(self.model, X, len(self.label_names), aim)
+        return sp.csr_array(found.labels), found.probabilities if probabilities else found.scores
 
     def _check_has_probabilities(self) -> None:
         if not self.has_probabilities:
@@ -308,10 +291,6 @@ class Tagger:
         if not right:
             raise ModelFileError(Path(path), "names of labels or features do not belong to the model")
         return cls(model, tuple(names), n_features, tuple(feature_names), reading, facts)
-
-
-def _last(model: Any) -> Any:
-    return model[-1] if isinstance(model, Pipeline) else model
 
 
 def _are_names(names: Any) -> bool:

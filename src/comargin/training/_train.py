@@ -12,13 +12,16 @@ from sklearn.base import clone
 
 from .. import __version__
 from ..core.estimator import MultilabelClassifier
-from ..core.executor import Threads
+from ..core.executor import Threads, chosen_or, using
 from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
 from ..data import Dataset, fingerprint
-from ..decisions import BY_AIM, RiskController, check_aim, fit_with_cuts, make_decider, parse_guarantee, split_off
+from ..decisions import RiskController, parse_guarantee
+from ..decisions.aims import check_aim
+from ..decisions.decision_classifier import split_off
+from ..decisions.workbench import BY_AIM, fit_decider, make_decider
 from ..model_selection import MultilabelStratifiedKFold
 from ..models import ModelRecipe, checked_models
 from ._folder import FolderMemory
@@ -32,14 +35,13 @@ from .building import (
     learner_of,
     search,
     searched,
-    with_parameters,
+    with_named_parameters,
 )
 from .identity import described, hash_of, json_value
 
 DEFAULT_MODEL = "m3l"
 DEFAULT_AIM = "micro_f1"
 DEFAULT_CONFIDENCE = 0.9
-CERTIFIED_SHARE = 0.3  # of the rows, where there is a promise; as in `DecisionClassifierCV`
 
 
 def train(
@@ -145,9 +147,8 @@ def train(
     certifying = None
     if guarantee is not None:
         # Rows that certify a promise are not seen by the search either.
-        learned, certifying = split_off(Y.shape[0], CERTIFIED_SHARE, seed)
         promise = RiskController(parse_guarantee(guarantee, dataset.label_names), confidence)
-        promise.check(len(certifying), Y.shape[1])
+        learned, certifying = split_off(promise, Y.shape, seed)
     plain_aim = isinstance(aim, str) and aim == DEFAULT_AIM
     if guarantee is not None and not plain_aim:
         raise ValueError("aim= and guarantee= exclude each other: a promise decides on label sets by itself")
@@ -155,9 +156,9 @@ def train(
         raise ValueError("confidence= is that of a guarantee=, which is not given")
     if rule_name != BY_AIM and not (guarantee is None and plain_aim):
         raise ValueError(f'aim= and guarantee= need thresholds="aim", and a model with scores; got {thresholds!r}')
-    criterion = criterion_of(recipe, criterion, rule_name)
+    criterion = criterion_of(recipe, criterion, thresholds)
     fixed = dict(params or {})
-    estimator = with_parameters(build(recipe, X, seed), fixed, "params")
+    estimator = with_named_parameters(build(recipe, X, seed), fixed, "params")
     if Y.shape[1] == 1 and not isinstance(learner_of(estimator), MultilabelClassifier):
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
@@ -167,8 +168,9 @@ def train(
         X, Y = take_rows(X, learned), Y[learned]
     splitter = MultilabelStratifiedKFold(folds, shuffle=True, random_state=seed)
     splits = list(splitter.split(X, Y)) if to_search or rule_name else []
-    memory, executor = Memory(), Threads(n_jobs)
+    memory = Memory()
     with contextlib.ExitStack() as stack:
+        stack.enter_context(using(chosen_or(Threads(n_jobs))))
         if checkpoint is not None:
             searches = [[name, described(values, f"grid: {name}")] for name, values in to_search]
             decisions = [rule_name, described(aim, "aim"), described(guarantee, "guarantee"), confidence]
@@ -176,17 +178,17 @@ def train(
             memory = FolderMemory(checkpoint, hash_of([described(estimator, "model"), data_print, settings]))
             stack.enter_context(memory.in_use())
         estimator, best = search(
-            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, executor=executor,
-            verbose=verbose, memory=memory,
-        )  # fmt: skip
+            estimator, to_search, X, Y, criterion=criterion, folds=splits, seed=seed, verbose=verbose, memory=memory
+        )
         tuned_seconds = time.perf_counter() - began
         watched = _with_threads(estimator, n_jobs, verbose)
-        decider = make_decider(watched, rule_name, folds=folds, seed=seed, aim=aim)
-        fitted, measures = fit_with_cuts(
-            decider, X, Y, folds=splits, executor=executor, memory=memory, should_stop=should_stop,
-            show=Progress(verbose, folds, "cuts"),
-        )  # fmt: skip
-    learner = learner_of(fitted if rule_name is None else fitted.set_params(estimator=estimator).estimator_)
+        decider = make_decider(watched, rule_name, folds=splits, seed=seed, aim=aim)
+        fitted, measures = fit_decider(
+            decider, X, Y, memory=memory, should_stop=should_stop, show=Progress(verbose, folds, "cuts")
+        )
+    if rule_name is not None:
+        fitted.set_params(estimator=estimator, cv=folds)
+    learner = learner_of(fitted if rule_name is None else fitted.estimator_)
     if isinstance(learner, MultilabelClassifier):  # as the user has set them
         learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)
     if certifying is not None:

@@ -12,14 +12,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
-from ..core.executor import Executor, Threads
 from ..core.memory import Memory
+from ..core.validation import has_scores
 from ..core.wording import did_you_mean
-from ..decisions import BY_AIM, RULES
+from ..decisions import RULES
+from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
 from ..models import ModelRecipe
+from ..search import tune
 from ..search.tune_input import DEFAULT_CRITERION
-from ..search.tuning import tune_with_memory
 
 LEARNER = "model"  # name of the last step of a pipeline
 # From so many texts on, words of a single text are dropped: they are half of a vocabulary, and no two texts share them.
@@ -41,7 +42,7 @@ def check_rule(thresholds: Any) -> None:
         raise ValueError(f"thresholds must be None or one of {names}; got {thresholds!r}")
 
 
-def checked_criterion(criterion: Any) -> None:
+def check_criterion(criterion: Any) -> None:
     """Raise unless this is None, a measure of `comargin.metrics.scorers`, or "ranking+hamming"."""
     if not isinstance(criterion, str | None):
         raise ValueError(f"criterion must be the name of a measure, got {criterion!r}")
@@ -56,19 +57,19 @@ def decided_by(recipe: ModelRecipe, thresholds: str | None) -> str | None:
     """What decides on labels of a model, of what is asked for: "aim", the name of a rule, or None for its own sets."""
     if thresholds != BY_AIM:
         return thresholds if recipe.learn_cuts else None
-    scores = hasattr(recipe.estimator, "decision_function") or hasattr(recipe.estimator, "predict_proba")
-    return BY_AIM if recipe.decide and scores else None
+    return BY_AIM if recipe.decide and has_scores(recipe.estimator) else None
 
 
-def criterion_of(recipe: ModelRecipe, criterion: str | None, rule: str | None) -> str:
+def criterion_of(recipe: ModelRecipe, criterion: str | None, thresholds: str | None) -> str:
     """The criterion for the parameters of a model, checked, or chosen if none is given.
 
     Scores that will be cut later are judged by how they rank; label sets by themselves.
     """
-    checked_criterion(criterion)
+    check_criterion(criterion)
     if criterion is not None:
         return criterion
-    return "average_precision" if recipe.learn_cuts and rule is not None else "micro_f1"
+    is_cut = recipe.learn_cuts and decided_by(recipe, thresholds) is not None
+    return "average_precision" if is_cut else "micro_f1"
 
 
 def preparation(X: Any) -> list[tuple[str, Any]]:
@@ -129,7 +130,7 @@ def full_name(estimator: Any, name: str, argument: str) -> str:
     raise ValueError(f"{argument}: there is no parameter {name!r}; {did_you_mean(name, names)}")
 
 
-def with_parameters(estimator: Any, params: Mapping[str, Any], argument: str) -> Any:
+def with_named_parameters(estimator: Any, params: Mapping[str, Any], argument: str) -> Any:
     """A clone with other values of parameters, named as in `full_name`; the estimator of each checks its value."""
     changed = clone(estimator)
     for name, value in params.items():
@@ -161,7 +162,7 @@ def searched(
         if isinstance(values, str) or not isinstance(values, Sequence) or len(values) == 0:
             raise ValueError(f"grid: the values of {name!r} must be a list of at least one value, got {values!r}")
         for value in values:
-            with_parameters(estimator, {name: value}, "grid")
+            with_named_parameters(estimator, {name: value}, "grid")
         if not full.startswith(prefix):
             raise ValueError(f"grid: {name!r} is no parameter of the learner; only these are searched")
         chosen.append((full.removeprefix(prefix), tuple(values)))
@@ -177,7 +178,6 @@ def search(
     criterion: str,
     folds: Any,
     seed: int,
-    executor: Executor | None = None,
     verbose: int = 0,
     memory: Memory | None = None,
 ) -> tuple[Any, dict[str, Any]]:
@@ -196,8 +196,8 @@ def search(
     learner = learner_of(coarse)
     if isinstance(learner, MultilabelClassifier) and "tol" not in dict(grid):
         learner.set_params(tol=_COARSER * learner.tol)
-    best = tune_with_memory(
-        coarse, X, Y, tried, criterion=criterion, cv=folds, executor=executor or Threads(1), random_state=seed,
-        verbose=verbose, refit=False, memory=memory or Memory(),
+    best = tune(
+        coarse, X, Y, tried, criterion=criterion, cv=folds, random_state=seed, verbose=verbose, refit=False,
+        memory=memory,
     ).best_params  # fmt: skip
     return clone(estimator).set_params(**best), {name.removeprefix(prefix): value for name, value in best.items()}
