@@ -40,6 +40,7 @@ POLICIES: dict[str, list[tuple[str, list[Any]]]] = {
         ("solver", [M3LClassifier(10.0, tol=1e-4), M3LClassifier(1.0, label_correlation="train")]),
         ("_finish", [M3LClassifier(10.0, tol=1e-6), M3LClassifier(10.0, label_correlation="train", tol=1e-6)]),
         ("kernel_solver", [M3LClassifier(10.0, kernel="rbf"), M3LClassifier(kernel="rbf", label_correlation="train")]),
+        ("_newton", [M3LClassifier(10.0, loss="logistic", tol=1e-5), M3LClassifier(kernel="rbf", loss="logistic")]),
         ("dcd_solver", [M3LClassifier(1.0, label_correlation="train", solver="dcd", tol=1e-2)]),
     ],
     "rank": [

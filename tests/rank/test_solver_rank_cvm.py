@@ -1,5 +1,6 @@
 """Rank-CVM by passes and Newton steps: independent optimum, certificate, starts, kernel storage, threads, endings."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -15,7 +16,7 @@ from comargin.core.result import Status
 from comargin.core.threads import worker_threads
 from comargin.rank import _products as products_module
 from comargin.rank._products import GramProducts, LinearProducts
-from comargin.rank.cvm_solver import CoreVectors, solve_rank_cvm
+from comargin.rank.cvm_solver import POLICY, CoreVectors, solve_rank_cvm
 from comargin.rank.problem import RankProblem
 
 SMALL_BLOCKS = 5
@@ -73,6 +74,11 @@ def solve(instance, tol=1e-10, max_iter=300, storage=None, megabytes=1.0, n_thre
         return solve_rank_cvm(instance.problem, products, Control(tol, max_iter, callback=callback), **options)
 
 
+def with_passes(passes):
+    """The policy with a number of passes before Newton steps; as it is for None."""
+    return POLICY if passes is None else replace(POLICY, passes=passes)
+
+
 def check(instance, result, best=None, tol=1e-10):
     """Converged to the optimum, and what the result says of itself is so."""
     best = best or instance.best()
@@ -119,9 +125,21 @@ def test_optimum_of_large_costs(kernel, C):
 @pytest.mark.parametrize(
     ("kernel", "passes"), [("linear", None), ("rbf", None), ("rbf", 1), ("linear", 0), ("poly", 20)]
 )
-def test_any_number_of_passes(kernel, passes):
+def test_any_number_of_passes(kernel, passes, monkeypatch):
+    monkeypatch.setattr("comargin.rank.cvm_solver.POLICY", with_passes(passes))
     instance, best = shared(kernel, 0.1)
-    check(instance, solve(instance, passes=passes, max_iter=2000), best)
+    check(instance, solve(instance, newton=passes is not None, max_iter=2000), best)
+
+
+def test_the_policy_says_how_many_passes_there_are(monkeypatch):
+    counted = []
+    one_pass = CoreVectors.one_pass
+    monkeypatch.setattr(CoreVectors, "one_pass", lambda self: counted.append(1) or one_pass(self))
+    for passes in (2, 7):
+        counted.clear()
+        monkeypatch.setattr("comargin.rank.cvm_solver.POLICY", with_passes(passes))
+        solve(shared("rbf", 0.1)[0])
+        assert len(counted) == passes
 
 
 def test_passes_alone_take_no_newton_steps(monkeypatch):
@@ -130,9 +148,9 @@ def test_passes_alone_take_no_newton_steps(monkeypatch):
 
     monkeypatch.setattr(CoreVectors, "newton", newton)
     instance, best = shared("rbf", 0.1)
-    check(instance, solve(instance, passes=None, max_iter=2000), best)
+    check(instance, solve(instance, newton=False, max_iter=2000), best)
     with pytest.raises(AssertionError, match="a Newton step"):
-        solve(instance, passes=1)
+        solve(instance)
 
 
 @pytest.mark.parametrize("storage", ["dense", "csr"])
@@ -151,10 +169,11 @@ def test_any_memory_for_the_kernel(blocks):
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
 @pytest.mark.parametrize("passes", [5, None, 0])
-def test_certificate_holds_at_every_checkpoint(kernel, passes):
+def test_certificate_holds_at_every_checkpoint(kernel, passes, monkeypatch):
+    monkeypatch.setattr("comargin.rank.cvm_solver.POLICY", with_passes(passes))
     instance, best = shared(kernel, 10.0)
     points = []
-    result = solve(instance, passes=passes, max_iter=60, callback=points.append)
+    result = solve(instance, newton=passes is not None, max_iter=60, callback=points.append)
     assert tuple(points) == result.history
     assert len(points) >= 3
     assert all(point.dual <= best.W * (1 + 1e-10) for point in points)
@@ -261,10 +280,10 @@ def test_iteration_limit():
     check_result(instance, result)
 
 
-@pytest.mark.parametrize("passes", [5, None])
-def test_no_tolerance_ends_at_rounding(passes):
+@pytest.mark.parametrize("newton", [True, False])
+def test_no_tolerance_ends_at_rounding(newton):
     instance, best = shared("rbf", 1.0)
-    result = solve(instance, tol=0.0, passes=passes, max_iter=5000)
+    result = solve(instance, tol=0.0, newton=newton, max_iter=5000)
     assert result.status in (Status.CONVERGED, Status.STALLED)
     assert result.gap <= 1e-11 * result.primal
     assert_allclose(result.primal, best.W, rtol=1e-11)

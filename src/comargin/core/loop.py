@@ -1,4 +1,4 @@
-"""The loop around every solver: tolerance, checkpoints, history, progress, callback, Ctrl-C.
+"""The loop around every solver: tolerance, checkpoints, history, progress, callback.
 
 A solver gives two functions. ``step()`` does one iteration and returns a cheap estimate of the duality gap (or None).
 ``certify()`` returns the exact primal and dual objective of the current iterate. It may cost as much as a step, so it
@@ -123,7 +123,8 @@ def run_loop(
 
     Notes
     -----
-    An exception (KeyboardInterrupt included) closes the progress bar and propagates.
+    An exception (KeyboardInterrupt included) closes the progress bar and propagates; ``core/estimator.py`` restores the
+    estimator. To end a fit early with what it has, let the callback return true.
     """
     start = time.perf_counter() if control.started is None else control.started
     history = list(control.before[:-1])  # the first certificate repeats the last one of a resumed fit

@@ -115,6 +115,6 @@ class RankCVMClassifier(RankClassifier):
             result = solve_rank_cvm_fw(problem, kernel, control, cache_size=self.cache_size, n_threads=n_threads)
         else:
             U, cost = (None, None) if start is None else start
-            options = {"passes": None} if self.solver == "cd" else {}
-            result = solve_rank_cvm(problem, kernel, control, seed=seed, start=U, start_cost=cost, **options)
+            newton = self.solver != "cd"
+            result = solve_rank_cvm(problem, kernel, control, seed=seed, start=U, start_cost=cost, newton=newton)
         return result, result.coef.sum(axis=1)

@@ -186,13 +186,13 @@ def solve_rank_cvm(
     seed: int = 0,
     start: np.ndarray | None = None,
     start_cost: np.ndarray | None = None,
-    passes: int | None = POLICY.passes,
+    newton: bool = True,
 ) -> Result:
     """Minimise W over the simplex.
 
     ``products`` are those of K + 1. ``start`` is ``dual_coef`` of another solve and ``start_cost`` its costs, those of
-    this problem if None. An iteration is a pass or a Newton step: ``passes`` passes come before Newton steps unless
-    there is a start; None means no Newton steps at all. ``coef`` of the result is beta^T of a = x / sum(x), which gives
+    this problem if None. An iteration is a pass or a Newton step: some passes come before Newton steps unless there is
+    a start; without ``newton`` there are passes only. ``coef`` of the result is beta^T of a = x / sum(x), which gives
     the scores f_k(x) = sum_i beta_ki (K(x, x_i) + 1), Eqs. (27), (33); ``dual_coef`` is U.
     """
     coef = None
@@ -202,6 +202,7 @@ def solve_rank_cvm(
         before.evaluate(start)
         coef = before.beta
     state = CoreVectors(problem, products, seed, start, coef)
+    passes = POLICY.passes if newton else None
 
     def relative_gaps() -> Iterator[float]:
         skip_passes = passes is not None and (start is not None or _raise_costs(state, problem, seed, passes))
