@@ -1,6 +1,48 @@
 """Literal, slow, independent versions of our algorithms: plain Python loops straight from the equations."""
 
 import numpy as np
+from scipy.special import logit
+
+# ---- the problem
+
+
+def primal(problem, V):
+    """P at Z = 2 V R of a linear problem, for any V (n_features, n_labels)."""
+    Z = 2.0 * problem.apply_prior(V)
+    missing = problem.target() - problem.S * (problem.X @ Z)
+    return float(np.sum(V * Z) + 2.0 * np.sum(problem.cost() * problem.loss.value(missing)))
+
+
+def dual_average(problem, A):
+    """V = X^T (S o A)."""
+    return np.asarray(problem.X.T @ (problem.S * A))
+
+
+def sums(problem, A):
+    """Both objectives of a linear problem at A and its weights."""
+    return problem.sums(A, np.asarray(problem.X @ problem.weights(A)))
+
+
+def dual(problem, A):
+    """D of a linear problem."""
+    return sums(problem, A).dual
+
+
+def kkt_residual(problem, A, F=None):
+    """Projected gradient of -D / 2, Eqs. (29) and (31), one entry per A_il: all zero exactly at the optimum.
+
+    F are the scores of the training rows; those of a linear problem are computed here.
+    """
+    F = problem.X @ problem.weights(A) if F is None else F
+    cost = problem.cost()
+    s = np.divide(A, cost, out=np.full(A.shape, 0.5), where=cost > 0.0)
+    pull = logit(s) if problem.loss.entropy else problem.loss.ridge(cost) * A  # derivative of U phi*(A / U)
+    G = problem.S * F - problem.target() + pull
+    G = np.where(A <= 0.0, np.minimum(G, 0.0), G)
+    return np.where(A >= problem.upper(), np.maximum(G, 0.0), G)
+
+
+# ---- passes
 
 _MASK = (1 << 64) - 1
 

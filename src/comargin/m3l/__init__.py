@@ -13,8 +13,8 @@ The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z
   for the logistic loss the steps of _newton.py.
 - classifier.py: the estimator. zero_shot.py: unseen classes by their attributes, section 7.2.
 
-A loss with a quadratic conjugate is one line in losses.py. Another one adds its functions to losses.py, its step to
-_loops_step.py and a call of it to the vectorised pass of _loops.py; _finish.py and _loops_pairs.py do not take it.
+A loss with a quadratic conjugate is one line in losses.py. Another one is a branch in the functions that losses.py
+lists and a call of its step in the vectorised pass of _loops.py; _finish.py and _loops_pairs.py do not take it.
 """
 
 from .classifier import M3LClassifier

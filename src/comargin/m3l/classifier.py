@@ -135,7 +135,9 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
             raise ValueError(f'solver="dcd" needs kernel="linear", got kernel={self.kernel!r}; use "smo" or "auto"')
         loss = _LOSSES[self.loss]
         if not loss.is_quadratic and self.solver != "auto":
-            raise ValueError(f'loss="{self.loss}" needs solver="auto"; solver="{self.solver}" takes hinge losses only')
+            raise ValueError(
+                f'loss="{self.loss}" needs solver="auto"; solver="{self.solver}" takes the hinge and its square only'
+            )
         row_weight, label_weight = self._weights(data)
         S = 2 * data.Y - 1
         prior = self._prior(data)

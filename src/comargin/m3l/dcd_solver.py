@@ -154,7 +154,7 @@ class LabelAscent:
         """Compute exact objectives, and Z anew from A so that rounding does not add up."""
         V = np.zeros(self.Z.shape)
         m3l_dual_average(self.view, self.dual_state, V)
-        Z = self.problem.weights(V)
+        Z = 2.0 * self.problem.apply_prior(V)  # Eq. (23)
         losses_and_gains = np.empty((2, V.shape[1]))
         m3l_sums(self.view, self.dual_state, Z, losses_and_gains)
         sums = LabelSums(np.einsum("ij,ij->j", V, Z), *losses_and_gains)

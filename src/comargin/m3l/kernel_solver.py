@@ -56,7 +56,7 @@ class Component:
         if start is not None:
             np.clip(self.sign * start[:, part.labels].T, np.minimum(edge, 0.0), np.maximum(edge, 0.0), out=beta)
         # Variables that no score depends on are at their optimum.
-        fixed = (problem.gram.diagonal <= 0.0) | (self.diagonal <= 0.0)[:, None]
+        fixed = (problem.X.diagonal <= 0.0) | (self.diagonal <= 0.0)[:, None]
         beta[fixed] = (self.sign * self.cost * self.loss.slope(self.target))[fixed]
         self.state = SignedDual(
             beta,
@@ -159,8 +159,8 @@ def solve_m3l_kernel(
 ) -> Result:
     """Solve kernel M3L to a certified gap; the result is the same for any number of threads.
 
-    ``cache`` is of ``problem.gram`` and may hold rows already. The scheme "pairs" visits the labels in turn, "smo" is
-    the paper's: L steps along the label of the worst variable. ``start`` (n_samples, n_labels) is clipped to the
+    ``cache`` is of ``problem.X`` and may hold rows already. The scheme "pairs" visits the labels in turn, "smo" is the
+    paper's: L steps along the label of the worst variable. ``start`` (n_samples, n_labels) is clipped to the
     bounds; ``products`` are its gradients h, one array per part of R, when they are known and no bound lies below it.
     In the result ``coef`` is (2 B R)^T, ``dual_coef`` is A, and ``products`` are the gradients.
     """
@@ -200,7 +200,7 @@ def solve_m3l_kernel(
                     part.take_gradients(h)
                 known = None
             late = [p for p in parts if not p.done and p.state.steps[0] >= POLICY.finish_after * p.state.h.size]
-            if sum(p.finish(problem.gram) for p in late):
+            if sum(p.finish(problem.X) for p in late):
                 _exact_gradients(problem, parts, cache, pool)
             return sum(p.sums.primal for p in parts), sum(p.sums.dual for p in parts)
 
@@ -246,7 +246,7 @@ def solve_m3l_kernel_by_newton(
         newtons, A = [], np.zeros(problem.S.shape) if start is None else start.copy()
         for part in problem.prior:
             own = restricted(problem, part)
-            space = RowSpace(problem.gram, part, pool, cache.exact)
+            space = RowSpace(problem.X, part, pool, cache.exact)
             newtons.append(Newton(own, part, space, 2.0 * own.S * A[:, part.labels]))
 
         def enough(newton: Newton) -> float:

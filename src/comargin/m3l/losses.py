@@ -14,17 +14,20 @@ squared hinge 1/2       none    0       1      max(0, u)^2
 logistic      0         1       1       0      log(1 + e^u)
 ============= ========= ======= ======= ====== ====================
 
-``entropy`` is 0 or 1, and with 1 the other numbers are those of the table. ``margin`` is t_il where no other is asked
-for. A quadratic conjugate (no entropy) makes two numbers for a variable, LIBLINEAR's ``upper_bound`` and ``diag``: it
-lies between 0 and upper = bound U, and the loss adds ridge = curvature / U to its second derivative.
-``_loops_step.py`` has the same functions for the loops. ``_finish.py`` and the pair steps take ``ridge`` as a constant
-second derivative; losses with another conjugate go to ``_newton.py``.
+``entropy`` is 1 for the logistic loss, with the other numbers as in the table, and 0 for all others. ``margin`` is
+t_il where no other is asked for. A quadratic conjugate (no entropy) makes two numbers for a variable, LIBLINEAR's
+``upper_bound`` and ``diag``: it lies between 0 and upper = bound U, and the loss adds ridge = curvature / U to its
+second derivative.
+
+``_loops_step.py`` has the same functions for the loops. Another conjugate needs a branch in ``slope``, ``second``,
+``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there. ``_finish.py`` and
+the pair steps take ``ridge`` as a constant second derivative; losses with another conjugate go to ``_newton.py``.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit, xlog1py, xlogy
+from scipy.special import expit, xlog1py, xlogy
 
 from ._loops_step import LEAST_CURVATURE
 
@@ -65,12 +68,6 @@ class Loss(NamedTuple):
             s = np.divide(A, cost, out=np.zeros(A.shape), where=cost > 0.0)
             return cost * (xlogy(s, s) + xlog1py(1.0 - s, -s))
         return 0.5 * self.ridge(cost) * A**2
-
-    def pull(self, A: np.ndarray, cost: np.ndarray) -> np.ndarray:
-        """Derivative of U phi*(A / U) in A."""
-        if self.entropy:
-            return logit(np.divide(A, cost, out=np.full(A.shape, 0.5), where=cost > 0.0))
-        return self.ridge(cost) * A
 
     def ridge(self, cost: np.ndarray) -> np.ndarray:
         """Second derivative of a quadratic U phi*(A / U) in A; 0 where the cost is 0, as that variable is 0."""

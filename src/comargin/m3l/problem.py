@@ -11,7 +11,7 @@ the hinge, phi(u) = max(0, u), phi* = 0, A_il <= U_il):
 .. math:: Z = 2 V R      \qquad (23)
 
 R is never inverted: Z lives in its range, Z = 2 V R for some V, and then tr(Z R^-1 Z^T) = 4 tr(V R V^T), also when R is
-singular. The methods of the linear problem therefore take V. With a kernel K in place of X X^T nothing changes but the
+singular. With a kernel K in place of X X^T nothing changes but the
 names: the quadratic part is 2 tr(B^T K B R), B = S o A, and the scores of the training rows are F = 2 K B R.
 
 Margins: t_il = 1 with the hinge is the Hamming loss (6); it counts each error twice, hence the factors 2, and R = I is
@@ -27,28 +27,29 @@ zero-shot learning. Machine Learning 88 (2012), doi:10.1007/s10994-012-5291-x.
 
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.gram import Gram, gram_product
-from ..core.row_blocks import row_blocks
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
 
-_ROWS_AT_ONCE = 65536  # bounds temporaries to so many rows x labels
+Rows = TypeVar("Rows")
 
 
-class LabelTerms:
-    """Base of the linear and the kernel problem: signs, costs, margins, R and the loss."""
+@dataclass(frozen=True)
+class LabelTerms(Generic[Rows]):
+    """Base of the linear and the kernel problem."""
 
+    X: Rows  # float64 features, or K by blocks
     S: np.ndarray  # int8 (n_samples, n_labels), signs of the labels
     row_cost: np.ndarray  # (n_samples,), C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels), weight of a negative (row 0) and of a positive (row 1) of each label
     prior: tuple[PriorPart, ...]  # R
     targets: np.ndarray  # (n_samples, n_labels), margins t_il; (0, 0) when all are the loss's own
-    loss: Loss  # phi
+    loss: Loss = HINGE  # phi
 
     def cost(self, rows: slice = slice(None)) -> np.ndarray:
         """U_il of the given rows."""
@@ -69,80 +70,27 @@ class LabelTerms:
             VR[:, part.labels] = part.apply(V[:, part.labels])
         return VR
 
-    def losses(self, scores: np.ndarray | float, rows: slice = slice(None)) -> np.ndarray:
-        """sum_i U_il phi(t_il - S_il f_il) of every label."""
-        return np.sum(self.cost(rows) * self.loss.value(self.target(rows) - self.S[rows] * scores), axis=0)
+    def losses(self, F: np.ndarray | float, rows: slice = slice(None)) -> np.ndarray:
+        """sum_i U_il phi(t_il - S_il f_il) of every label, for the scores F of the given rows."""
+        return np.sum(self.cost(rows) * self.loss.value(self.target(rows) - self.S[rows] * F), axis=0)
 
-    def _gains(self, A: np.ndarray) -> np.ndarray:
-        """sum_i t_il A_il - U_il phi*(A_il / U_il) of every label."""
-        return np.sum(self.target() * A - self.loss.conjugate(A, self.cost()), axis=0)
-
-    def _projected(self, A: np.ndarray, scores: np.ndarray) -> np.ndarray:
-        """Projected gradient of -D / 2, Eqs. (29) and (31), one entry per A_il; all zero exactly at the optimum."""
-        G = self.S * scores - self.target() + self.loss.pull(A, self.cost())
-        G = np.where(A <= 0.0, np.minimum(G, 0.0), G)
-        return np.where(A >= self.upper(), np.maximum(G, 0.0), G)
+    def sums(self, A: np.ndarray, F: np.ndarray) -> LabelSums:
+        """P at the weights of A and D at A, whose scores of the training rows are F; the solvers compute the same."""
+        quadratic = np.sum(self.S * A * F, axis=0)  # diagonal of V^T Z, or of B^T F
+        gains = np.sum(self.target() * A - self.loss.conjugate(A, self.cost()), axis=0)
+        return LabelSums(quadratic, self.losses(F), gains)
 
 
-@dataclass(frozen=True)
-class M3LProblem(LabelTerms):
-    """M3L on a linear kernel; X is float64."""
+class M3LProblem(LabelTerms[np.ndarray | sp.csr_array]):
+    """M3L on a linear kernel."""
 
-    X: np.ndarray | sp.csr_array
-    S: np.ndarray
-    row_cost: np.ndarray
-    label_cost: np.ndarray
-    prior: tuple[PriorPart, ...]
-    targets: np.ndarray
-    loss: Loss = HINGE
-
-    def dual_average(self, A: np.ndarray) -> np.ndarray:
-        """V = X^T (S o A), of shape (n_features, n_labels)."""
-        V = np.zeros((self.X.shape[1], self.S.shape[1]))
-        for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
-            V += self.X[rows].T @ (self.S[rows] * A[rows])
-        return V
-
-    def weights(self, V: np.ndarray) -> np.ndarray:
-        """Z = 2 V R."""
-        return 2.0 * self.apply_prior(V)  # Eq. (23)
-
-    def sums(self, V: np.ndarray, A: np.ndarray | None = None) -> LabelSums:
-        """Terms of P at Z = 2 V R and of D at A, where V = X^T (S o A); without A there is no D."""
-        Z = self.weights(V)
-        losses = np.zeros(Z.shape[1])
-        for rows in row_blocks(self.S.shape[0], _ROWS_AT_ONCE):
-            losses += self.losses(self.X[rows] @ Z, rows)
-        gains = np.full(Z.shape[1], np.nan) if A is None else self._gains(A)
-        return LabelSums(np.einsum("ij,ij->j", V, Z), losses, gains)
-
-    def primal(self, V: np.ndarray) -> float:
-        """P(Z) at Z = 2 V R."""
-        return self.sums(V).primal
-
-    def dual(self, A: np.ndarray) -> float:
-        return self.sums(self.dual_average(A), A).dual
-
-    def gap(self, V: np.ndarray, A: np.ndarray) -> float:
-        """P - D: never negative for feasible A."""
-        return self.primal(V) - self.dual(A)
-
-    def kkt_residual(self, A: np.ndarray) -> np.ndarray:
-        """Projected gradient of the scaled dual, one entry per A_il."""
-        return self._projected(A, self.X @ self.weights(self.dual_average(A)))
+    def weights(self, A: np.ndarray) -> np.ndarray:
+        """Z = 2 V R with V = X^T (S o A)."""
+        return 2.0 * self.apply_prior(np.asarray(self.X.T @ (self.S * A)))  # Eq. (23)
 
 
-@dataclass(frozen=True)
-class M3LKernelProblem(LabelTerms):
-    """M3L on any kernel; ``gram`` is K by blocks."""
-
-    gram: Gram
-    S: np.ndarray
-    row_cost: np.ndarray
-    label_cost: np.ndarray
-    prior: tuple[PriorPart, ...]
-    targets: np.ndarray
-    loss: Loss = HINGE
+class M3LKernelProblem(LabelTerms[Gram]):
+    """M3L on any kernel."""
 
     def coefficients(self, A: np.ndarray) -> np.ndarray:
         """2 B R, shape (n_samples, n_labels): the scores of x are k(x, X) times these."""
@@ -150,23 +98,7 @@ class M3LKernelProblem(LabelTerms):
 
     def scores(self, A: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None) -> np.ndarray:
         """F = 2 K B R, the scores of the training rows; K by blocks unless it is given."""
-        return gram_product(self.gram, self.coefficients(A), pool, K)
-
-    def sums(self, A: np.ndarray) -> LabelSums:
-        """Terms of P at Z = sum_i phi(x_i) (2 B R)_i and of D at A."""
-        F = self.scores(A)
-        return LabelSums(np.einsum("ij,ij->j", self.S * A, F), self.losses(F), self._gains(A))
-
-    def primal(self, A: np.ndarray) -> float:
-        """P at Z = sum_i phi(x_i) (2 B R)_i."""
-        return self.sums(A).primal
-
-    def dual(self, A: np.ndarray) -> float:
-        return self.sums(A).dual
-
-    def kkt_residual(self, A: np.ndarray) -> np.ndarray:
-        """Projected gradient of the scaled dual, one entry per A_il."""
-        return self._projected(A, self.scores(A))
+        return gram_product(self.X, self.coefficients(A), pool, K)
 
 
 AnyProblem = TypeVar("AnyProblem", M3LProblem, M3LKernelProblem)
