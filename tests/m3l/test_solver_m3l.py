@@ -16,7 +16,7 @@ from comargin.core.result import Status
 from comargin.core.validation import loop_view
 from comargin.m3l.prior import identity_prior, split_prior
 from comargin.m3l.problem import M3LProblem
-from comargin.m3l.solver import Block, label_blocks, solve_m3l
+from comargin.m3l.solver import label_blocks, solve_m3l
 
 NO_TARGETS = np.empty((0, 0))
 
@@ -165,30 +165,6 @@ def test_start_at_the_optimum_takes_no_pass(rng):
     again = solve(problem, tol=1e-8, start=first.dual_coef)
     assert again.n_iter == 0
     assert_allclose(again.coef, first.coef, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("tol", [1e-2, 1e-6])
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("empty_row", [False, True])
-def test_known_products_change_no_bit_but_spare_the_first_certificate(rng, tol, prior, empty_row, monkeypatch):
-    problem = make_problem(rng, n=60, n_labels=6, prior=prior, targets=True)
-    if not empty_row:
-        problem.X[0] = rng.normal(size=problem.X.shape[1])
-    first = solve(problem, tol=tol)
-    larger = replace(problem, row_cost=1.7 * problem.row_cost)
-    plain = solve(larger, tol=tol, start=first.dual_coef)
-    kept, refreshed = Block._refresh, []
-    monkeypatch.setattr(Block, "_refresh", lambda self: refreshed.append(self.forecast.n_epochs) or kept(self))
-    known = solve(larger, tol=tol, start=first.dual_coef, products=[block.at(1.7) for block in first.products])
-    parts = label_blocks(problem.prior)
-    spared = [part for part in parts if part.form != "factor" and (part.diagonal > 0.0).all() and not empty_row]
-    assert refreshed.count(0) == len(parts) - len(spared)
-    assert_array_equal(known.dual_coef, plain.dual_coef)
-    assert_array_equal(known.coef, plain.coef)
-    assert known.n_iter == plain.n_iter > 0
-    for a, b in zip(known.history, plain.history, strict=True):
-        assert_allclose(a.primal, b.primal, rtol=1e-13)
-        assert_allclose(a.dual, b.dual, rtol=1e-13)
 
 
 def test_duplicate_rows_are_weights(rng):

@@ -14,7 +14,6 @@ from comargin.core import gram as _gram_cache
 from comargin.core.gram import Gram, GramCache
 from comargin.core.loop import Control
 from comargin.core.result import Status
-from comargin.m3l import kernel_solver as m3l_kernel
 from comargin.m3l.kernel_solver import solve_m3l_kernel
 from comargin.m3l.prior import split_prior
 from comargin.m3l.problem import M3LKernelProblem, M3LProblem
@@ -136,23 +135,6 @@ def test_start_at_the_optimum_has_nothing_to_do_and_any_start_ends_there(rng):
     assert_array_equal(again.dual_coef, best.dual_coef)
     wild = 10.0 * rng.normal(size=problem.S.shape)  # clipped into the box
     assert_allclose(solve(problem, tol=1e-8, start=wild).primal, best.primal, rtol=1e-7)
-
-
-@pytest.mark.parametrize("prior", PRIORS)
-@pytest.mark.parametrize("scheme", ["pairs", "smo"])
-def test_known_gradients_change_no_bit_but_spare_the_first_certificate(rng, prior, scheme, monkeypatch):
-    _, problem = make_problem(rng, n=80, prior=prior, targets=True)
-    first = solve(problem, tol=1e-3, scheme=scheme)
-    larger = replace(problem, row_cost=1.7 * problem.row_cost)
-    computed, kept = [], m3l_kernel._exact_gradients
-    monkeypatch.setattr(m3l_kernel, "_exact_gradients", lambda *a: computed.append(1) or kept(*a))
-    plain = solve(larger, tol=1e-3, start=first.dual_coef, scheme=scheme)
-    n_plain = len(computed)
-    known = solve(larger, tol=1e-3, start=first.dual_coef, scheme=scheme, products=first.products)
-    assert len(computed) == 2 * n_plain - 1
-    assert_array_equal(known.dual_coef, plain.dual_coef)
-    assert known.n_iter == plain.n_iter > 0
-    assert [(c.primal, c.dual) for c in known.history] == [(c.primal, c.dual) for c in plain.history]
 
 
 def test_parallel_and_contradicting_rows(rng):

@@ -1,6 +1,6 @@
 """A solver's solution, its certificate, and the history of both."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -79,9 +79,6 @@ class Result:
         The scaled tolerance the last gap was compared with.
     status : Status
         How the solver ended.
-    products : object
-        Products of ``dual_coef`` with the features that do not depend on C; a solver that starts from ``dual_coef``
-        with a larger C may reuse them. None if the solver has none.
     """
 
     coef: np.ndarray
@@ -89,7 +86,6 @@ class Result:
     history: tuple[Checkpoint, ...]
     tol_abs: float
     status: Status
-    products: Any = field(default=None, kw_only=True)
 
     @property
     def primal(self) -> float:

@@ -142,31 +142,17 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         S = 2 * data.Y - 1
         prior = self._prior(data)
         targets, n_threads = self._targets_of(S, prior), self._n_threads()
-        before: tuple[float, Result] | None = None  # the solution before this one, and its C
-
-        def known(C: float, start: np.ndarray | None) -> tuple[float, Any]:
-            """How many times larger C is than before, and the products of ``start`` if it is the solution before."""
-            if before is None or start is not before[1].dual_coef or before[0] > C:
-                return 1.0, None
-            return C / before[0], before[1].products
-
         if self._in_feature_space():
             linear = M3LProblem(data.X, S, row_weight, label_weight, prior, targets, loss)
             view = loop_view(data.X)
             seeds = self._seeds(1 if self.solver == "dcd" else len(label_blocks(prior)))
 
             def solve_linear(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
-                nonlocal before
                 problem = replace(linear, row_cost=C * row_weight)
                 if self.solver == "dcd":
                     result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
-                    ratio, products = known(C, start)
-                    products = products and [block.at(ratio) for block in products]
-                    result = solve_m3l(
-                        problem, view, control, seeds=seeds, n_threads=n_threads, start=start, products=products
-                    )
-                before = C, result
+                    result = solve_m3l(problem, view, control, seeds=seeds, n_threads=n_threads, start=start)
                 return result, self._linear_attributes(result.coef)
 
             return solve_linear
@@ -178,16 +164,11 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         scheme = "smo" if self.solver == "smo" else "pairs"
 
         def solve_kernel(C: float, start: np.ndarray | None, control: Control) -> tuple[Result, dict[str, Any]]:
-            nonlocal before
             problem = replace(dual, row_cost=C * row_weight)
             if loss.is_quadratic:
-                products = known(C, start)[1]
-                result = solve_m3l_kernel(
-                    problem, cache, control, n_threads=n_threads, start=start, scheme=scheme, products=products
-                )
+                result = solve_m3l_kernel(problem, cache, control, n_threads=n_threads, start=start, scheme=scheme)
             else:
                 result = solve_m3l_kernel_by_newton(problem, cache, control, n_threads=n_threads, start=start)
-            before = C, result
             intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
             return result, self._kernel_attributes(function, data.X, result.coef, intercept)
 

@@ -77,14 +77,10 @@ class Component:
         m3l_pair_visits(*gram, *R, self.state, max_steps, reduction, n_visits)
         self.measure()
 
-    def take_gradients(self, h: np.ndarray) -> None:
-        """Go on from exact gradients."""
-        self.state.h[:] = h
+    def take_scores(self, F: np.ndarray) -> None:
+        """Go on from exact scores F of the training rows."""
+        self.state.h[:] = F - self.sign * self.target + self._pull()
         self.measure()
-
-    def gradients(self, F: np.ndarray) -> np.ndarray:
-        """The gradients h at the scores F of the training rows."""
-        return F - self.sign * self.target + self._pull()
 
     def _pull(self) -> np.ndarray | float:
         """Part of h that the conjugate of the loss adds."""
@@ -155,18 +151,15 @@ def solve_m3l_kernel(
     n_threads: int = 1,
     start: np.ndarray | None = None,
     scheme: str = "pairs",
-    products: list[np.ndarray] | None = None,
 ) -> Result:
     """Solve kernel M3L to a certified gap; the result is the same for any number of threads.
 
     ``cache`` is of ``problem.X`` and may hold rows already. The scheme "pairs" visits the labels in turn, "smo" is the
     paper's: L steps along the label of the worst variable. ``start`` (n_samples, n_labels) is clipped to the
-    bounds; ``products`` are its gradients h, one array per part of R, when they are known and no bound lies below it.
-    In the result ``coef`` is (2 B R)^T, ``dual_coef`` is A, and ``products`` are the gradients.
+    bounds. In the result ``coef`` is (2 B R)^T and ``dual_coef`` is A.
     """
     priors = [whole_prior(problem.prior)] if scheme == "smo" else components(problem.prior)
     parts = [Component(problem, part, control.tol, start) for part in priors]
-    known = None if problem.loss.is_smooth else products  # h depends on C where there is a conjugate
     with worker_threads(n_threads) as pool:
         if cache.holds_all:
             cache.fetch([np.arange(cache.capacity)], pool)
@@ -192,13 +185,7 @@ def solve_m3l_kernel(
             return sum(p.sums.gap for p in parts) if all(p.done for p in parts) else np.inf
 
         def certify() -> tuple[float, float]:
-            nonlocal known
-            if known is None:
-                _exact_gradients(problem, parts, cache, pool)
-            else:
-                for part, h in zip(parts, known, strict=True):
-                    part.take_gradients(h)
-                known = None
+            _exact_gradients(problem, parts, cache, pool)
             late = [p for p in parts if not p.done and p.state.steps[0] >= POLICY.finish_after * p.state.h.size]
             if sum(p.finish(problem.X) for p in late):
                 _exact_gradients(problem, parts, cache, pool)
@@ -206,7 +193,7 @@ def solve_m3l_kernel(
 
         status, history, tol_abs = run_loop(step, certify, control, state=lambda: _dual_variables(problem, parts))
     A = _dual_variables(problem, parts)
-    return Result(problem.coefficients(A).T, A, history, tol_abs, status, products=[part.state.h for part in parts])
+    return Result(problem.coefficients(A).T, A, history, tol_abs, status)
 
 
 def _dual_variables(problem: M3LKernelProblem, parts: list[Component]) -> np.ndarray:
@@ -222,7 +209,7 @@ def _exact_gradients(
     """Compute h and the objectives anew from exact rows of K."""
     F = problem.scores(_dual_variables(problem, parts), pool, cache.exact)
     for part in parts:
-        part.take_gradients(part.gradients(F[:, part.part.labels].T))
+        part.take_scores(F[:, part.part.labels].T)
 
 
 def solve_m3l_kernel_by_newton(
@@ -235,7 +222,7 @@ def solve_m3l_kernel_by_newton(
 ) -> Result:
     """Solve kernel M3L by Newton steps, for losses whose conjugate is not quadratic.
 
-    Arguments are those of `solve_m3l_kernel`, but for the choice of a scheme and products known from a solve before.
+    Arguments are those of `solve_m3l_kernel`, but for the choice of a scheme.
 
     In the result ``coef`` is (M R)^T, whose primal objective is certified. ``dual_coef``, as ``start``, is S o M / 2,
     the dual variables to which the weights would belong: at the optimum A, before it not always within the bounds.

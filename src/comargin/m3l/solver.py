@@ -1,7 +1,7 @@
 """Row-block dual coordinate descent for linear M3L: parts of the labels in threads over one shared X."""
 
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -62,10 +62,6 @@ class Certificate:
     Z: np.ndarray
     sums: LabelSums
     bound: float = -np.inf
-
-    def at(self, ratio: float) -> "Certificate":
-        """The same dual variables where C is ``ratio`` times larger: losses are proportional to C (no conjugate)."""
-        return Certificate(self.Z, self.sums._replace(losses=ratio * self.sums.losses))
 
 
 class NewtonLabels(NamedTuple):
@@ -128,14 +124,12 @@ class Block:
         seed: int,
         tol: float,
         start: np.ndarray | None,
-        known: Certificate | None = None,
     ) -> None:
         own = restricted(problem, part)
         n_samples, n_labels = own.S.shape
         self.problem, self.view, self.part, self.tol = own, view, part, tol
         A = np.zeros(own.S.shape)
         self.dual_state = Dual(A, own.S, own.targets, own.row_cost, own.label_cost, sqnorm, own.loss)
-        self.known = None if part.form == "factor" else known  # certificate of the start
         self._set_start(start)
         self.active = Active(
             np.arange(n_samples, dtype=np.int32),
@@ -168,7 +162,6 @@ class Block:
             fixed = (dual.sqnorm[rows] <= 0.0)[:, None] | (self.part.diagonal <= 0.0)
             if fixed.any():
                 dual.A[rows][fixed] = (problem.cost(rows) * problem.loss.slope(problem.target(rows)))[fixed]
-                self.known = None
 
     def _fits_single(self) -> bool:
         """Whether weights and scores stay far from the ends of single precision."""
@@ -255,10 +248,7 @@ class Block:
     def _evaluate(self) -> None:
         """Compute the objectives of A, whether they meet the tolerance, and correct the forecast if not."""
         dual, n_labels = self.dual_state, len(self.part.labels)
-        if self.known is not None:  # A is where it was computed
-            certificate, self.known = self.known, None
-            self.W[:, :n_labels] = certificate.Z
-        elif dual.A.any():
+        if dual.A.any():
             Z, quadratic = self._refresh()
             losses_and_gains = np.empty((2, n_labels))
             m3l_sums(self.view, dual, Z, losses_and_gains)
@@ -315,26 +305,20 @@ def solve_m3l(
     seeds: Iterable[int],
     n_threads: int = 1,
     start: np.ndarray | None = None,
-    products: Sequence[Certificate] | None = None,
 ) -> Result:
     """Solve linear M3L to a certified gap; the result is the same for any number of threads.
 
     ``view`` is ``problem.X`` as the loops take it; there is one seed per block of ``label_blocks(problem.prior)``.
-    ``start`` (n_samples, n_labels) is clipped to the bounds; ``products`` are its certificates, block by block, when
-    they are known and no bound lies below it.
+    ``start`` (n_samples, n_labels) is clipped to the bounds.
 
-    In the result ``coef`` is Z^T, a view, ``dual_coef`` is A, and ``products`` are the certificates of the blocks. A
-    run that ends early returns the best Z certified, which may not be that of A, and its certificate in ``history``.
+    In the result ``coef`` is Z^T, a view, and ``dual_coef`` is A. A run that ends early returns the best Z certified,
+    which may not be that of A, and its certificate in ``history``.
     """
     X = problem.X
     sqnorm = squared_lengths(X)
     parts = label_blocks(problem.prior)
-    known: Sequence[Certificate | None] = [None] * len(parts)
-    if products is not None and not problem.loss.is_smooth:  # else the gains depend on C, too
-        known = products
     blocks = [
-        Block(problem, part, view, sqnorm, seed, control.tol, start, of_block)
-        for part, seed, of_block in zip(parts, seeds, known, strict=True)
+        Block(problem, part, view, sqnorm, seed, control.tol, start) for part, seed in zip(parts, seeds, strict=True)
     ]
     with worker_threads(min(n_threads, len(blocks))) as pool:
 
@@ -372,4 +356,4 @@ def solve_m3l(
                 status = Status.CONVERGED
         Z = joined(X.shape[1], lambda block: (block.best if ended_early else block.now).Z)
         A = dual_variables()
-    return Result(Z.T, A, history, tol_abs, status, products=[block.now for block in blocks])
+    return Result(Z.T, A, history, tol_abs, status)
