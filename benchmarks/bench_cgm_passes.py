@@ -16,9 +16,19 @@ from comargin import StructuredSVMClassifier
 from comargin.data import load, make_cgm_toy
 from comargin.graphs import chow_liu_tree
 from comargin.inference import Inference
+from comargin.structured.cliques import CliqueSet
 from comargin.structured.problem import StructuredProblem
 
 TITLE = "Structured SVMs, passes until a gap"
+
+
+def features(cliques: CliqueSet, labelings: np.ndarray) -> np.ndarray:
+    """psi(y): which columns each of some labelings adds up."""
+    parts = [labelings.astype(np.float64)]
+    for clique in cliques.cliques:
+        states = labelings[:, clique].astype(int) @ (1 << np.arange(len(clique))[::-1])
+        parts.append(np.eye(1 << len(clique))[states])
+    return np.hstack(parts)
 
 
 def plain_bcfw(problem: StructuredProblem, gaps: list[float], most: int) -> list[int | None]:
@@ -29,7 +39,7 @@ def plain_bcfw(problem: StructuredProblem, gaps: list[float], most: int) -> list
         problem.scale(np.ones(1)),
         np.random.default_rng(0),
     )
-    psi = cliques.features(Y)
+    psi = features(cliques, Y)
     q, loss = np.zeros_like(psi), np.zeros(len(Y))  # of every row: its share of the dual average, and of the loss
     V = np.zeros((X.shape[1], cliques.n_columns))
     reached: dict[float, int] = {}
@@ -40,8 +50,8 @@ def plain_bcfw(problem: StructuredProblem, gaps: list[float], most: int) -> list
             augmented = theta.copy()
             constant = problem.augment(augmented, rows)[0]
             labels, score, _ = engine.map(augmented)
-            towards = mass[i] * (psi[i] - cliques.features(labels)[0])
-            new_loss = mass[i] * (score[0] + constant - float(theta[0] @ cliques.features(labels)[0]))
+            towards = mass[i] * (psi[i] - features(cliques, labels)[0])
+            new_loss = mass[i] * (score[0] + constant - engine.score(theta, labels)[0])
             step, raised = towards - q[i], new_loss - loss[i] - float(theta[0] @ (towards - q[i]))
             curvature = float(X[i] @ X[i]) * float(scale @ step**2)
             length = 1.0 if curvature <= 0.0 else min(max(raised / curvature, 0.0), 1.0)
@@ -50,7 +60,7 @@ def plain_bcfw(problem: StructuredProblem, gaps: list[float], most: int) -> list
             V += np.outer(X[i], length * step)
         if n_passes % 5 == 0:
             theta = np.ascontiguousarray(X @ V * scale)
-            true = problem.true_scores(theta)
+            true = engine.score(theta, Y)
             constants = problem.augment(theta)
             primal = problem.regulariser(np.sum((V * scale) ** 2, axis=0)) + float(
                 mass @ (engine.map(theta)[2] + constants - true)

@@ -219,11 +219,11 @@ def test_too_wide_for_elimination():
     [
         ((3, [], "brute"), r"method must be one of .*'auto'.*got 'brute'"),
         ((0, []), "n_labels must be at least 1"),
-        ((3, [(0,)]), r"cliques must have at least two labels, got \(0,\)"),
-        ((3, [(0, 3)]), r"cliques must name labels from 0 to 2, got \(0, 3\)"),
-        ((3, [(-1, 1)]), r"cliques must name labels from 0 to 2, got \(-1, 1\)"),
-        ((3, [(1, 1)]), r"cliques must have different labels, got \(1, 1\)"),
-        ((3, [(0, 1), (1, 0)]), r"cliques must be different label sets, got \(1, 0\) twice"),
+        ((3, [(0,)]), r"cliques: a clique joins at least two labels, got \(0,\)"),
+        ((3, [(0, 3)]), r"cliques: clique \(0, 3\) names a label outside 0\.\.2"),
+        ((3, [(-1, 1)]), r"cliques: clique \(-1, 1\) names a label outside 0\.\.2"),
+        ((3, [(1, 1)]), r"cliques: clique \(1, 1\) repeats a label"),
+        ((3, [(0, 1), (1, 0)]), r"cliques: clique \(1, 0\) comes twice"),
     ],
 )
 def test_bad_graphs(arguments, message):

@@ -50,6 +50,13 @@ def one_hot_states(labelings, cliques):
     return np.hstack(blocks)
 
 
+def features(cliques, labelings):
+    """psi(y): which columns of a ``CliqueSet`` each labeling adds up; (n, n_columns) in {0, 1}, float64."""
+    labelings = np.asarray(labelings)
+    states = one_hot_states(labelings, cliques.cliques)[:, 2 * cliques.n_labels :]
+    return np.hstack([labelings, states]).astype(np.float64)
+
+
 def label_products(labelings, subsets):
     """Whether all labels of a set are on, for every labeling and set: shape (n_labelings, n_subsets)."""
     return np.column_stack([np.all(np.asarray(labelings)[:, list(subset)], axis=1) for subset in subsets]).astype(float)

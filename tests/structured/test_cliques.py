@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import nnls
-from tests.structured.reference_structured import all_labelings, label_products, state_signs
+from tests.structured.reference_structured import all_labelings, features, label_products, state_signs
 
-from comargin.structured.cliques import MAX_ORDER, CliqueSet, check_cliques, prox_squared_l21, states
+from comargin.inference import Inference
+from comargin.structured.cliques import MAX_ORDER, CliqueSet, check_cliques, prox_squared_l21
 
 # Labels of a clique in any order, orders two to four, groups that are not contiguous.
 MIXED = CliqueSet(5, ((0, 1), (3, 1, 2), (4, 0), (0, 1, 2, 4), (2, 3)), (1, 0, 1, 2, 0))
@@ -94,7 +95,7 @@ def test_moments_by_hand():
 def test_features_are_known_by_their_moments(cliques):
     """psi(y) = E (products of y) + what is the same for all y; no set comes twice, none is missing."""
     labelings = all_labelings(cliques.n_labels)
-    psi, products = cliques.features(labelings), label_products(labelings, cliques.subsets)
+    psi, products = features(cliques, labelings), label_products(labelings, cliques.subsets)
     E = state_signs(cliques.n_labels, cliques.cliques, cliques.subsets)
     assert_array_equal(psi - psi[0], (products - products[0]) @ E.T)
     assert len(set(cliques.subsets)) == len(cliques.subsets) == np.linalg.matrix_rank(psi - psi[0])
@@ -109,33 +110,12 @@ def test_nodes_alone():
     assert nodes.members.dtype == np.int32
     assert_array_equal(nodes.group_of_column, [-1, -1, -1])
     assert_array_equal(nodes.moment, [0, 1, 2])
-    assert_array_equal(nodes.features(all_labelings(3)), all_labelings(3))
+    assert_array_equal(features(nodes, all_labelings(3)), all_labelings(3))
     assert nodes.group_lengths(np.ones(3)).shape == nodes.clique_squares(np.ones(3)).shape == (0,)
 
 
-@pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64])
-@pytest.mark.parametrize("clique", [(0, 1), (1, 0), (4, 2, 0), (3, 0, 2, 1), tuple(range(5))])
-def test_states_are_places_in_a_table(clique, dtype):
-    labelings = all_labelings(5)
-    found = states(labelings.astype(dtype), clique)
-    for y, state in zip(labelings, found, strict=True):
-        assert state == np.ravel_multi_index(tuple(y[list(clique)]), (2,) * len(clique))
-    assert sorted(set(found)) == list(range(2 ** len(clique)))
-
-
-def test_states_of_many_labels_do_not_wrap_around():
-    assert states(np.ones((1, MAX_ORDER), dtype=np.uint8), range(MAX_ORDER)) == [2**MAX_ORDER - 1]
-
-
-def test_states_of_a_batch_and_of_none():
-    batch = np.arange(24).reshape(2, 4, 3) % 2
-    expected = [[4 * y[2] + 2 * y[0] + y[1] for y in row] for row in batch]
-    assert_array_equal(states(batch, (2, 0, 1)), expected)
-    assert states(np.zeros((0, 3), dtype=np.uint8), (0, 1)).shape == (0,)
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, bool, np.int64])
-def test_features_by_loops(dtype):
+def test_scores_of_the_engine_by_loops(rng):
+    """The columns of a clique set are the potentials of an inference engine."""
     labelings = all_labelings(5)
     expected = np.zeros((32, MIXED.n_columns))
     for row, y in enumerate(labelings):
@@ -145,10 +125,10 @@ def test_features_by_loops(dtype):
             bits = "".join(str(y[label]) for label in clique)
             expected[row, first + int(bits, 2)] = 1.0
             first += 2 ** len(clique)
-    psi = MIXED.features(labelings.astype(dtype))
-    assert psi.dtype == np.float64
-    assert_array_equal(psi, expected)
-    assert MIXED.features(np.zeros((0, 5), dtype=dtype)).shape == (0, MIXED.n_columns)
+    assert_array_equal(features(MIXED, labelings), expected)
+    potentials = np.tile(rng.normal(size=MIXED.n_columns), (32, 1))
+    found = Inference(5, MIXED.cliques).score(potentials, labelings.astype(np.uint8))
+    assert_allclose(found, expected @ potentials[0], atol=1e-12)
 
 
 def test_lengths_by_loops(rng):

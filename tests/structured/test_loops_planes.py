@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
-from tests.structured.reference_structured import all_labelings, label_products, state_signs
+from tests.structured.reference_structured import all_labelings, features, label_products, state_signs
 from tests.structured.reference_structured import solve as solve_cvxpy
 
 from comargin.structured._loops import Known
@@ -79,9 +79,9 @@ def test_planes_are_differences_of_features(graph, rng):
     assert np.abs(dense).max() == 1.0
     assert_array_equal(dense, np.vstack(B))
     cliques, truth, _, known, rows = given
-    features = [cliques.features(known.labels[i, : known.count[i]]) - cliques.features(truth[[i]]) for i in rows]
+    differences = [features(cliques, known.labels[i, : known.count[i]]) - features(cliques, truth[[i]]) for i in rows]
     signs = state_signs(cliques.n_labels, cliques.cliques, cliques.subsets)
-    assert_array_equal(dense @ signs.T, np.vstack(features))
+    assert_array_equal(dense @ signs.T, np.vstack(differences))
     assert_allclose(delta, expected, rtol=1e-14)
 
 

@@ -6,7 +6,7 @@ import cvxpy as cp
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.structured.reference_structured import all_labelings, label_products, state_signs
+from tests.structured.reference_structured import all_labelings, features, label_products, state_signs
 from tests.structured.reference_structured import solve as solve_cvxpy
 
 from comargin.structured._loops import (
@@ -85,8 +85,8 @@ def losses(state, i):
 def coefficients(state, i):
     """q_i from whole joint features."""
     used = slice(0, state.known.count[i])
-    psi = state.cliques.features(state.known.labels[i, used])
-    true = state.cliques.features(state.truth[i : i + 1])
+    psi = features(state.cliques, state.known.labels[i, used])
+    true = features(state.cliques, state.truth[i : i + 1])
     return state.known.mass[i, used] @ (true - psi)
 
 
@@ -217,7 +217,7 @@ def test_the_gap_on_known_labelings(rng):
     theta = state.X @ average(state) * state.scale
     gap = 0.0
     for i in range(7):
-        psi = state.cliques.features(state.known.labels[i, : state.known.count[i]])
+        psi = features(state.cliques, state.known.labels[i, : state.known.count[i]])
         scores = losses(state, i) + psi @ theta[i]
         gap += state.mass[i] * scores.max() - state.known.mass[i, : len(scores)] @ scores
     parts = run(state, np.arange(7), state.truth)[2]
@@ -283,7 +283,7 @@ def test_calls_end_at_the_optimum_of_what_is_known(graph, rng):
     shares = [cp.Variable(int(n), nonneg=True) for n in count]
     linear, V = 0.0, 0.0
     for i, share in enumerate(shares):
-        differences = state.cliques.features(state.truth[[i]]) - state.cliques.features(labels[i, : count[i]])
+        differences = features(state.cliques, state.truth[[i]]) - features(state.cliques, labels[i, : count[i]])
         linear += losses(state, i) @ share
         V += cp.reshape(state.X[i], (3, 1), order="C") @ cp.reshape(share @ differences, (1, -1), order="C")
     squares = cp.sum_squares(V @ np.diag(np.sqrt(state.scale)))

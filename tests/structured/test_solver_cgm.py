@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from tests.structured.naive_structured import naive_clique_scores
-from tests.structured.reference_structured import all_labelings, structured_dual
+from tests.structured.reference_structured import all_labelings, features, structured_dual
 
 from comargin.core.loop import Control
 from comargin.core.result import Status
@@ -333,7 +333,7 @@ def test_hamming_is_weighted_by_the_rows(rng):
     problem = problem_of(rng, CliqueSet(4), alpha=0.5)
     result, cliques, rounds = solve(problem, Generation(1, 2, 2, 50, 0.0))
     labelings = all_labelings(4)
-    scores = problem.X @ result.coef.T @ cliques.features(labelings).T
+    scores = problem.X @ result.coef.T @ features(cliques, labelings).T
     wrong = np.mean(labelings[np.argmax(scores, axis=1)] != problem.Y, axis=1)
     assert wrong.any()
     assert rounds[-1].hamming == pytest.approx(problem.mass @ wrong)

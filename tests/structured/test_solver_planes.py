@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from tests.structured.reference_structured import all_labelings
+from tests.structured.reference_structured import all_labelings, features
 from tests.structured.reference_structured import solve as solve_cvxpy
 
 from comargin.core.row_products import RowProducts
@@ -83,7 +83,7 @@ def dense_planes(problem, known):
     """(i, B, Delta) of every row with mass, from whole features."""
     for i in np.flatnonzero(problem.mass > 0.0):
         labels = known.labels[i, : known.count[i]]
-        B = problem.cliques.features(labels) - problem.cliques.features(problem.Y[[i]])
+        B = features(problem.cliques, labels) - features(problem.cliques, problem.Y[[i]])
         yield i, B, np.where(labels != problem.Y[i], problem.costs(slice(i, i + 1)), 0.0).sum(axis=1)
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
-from tests.structured.reference_structured import all_labelings, structured_dual, structured_objective
+from tests.structured.reference_structured import all_labelings, features, structured_dual, structured_objective
 
+from comargin.inference import Inference
 from comargin.structured.cliques import CliqueSet
 from comargin.structured.problem import StructuredProblem
 
@@ -58,19 +59,25 @@ def wrong(problem, i, y):
     return sum(problem.cost[t, k] for k, t in enumerate(problem.Y[i]) if t != y[k])
 
 
+def true_scores(problem, potentials, rows=slice(None)):
+    """W . Psi(y_i, x_i) of rows with potentials X W, up to a constant of the row, as the solver computes them."""
+    engine = Inference(problem.cliques.n_labels, problem.cliques.cliques)
+    return engine.score(np.ascontiguousarray(potentials), problem.Y[rows])
+
+
 def objective(problem, W):
     """F by its own methods and a maximum over all labelings."""
     potentials = problem.X @ W
-    true = problem.true_scores(potentials)
+    true = true_scores(problem, potentials)
     constant = problem.augment(potentials)
-    scores = potentials @ problem.cliques.features(all_labelings(problem.cliques.n_labels)).T
+    scores = potentials @ features(problem.cliques, all_labelings(problem.cliques.n_labels)).T
     return problem.regulariser(np.sum(W**2, axis=0)) + problem.mass @ (scores.max(axis=1) + constant - true)
 
 
 def dual_parts(problem, a):
     """Sum of Delta a and V by loops."""
     labelings = all_labelings(problem.cliques.n_labels)
-    psi, true = problem.cliques.features(labelings), problem.cliques.features(problem.Y)
+    psi, true = features(problem.cliques, labelings), features(problem.cliques, problem.Y)
     X = problem.X.toarray() if sp.issparse(problem.X) else problem.X
     linear, V = 0.0, np.zeros((X.shape[1], problem.cliques.n_columns))
     for i in range(len(X)):
@@ -138,14 +145,14 @@ def test_augment_and_true_scores_by_loops(graph, rows, rng):
     W = rng.normal(size=(3, problem.cliques.n_columns))
     potentials = problem.X[chosen] @ W
     expected = [score(problem, W, problem.X[i], problem.Y[i]) for i in chosen]
-    assert_allclose(problem.true_scores(potentials, *some), expected, atol=1e-12)
+    assert_allclose(true_scores(problem, potentials, *some), expected, atol=1e-12)
     before = potentials.copy()
     constant = problem.augment(potentials, *some)
     assert constant.shape == (len(chosen),)
     n_labels = problem.cliques.n_labels
     assert_allclose(potentials[:, n_labels:], before[:, n_labels:], rtol=0)
     for r, i in enumerate(chosen):
-        for y, psi in zip(all_labelings(n_labels), problem.cliques.features(all_labelings(n_labels)), strict=True):
+        for y, psi in zip(all_labelings(n_labels), features(problem.cliques, all_labelings(n_labels)), strict=True):
             value = wrong(problem, i, y) + score(problem, W, problem.X[i], y)
             assert_allclose(potentials[r] @ psi + constant[r], value, atol=1e-12)
 

@@ -8,8 +8,9 @@ Components of the graph are solved separately, by the first of these that is fas
 - MPLP, the message passing of the paper (Globerson and Jaakkola, 2007), with its upper bound: ``_loops_mplp.py``
 - branch and bound with the bound that MPLP leaves behind: ``_loops_branch.py``
 
-``engine.py`` chooses among them once per graph (`Inference`); ``_map.py`` is the call for tables of potentials
-(`solve_map`); ``_loops_clique_scores.py`` holds graphs as arrays, and the score of a labeling.
+``cliques.py`` checks cliques and finds the components. ``engine.py`` chooses a method once per graph (`Inference`);
+``_map.py`` is the call for tables of potentials (`solve_map`); ``_loops_clique_scores.py`` holds graphs as arrays, and
+the score of a labeling.
 """
 
 from ._map import MapResult, solve_map, solve_map_factors

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .cliques import checked_cliques
 from .engine import Inference
 
 
@@ -88,20 +89,20 @@ def solve_map(node: Any, edges: Any, edge: Any, method: str = "auto") -> MapResu
     >>> result.score, result.bound, result.exact
     (2.5, 2.5, True)
     """
-    node = _numbers("node", node)
-    pairs = _whole_numbers("edges", edges)
-    if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ValueError(f"edges must have shape (E, 2), got {pairs.shape}")
+    node = _checked_node(node)
+    pairs = checked_cliques(edges, node.shape[-2], "edges", twice=True)
+    for pair in pairs:
+        if len(pair) != 2:
+            raise ValueError(f"edges must have shape (E, 2), got {pair}")
     tables = _numbers("edge", edge)
     n_edges = len(pairs)
     if tables.size == 0 and n_edges == 0 and tables.ndim < 3:
         tables = np.zeros((0, 2, 2))
     if tables.ndim not in (3, 4) or tables.shape[-3:] != (n_edges, 2, 2):
         raise ValueError(f"edge must have shape ({n_edges}, 2, 2) or (n, {n_edges}, 2, 2), got {tables.shape}")
-    cliques = [(int(i), int(j)) for i, j in pairs]
     if n_edges == 0 and tables.ndim == 4 and node.ndim == 2:
         node = np.broadcast_to(node, (len(tables), *node.shape))
-    return _solve(node, cliques, [tables[..., e, :, :] for e in range(n_edges)], method, "edges", "edge")
+    return _solve(node, pairs, [tables[..., e, :, :] for e in range(n_edges)], method, "edge")
 
 
 def solve_map_factors(node: Any, cliques: Sequence[Any], tables: Sequence[Any], method: str = "auto") -> MapResult:
@@ -137,33 +138,25 @@ def solve_map_factors(node: Any, cliques: Sequence[Any], tables: Sequence[Any], 
     >>> result.labels, result.score
     (array([0, 1, 1], dtype=uint8), 2.5)
     """
-    node = _numbers("node", node)
+    node = _checked_node(node)
     if len(cliques) != len(tables):
         raise ValueError(f"tables must be one per clique, got {len(tables)} for {len(cliques)} cliques")
-    checked, values = [], []
-    for c, (clique, table) in enumerate(zip(cliques, tables, strict=True)):
-        members = _whole_numbers(f"cliques[{c}]", clique)
-        if members.ndim != 1 or len(members) < 2:
-            raise ValueError(f"cliques must name at least two labels each (one is for node), got {clique!r}")
+    checked, values = checked_cliques(cliques, node.shape[-2], "cliques", twice=True), []
+    for c, (clique, table) in enumerate(zip(checked, tables, strict=True)):
         array = _numbers(f"tables[{c}]", table)
-        shape = (2,) * len(members)
+        shape = (2,) * len(clique)
         if array.shape != shape and array.shape[1:] != shape:
             raise ValueError(f"tables[{c}] must have shape {shape} or (n, {str(shape)[1:]}, got {array.shape}")
-        checked.append(tuple(int(label) for label in members))
         values.append(array)
-    return _solve(node, checked, values, method, "cliques", "tables")
-
-
-def _as_array(name: str, value: Any, content: str) -> np.ndarray:
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be an array of {content}: {error}") from error
+    return _solve(node, checked, values, method, "tables")
 
 
 def _numbers(name: str, value: Any) -> np.ndarray:
     """Float64 array of finite numbers."""
-    array = _as_array(name, value, "numbers")
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be an array of numbers: {error}") from error
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of real numbers, got dtype {array.dtype}")
     if not np.isfinite(array).all():
@@ -171,14 +164,11 @@ def _numbers(name: str, value: Any) -> np.ndarray:
     return array.astype(np.float64, copy=False)
 
 
-def _whole_numbers(name: str, value: Any) -> np.ndarray:
-    """Integer array; an empty list has shape (0, 2)."""
-    array = _as_array(name, value, "label numbers")
-    if array.size == 0:
-        return np.zeros((0, 2), dtype=np.int64) if array.ndim < 2 else array.astype(np.int64)
-    if array.dtype.kind not in "iu":
-        raise ValueError(f"{name} must hold label numbers (integers), got dtype {array.dtype}")
-    return array.astype(np.int64, copy=False)
+def _checked_node(node: Any) -> np.ndarray:
+    node = _numbers("node", node)
+    if node.ndim not in (2, 3) or node.shape[-1] != 2 or node.shape[-2] == 0:
+        raise ValueError(f"node must have shape (K, 2) or (n, K, 2) with at least one label, got {node.shape}")
+    return node
 
 
 def _solve(
@@ -186,21 +176,10 @@ def _solve(
     cliques: Sequence[tuple[int, ...]],
     tables: Sequence[np.ndarray],
     method: str,
-    cliques_name: str,
     tables_name: str,
 ) -> MapResult:
-    """Check node, cliques and tables together, run the engine, and score its labels with the tables."""
-    if node.ndim not in (2, 3) or node.shape[-1] != 2 or node.shape[-2] == 0:
-        raise ValueError(f"node must have shape (K, 2) or (n, K, 2) with at least one label, got {node.shape}")
+    """Check node and tables together, run the engine, and score its labels with the tables."""
     n_labels = node.shape[-2]
-    for clique in cliques:
-        if min(clique) < 0 or max(clique) >= n_labels:
-            raise ValueError(
-                f"{cliques_name} must name labels from 0 to {n_labels - 1} (node has {n_labels}), got {clique}"
-            )
-        if len(set(clique)) < len(clique):
-            raise ValueError(f"{cliques_name} must name different labels, got {clique}")
-
     rows = {len(node)} if node.ndim == 3 else set()
     rows |= {len(table) for table, clique in zip(tables, cliques, strict=True) if table.ndim > len(clique)}
     if len(rows) > 1:

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from ._loops_elimination import LOW_BITS, EliminationPlan
+from .cliques import component_of_labels
 
 
 class Order(NamedTuple):
@@ -33,11 +32,9 @@ class Order(NamedTuple):
 
 def components(n_labels: int, cliques: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Labels of each connected component that has a clique, in increasing order; components by smallest label."""
-    pairs = np.array([(clique[0], label) for clique in cliques for label in clique[1:]], dtype=np.int64).reshape(-1, 2)
-    edges = sp.coo_array((np.ones(len(pairs)), tuple(pairs.T)), shape=(n_labels, n_labels))
-    number = connected_components(edges, directed=False)[1]
+    number = component_of_labels(n_labels, cliques)
     members: dict[int, list[int]] = {}
-    for label in np.unique(pairs).tolist():
+    for label in sorted(set().union(*cliques)):
         members.setdefault(number[label], []).append(label)
     return [tuple(labels) for labels in members.values()]
 

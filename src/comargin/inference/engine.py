@@ -10,6 +10,7 @@ from ._loops_clique_scores import Component, labeling_scores
 from ._loops_elimination import EliminationPlan, eliminate, eliminate_both_ways
 from ._loops_mplp import solve_rows
 from ._plan import Order, best_order, components, elimination_plan
+from .cliques import checked_cliques
 
 METHODS = ("auto", "exact", "mplp")
 # Widest elimination: its tables take about 140 MB per thread, 200 MB for max-marginals.
@@ -127,7 +128,7 @@ class Inference:
         if max_nodes < 0:
             raise ValueError(f"max_nodes must be at least 0, got {max_nodes}")
         self.n_labels, self.method, self.max_sweeps = int(n_labels), method, int(max_sweeps)
-        self.cliques = _checked_cliques(self.n_labels, cliques)
+        self.cliques = checked_cliques(cliques, self.n_labels, "cliques")
         column = _running_sum([1 << len(clique) for clique in self.cliques]) + self.n_labels
         self.n_columns = int(column[-1])
         first_column = dict(zip(self.cliques, column.tolist(), strict=False))
@@ -326,22 +327,6 @@ class Inference:
 
 def _running_sum(sizes: Sequence[int]) -> np.ndarray:
     return np.cumsum([0, *sizes], dtype=np.int64)
-
-
-def _checked_cliques(n_labels: int, cliques: Sequence[tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
-    checked = tuple(tuple(int(label) for label in clique) for clique in cliques)
-    seen: set[frozenset[int]] = set()
-    for clique in checked:
-        if len(clique) < 2:
-            raise ValueError(f"cliques must have at least two labels, got {clique}")
-        if min(clique) < 0 or max(clique) >= n_labels:
-            raise ValueError(f"cliques must name labels from 0 to {n_labels - 1}, got {clique}")
-        if len(set(clique)) < len(clique):
-            raise ValueError(f"cliques must have different labels, got {clique}")
-        if frozenset(clique) in seen:
-            raise ValueError(f"cliques must be different label sets, got {clique} twice")
-        seen.add(frozenset(clique))
-    return checked
 
 
 def _elimination(

@@ -281,16 +281,16 @@ class Part:
 
     def certify(self) -> None:
         """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found."""
-        problem, products = self.data.problem, self.data.products
+        problem, products, engine = self.data.problem, self.data.products, self.data.engine
         self._refresh()
         V = self.average
         weights = V * self.scale if self.W is None else self.W
 
         def worst(rows: slice) -> tuple[float, np.ndarray, int]:
             potentials = np.ascontiguousarray(products.part(rows) @ weights)
-            true = problem.true_scores(potentials, rows)
+            true = engine.score(potentials, problem.Y[rows])
             constant = problem.augment(potentials, rows)
-            found, _, bound = self.data.engine.map(potentials)  # Eq. (14)
+            found, _, bound = engine.map(potentials)  # Eq. (14)
             loss = float(problem.mass[rows] @ np.maximum(bound + constant - true, 0.0))
             return loss, found, meet_labelings(np.arange(rows.start, rows.stop), found, self.known, POLICY.oldest)
 

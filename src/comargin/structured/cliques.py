@@ -18,13 +18,14 @@ so that K + C moments determine K + 4 C columns, and products with X need K + C 
 """
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from numbers import Integral
 from typing import Any
 
 import numpy as np
+
+from ..inference.cliques import checked_cliques
 
 # Tables of 2^order states: 4096 weight vectors for one clique are more than anybody can learn.
 MAX_ORDER = 12
@@ -93,15 +94,6 @@ class CliqueSet:
                 out.append(place.get(on, -1))
         return np.array(out, dtype=np.int32)
 
-    def features(self, labelings: np.ndarray) -> np.ndarray:
-        """psi(y): which columns each of some labelings adds up; (n, n_columns) in {0, 1}, float64."""
-        psi = np.zeros((len(labelings), self.n_columns))
-        psi[:, : self.n_labels] = labelings  # Upsilon of section 4.5
-        rows = np.arange(len(labelings))
-        for clique, first in zip(self.cliques, self.column[:-1], strict=True):
-            psi[rows, first + states(labelings, clique)] = 1.0
-        return psi
-
     def group_lengths(self, sqnorms: np.ndarray) -> np.ndarray:
         """Length of the weights of every group, from the squared lengths of the columns; (n_groups,)."""
         in_group = self.group_of_column >= 0
@@ -119,41 +111,13 @@ class CliqueSet:
         return CliqueSet(len(labels), cliques, tuple(self.groups[c] for c in inside))
 
 
-def states(labelings: np.ndarray, clique: Sequence[int]) -> np.ndarray:
-    """State of one clique in every labeling of shape (..., n_labels): its first label has the highest weight."""
-    state = np.zeros(labelings.shape[:-1], dtype=np.int64)
-    for label in clique:
-        state = 2 * state + labelings[..., label]
-    return state
-
-
-def check_cliques(cliques: Iterable[Any], n_labels: int, name: str) -> tuple[tuple[int, ...], ...]:
+def check_cliques(cliques: Any, n_labels: int, name: str) -> tuple[tuple[int, ...], ...]:
     """Cliques as given by a user, the labels of each sorted; an error names the argument ``name``."""
-    if not isinstance(cliques, Iterable):
-        raise ValueError(f"{name}: cliques are a sequence of sequences of label indices, got {cliques!r}")
-    checked: list[tuple[int, ...]] = []
-    seen: set[tuple[int, ...]] = set()
-    for given in cliques:
-        labels = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else None
-        if labels is None or not all(isinstance(k, Integral) and not isinstance(k, bool | np.bool_) for k in labels):
-            raise ValueError(f"{name}: a clique is a sequence of label indices, got {given!r}")
-        labels = tuple(int(label) for label in labels)
-        clique = tuple(sorted(labels))
-        if len(clique) < 2:
-            raise ValueError(f"{name}: a clique joins at least two labels, got {labels}; every label is a node anyway")
-        if clique[0] < 0 or clique[-1] >= n_labels:
-            raise ValueError(f"{name}: clique {labels} names a label outside 0..{n_labels - 1}")
-        if len(set(clique)) < len(clique):
-            raise ValueError(f"{name}: clique {labels} repeats a label")
-        if len(clique) > MAX_ORDER:
-            raise ValueError(
-                f"{name}: a clique of {len(clique)} labels has 2^{len(clique)} states; at most {MAX_ORDER}"
-            )
-        if clique in seen:
-            raise ValueError(f"{name}: clique {labels} comes twice")
-        seen.add(clique)
-        checked.append(clique)
-    return tuple(checked)
+    checked = tuple(tuple(sorted(clique)) for clique in checked_cliques(cliques, n_labels, name))
+    largest = max(map(len, checked), default=0)
+    if largest > MAX_ORDER:
+        raise ValueError(f"{name}: a clique of {largest} labels has 2^{largest} states; at most {MAX_ORDER}")
+    return checked
 
 
 def prox_squared_l21(lengths: np.ndarray, step: float) -> np.ndarray:

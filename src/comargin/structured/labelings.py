@@ -7,9 +7,8 @@ has one simplex per row and part: :math:`\sum_p a_{ip} = m_i` over labelings p o
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
+from ..inference.cliques import component_of_labels
 from ._loops import Known, Layout, columns_of_moments, couple_labelings
 from .cliques import CliqueSet
 from .problem import StructuredProblem
@@ -23,10 +22,7 @@ def parts_of(cliques: CliqueSet) -> list[tuple[int, ...]]:
     With several groups all labels that have cliques are one part: they share the weights t of the groups, which Newton
     steps find together with everything else. A label without cliques is a part of its own.
     """
-    pairs = [(clique[0], label) for clique in cliques.cliques for label in clique[1:]]
-    rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    shape = (cliques.n_labels, cliques.n_labels)
-    number = connected_components(sp.coo_array((np.ones(len(pairs)), (rows, columns)), shape=shape), directed=False)[1]
+    number = component_of_labels(cliques.n_labels, cliques.cliques)
     if cliques.n_groups > 1:
         number[np.unique(cliques.members)] = number[cliques.members[0]]
     return [tuple(np.flatnonzero(number == part).tolist()) for part in dict.fromkeys(number.tolist())]

@@ -74,7 +74,3 @@ class StructuredProblem:
         costs, truth = self.costs(rows), self.Y[rows].astype(np.float64)
         potentials[:, : self.cliques.n_labels] += costs * (1.0 - 2.0 * truth)
         return np.vecdot(costs, truth)
-
-    def true_scores(self, potentials: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """W . Psi(y_i, x_i) of rows with potentials X W, up to a constant of the row; (n_rows,)."""
-        return np.vecdot(self.cliques.features(self.Y[rows]), potentials)
