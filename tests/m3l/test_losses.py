@@ -11,11 +11,11 @@ from tests.m3l import naive
 from tests.m3l.priors import make_prior
 
 from comargin.core.gram import Gram, GramCache
-from comargin.core.interior_point import LabelRows, interior_point_on_box
 from comargin.core.loop import Control
 from comargin.core.result import Status
 from comargin.core.validation import loop_view
 from comargin.m3l import _newton
+from comargin.m3l._interior_point import LabelRows, interior_point_on_box
 from comargin.m3l._loops_step import coordinate, gap_part, loss_conjugate, loss_value
 from comargin.m3l.dcd_solver import solve_m3l_dcd
 from comargin.m3l.kernel_solver import solve_m3l_kernel, solve_m3l_kernel_by_newton

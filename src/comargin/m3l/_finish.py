@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.linalg import LinAlgError
 
-from ..core.box_newton import newton_on_box
-from ..core.interior_point import LabelRows, interior_point_flops, interior_point_on_box
 from ..core.rows import CSR
+from ._box_newton import newton_on_box
+from ._interior_point import LabelRows, interior_point_flops, interior_point_on_box
 from .prior import PriorPart
 
 if TYPE_CHECKING:

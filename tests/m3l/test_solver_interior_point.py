@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 from tests.m3l import reference
 
-from comargin.core.interior_point import LabelRows, interior_point_on_box
+from comargin.m3l._interior_point import LabelRows, interior_point_on_box
 
 
 def one_label(M):
@@ -30,7 +30,7 @@ def test_rows_of_labels_are_those_of_the_matrix(rng, shape, fails, monkeypatch):
     assert_allclose(rows.transposed(x), M.T @ x, atol=1e-12)
     assert_allclose(rows.times(w), M @ w, atol=1e-12)
     if fails:
-        monkeypatch.setattr("comargin.core.interior_point.dpotrf", lambda normal: (normal, 1))
+        monkeypatch.setattr("comargin.m3l._interior_point.dpotrf", lambda normal: (normal, 1))
     weights = rng.random(len(M))
     T = np.triu(rows.triangle(weights))
     assert_allclose(T.T @ T, np.eye(M.shape[1]) + M.T @ (weights[:, None] * M), atol=1e-12)

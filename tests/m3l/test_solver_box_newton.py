@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 from tests.m3l import reference
 
-from comargin.core.box_newton import newton_on_box
+from comargin.m3l._box_newton import newton_on_box
 
 
 @pytest.mark.parametrize("seed", range(8))
