@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
 from comargin.lsg21 import _edge_newton
-from comargin.lsg21._edge_newton import RidgedNewton, _direction, _Hessian
+from comargin.lsg21._edge_newton import RidgedNewton, _Hessian
 from comargin.lsg21.problem import EdgePenalty
 from comargin.lsg21.solver import as_edges
 
@@ -73,7 +73,7 @@ def test_direction_is_that_of_dense_algebra(exact, density, rng):
     assert_allclose(hessian.product(G), product, rtol=1e-5, atol=1e-5)
     expected = np.zeros_like(W)
     expected[W != 0.0] = -np.linalg.solve(H, G[W != 0.0])
-    direction, solved = _direction(hessian, G)
+    direction, solved = hessian.direction(G)
     assert solved
     assert_allclose(direction, expected, rtol=1e-4, atol=1e-6 * np.abs(expected).max())
 
@@ -91,7 +91,7 @@ def test_features_of_length_zero_stay_out_of_the_direction(exact, rng):
     X, Y, penalty, W = instance(rng)
     X[:, 1], W[1] = 0.0, 0.0
     G = gradient(X, Y, W, 0.7, penalty)
-    direction, solved = _direction(_Hessian(X.T @ X, W, 0.7, as_edges(penalty), 1e-6, factorise=False), G)
+    direction, solved = _Hessian(X.T @ X, W, 0.7, as_edges(penalty), 1e-6, factorise=False).direction(G)
     assert solved
     assert_array_equal(direction[1], 0.0)
     assert direction.any()

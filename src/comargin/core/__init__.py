@@ -16,7 +16,7 @@ validation           X and y checked and converted to one form; indicator: the c
 threads              worker threads over loops that release the GIL
 gram                 the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')
 row_blocks, row_products   products with all rows, block by block
-box_newton, interior_point, cholesky   second-order methods for small dense problems
+conjugate_gradients, interior_point, cholesky   linear systems; the step length of an interior-point method
 threshold_rule       `ThresholdRule`: base of the rules that turn scores into label sets
 files, wording       files written whole or not at all; words that messages share
 ===================  ==============================================================================================

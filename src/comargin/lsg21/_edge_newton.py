@@ -7,6 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
+from ..core.conjugate_gradients import conjugate_gradients
 from ..core.loop import ROUNDING
 from ..core.threads import blas_threads_for
 from ._loops_edges import (
@@ -95,26 +96,10 @@ class _Hessian:
             solved[system.rows, system.label] = cho_solve(system.factors, v, check_finite=False)
         return solved
 
-
-def _direction(hessian: _Hessian, gradient: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Minus the inverse Hessian times the gradient, by conjugate gradients, and whether they converged."""
-    D, residual = np.zeros_like(gradient), -gradient
-    z = hessian.precondition(residual)
-    conjugate, rho = z.copy(), float(np.vdot(residual, z))
-    enough = POLICY.cg_tol**2 * rho
-    for _ in range(POLICY.cg_max):
-        if rho <= enough:
-            break
-        product = hessian.product(conjugate)
-        curvature = float(np.vdot(conjugate, product))
-        if curvature <= 0.0:
-            break
-        D += (rho / curvature) * conjugate
-        residual -= (rho / curvature) * product
-        z = hessian.precondition(residual)
-        before, rho = rho, float(np.vdot(residual, z))
-        conjugate = z + (rho / before) * conjugate
-    return D, rho <= enough
+    def direction(self, gradient: np.ndarray) -> tuple[np.ndarray, bool]:
+        """Minus the inverse Hessian times the gradient, by conjugate gradients, and whether they converged."""
+        D, _, solved = conjugate_gradients(self.product, -gradient, POLICY.cg_tol, POLICY.cg_max, self.precondition)
+        return D, solved
 
 
 class _Used:
@@ -213,7 +198,7 @@ class RidgedNewton:
         for _ in range(POLICY.trials):
             with blas_threads_for(used.n_rows):
                 hessian = _Hessian(used.system, used.part, alpha, self.edges, self.ridge, self.factorise)
-                D, solved = _direction(hessian, gradient)
+                D, solved = hessian.direction(gradient)
             self.factorise = self.factorise or not solved
             for length in POLICY.lengths:
                 new, product, fell = self._best(used, length * D, alpha)

@@ -37,7 +37,8 @@ class StructuredPolicy:
     together: int = 1024  # rows that share a product, if their inner products fit and rows have twice as many entries
     oldest: int = 10  # passes before a labeling without mass is forgotten; 2 to 40 need the same passes
     last_capacity: int = 64  # most labelings of a row: memory against labelings that are met again and again
-    passes_first: int = 20  # before a Newton attempt, the first or one after a failure; half as many give the rate
+    passes_first: int = 20  # before a Newton attempt, first or after a failure; over half as many the rate is measured
+    most_optimism: float = 100.0  # limit of how many times larger than its estimate the gap is expected
     too_many: float = 200.0  # expected passes above which Newton steps come
     too_many_again: float = 50.0  # the same after a start that needed them: CGM on the toy in 1.5 s instead of 2.3 s
     newton_work: float = 3000.0  # products with all rows that the first attempt may cost; doubled when it is useless
@@ -118,7 +119,7 @@ class Pace:
             self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
             return
         if 0.0 < self.estimate <= allowed < gap:  # the estimate was too small
-            self.optimism = min(self.optimism * gap / self.estimate, 100.0)
+            self.optimism = min(self.optimism * gap / self.estimate, POLICY.most_optimism)
         if self.anchor[1] == np.inf:
             self.anchor = (self.n_passes, gap)
         elif 2 * n_passes >= POLICY.passes_first:  # over fewer the gap may well rise
@@ -259,8 +260,7 @@ class Part:
         sigma, goal = self.relative_sigma * mean_mass, 0.1 * self.certificate.gap
         work = self.pace.newton_work
         masses, self.W, sigma = newton_planes(planes, *start, self.scale, sigma, goal, work, self.regroup)
-        # The next one begins farther from its solution.
-        self.relative_sigma = max(sigma / mean_mass / 25.0, POLICY.first_sigma)
+        self.relative_sigma = max(sigma / mean_mass, POLICY.first_sigma)
         planes.store(self.known, masses)
 
     def _refresh(self) -> None:

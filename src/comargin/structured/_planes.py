@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.conjugate_gradients import conjugate_gradients
 from ..core.row_products import RowProducts
 from ._loops import Known, Layout, weights_of_moments
 from ._loops_planes import (
@@ -34,6 +35,10 @@ class NewtonPolicy:
     cg_tolerance: float = 0.05  # relative residual of the conjugate gradients: products within a step against steps
     most_products: int = 300  # of one step; ill-conditioned problems reach this
     most_steps: int = 40  # of one smooth problem; ill-conditioned problems reach this
+    few_steps: int = 6  # of one smooth problem, up to which the next sigma is ``growth`` times as large
+    growth: float = 5.0
+    many_steps: int = 20  # from which the next sigma is ``shrinkage`` times as large
+    shrinkage: float = 0.5
     largest_sigma: float = 1e5  # times the mean mass of a row; beyond it masses are differences of much larger numbers
 
 
@@ -117,7 +122,8 @@ def newton_planes(
 
     The norm is sum ||w_col||^2 / (2 scale_col); columns of scale 0 have no weights. Given the dual average V of the
     masses and a tolerance, ``rescale`` returns another scale, or None to keep this one. Returns the masses of the
-    last smooth problem that was solved, the weights, and the proximal parameter to go on with.
+    last smooth problem that was solved, the weights, and the proximal parameter of the next problem, which begins
+    farther from its solution.
     """
 
     def plain(W: np.ndarray, root: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -175,28 +181,21 @@ def newton_planes(
         if dual >= reached:
             a, reached = new.copy(), dual
         if inner + outer <= goal or spent >= work:
-            return a, U * root, sigma
-        if n_steps <= 6:
-            sigma = min(5.0 * sigma, POLICY.largest_sigma * float(np.mean(mass)))
-        elif n_steps >= 20:
-            sigma *= 0.5
+            return a, U * root, sigma / POLICY.growth**2
+        if n_steps <= POLICY.few_steps:
+            sigma = min(POLICY.growth * sigma, POLICY.largest_sigma * float(np.mean(mass)))
+        elif n_steps >= POLICY.many_steps:
+            sigma *= POLICY.shrinkage
 
 
 def _newton_step(part: PlaneProducts, root: np.ndarray, sigma: float, gradient: np.ndarray) -> tuple[np.ndarray, int]:
-    """Solve (I + sigma A^T J A) x = -gradient by conjugate gradients; returns x and the number of products."""
+    """Solve (I + sigma A^T J A) x = -gradient ; returns x and the number of products."""
     all_positive = np.ones(len(part.planes.start) - 1)
-    x, residual = np.zeros_like(gradient), -gradient
-    direction = residual
-    square = first = float(np.vdot(residual, residual))
-    n_products = 0
-    while square > POLICY.cg_tolerance**2 * first and n_products < POLICY.most_products:
+
+    def times(direction: np.ndarray) -> np.ndarray:
         change = part.scores(direction * root)
         projection_derivative(part.planes.begin, all_positive, change)
-        image = direction + sigma * root * part.average(change)
-        n_products += 1
-        length = square / float(np.vdot(direction, image))
-        x += length * direction
-        residual = residual - length * image
-        before, square = square, float(np.vdot(residual, residual))
-        direction = residual + (square / before) * direction
-    return x, n_products
+        return direction + sigma * root * part.average(change)
+
+    step, n_products, _ = conjugate_gradients(times, -gradient, POLICY.cg_tolerance, POLICY.most_products)
+    return step, n_products
