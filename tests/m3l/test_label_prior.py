@@ -52,9 +52,12 @@ def test_identity():
     ("R", "message"),
     [
         (np.eye(3), r"must have shape \(4, 4\).*got \(3, 3\)"),
-        (np.ones(4), "square matrix of numbers"),
-        (np.full((4, 4), "x"), "square matrix of numbers"),
-        (np.eye(4) + np.eye(4, k=1) * 0.25, r"symmetric; entries \(0, 1\) and \(1, 0\) differ by 0.25"),
+        (np.ones(4), "label_correlation must be a square matrix"),
+        (np.full((4, 4), "x"), "label_correlation must be real numbers"),
+        (
+            np.eye(4) + np.eye(4, k=1) * 0.25,
+            r"label_correlation must be symmetric, but entries \(0, 1\) and \(1, 0\) differ by 0.25",
+        ),
         (np.eye(4) - 0.5, "positive semi-definite; its smallest eigenvalue is -1"),
         (np.diag([1.0, 1.0, -0.5, 1.0]), "smallest eigenvalue is -0.5"),
         (np.diag([1.0, np.nan, 1.0, 1.0]), "finite"),

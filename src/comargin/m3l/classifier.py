@@ -188,7 +188,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
             return identity_prior(n_labels)
         if isinstance(R, str):
             R = smoothed_correlation(data.Y)
-        return split_prior(R.weights if isinstance(R, LabelGraph) else R, n_labels)
+        return split_prior(R, n_labels)
 
     def _targets_of(self, S: np.ndarray, prior: tuple[PriorPart, ...]) -> np.ndarray:
         """Margins asked for: (0, 0) stands for that of the loss."""

@@ -23,8 +23,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import splu
 
 from ..core.rows import CSR
+from ..graphs import LabelGraph
 
-_ROUNDING = 1e-10  # asymmetry and negative eigenvalues allowed in R, relative to its largest entry
+_ROUNDING = 1e-10  # negative eigenvalues allowed in R, relative to its largest entry
 _RANK = 1e-12  # eigenvalues below this fraction of the largest one do not count for the rank
 
 
@@ -70,32 +71,17 @@ def identity_prior(n_labels: int) -> tuple[PriorPart, ...]:
 def split_prior(R: Any, n_labels: int) -> tuple[PriorPart, ...]:
     """Check R and split it: first the labels without a partner, if there are any, then the components.
 
-    R must be symmetric and positive semi-definite; it may be singular.
+    R, an array or a `LabelGraph`, must be symmetric and positive semi-definite; it may be singular.
     """
-    if not sp.issparse(R):
-        R = np.asarray(R)
-        if R.dtype.kind not in "biuf" or R.ndim != 2:
-            raise ValueError(
-                f"label_correlation must be a square matrix of numbers, got {R.ndim} dimensions of {R.dtype}"
-            )
-    sparse = sp.csr_array(R, dtype=np.float64)
+    try:
+        sparse = R.weights if isinstance(R, LabelGraph) else LabelGraph(R).weights
+    except ValueError as error:
+        raise ValueError(str(error).replace("weights", "label_correlation", 1)) from error
     if sparse.shape != (n_labels, n_labels):
         raise ValueError(
             f"label_correlation must have shape ({n_labels}, {n_labels}), one row per label; got {sparse.shape}"
         )
-    if not np.all(np.isfinite(sparse.data)):
-        raise ValueError("label_correlation must be finite; it holds NaN or infinity")
     largest = float(np.max(np.abs(sparse.data), initial=0.0))
-    difference = abs(sparse - sparse.T).tocoo()
-    if difference.nnz and difference.data.max() > _ROUNDING * largest:
-        worst = int(np.argmax(difference.data))
-        i, j = difference.row[worst], difference.col[worst]
-        raise ValueError(
-            f"label_correlation must be symmetric; entries ({i}, {j}) and ({j}, {i}) differ by "
-            f"{difference.data[worst]:.3g}"
-        )
-    sparse = sp.csr_array((sparse + sparse.T) / 2.0)
-    sparse.eliminate_zeros()
     _, component = connected_components(sparse, directed=False)
     sizes = np.bincount(component)
     alone = np.flatnonzero(sizes[component] == 1)
