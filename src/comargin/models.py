@@ -10,8 +10,6 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -19,6 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
+from .core.kernel_functions import scale_gamma
 from .core.wording import did_you_mean
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
@@ -35,10 +34,7 @@ class TimesScale:
 
     def of(self, X: Any) -> tuple[float, ...]:
         """The values for these training features."""
-        mean = X.mean()
-        squares = X.multiply(X).mean() if sp.issparse(X) else np.square(X).mean()
-        variance = float(squares - mean**2)
-        scale = 1.0 / (X.shape[1] * variance) if variance > 0.0 else 1.0
+        scale = scale_gamma(X)
         return tuple(factor * scale for factor in self.factors)
 
 

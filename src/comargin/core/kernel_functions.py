@@ -202,6 +202,12 @@ class KernelFunction:
         return scores
 
 
+def scale_gamma(X: Matrix) -> float:
+    """The gamma "scale" of some rows, 1 / (n_features * variance)."""
+    variance = X.var() if isinstance(X, np.ndarray) else X.multiply(X).mean() - X.mean() ** 2
+    return 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
+
+
 def kernel_function(
     kernel: str | Callable[[Any, Any], Any], gamma: str | float, degree: int, coef0: float, X: Matrix
 ) -> KernelFunction:
@@ -210,8 +216,7 @@ def kernel_function(
         return KernelFunction(kernel, np.nan, degree, coef0)
     center = X.mean(axis=0) if kernel == "rbf" and isinstance(X, np.ndarray) else None
     if gamma == "scale":
-        variance = X.var() if isinstance(X, np.ndarray) else X.multiply(X).mean() - X.mean() ** 2
-        gamma = 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
+        gamma = scale_gamma(X)
     elif gamma == "auto":
         gamma = 1.0 / X.shape[1]
     return KernelFunction(kernel, float(gamma), degree, coef0, center)

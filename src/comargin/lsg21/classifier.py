@@ -177,8 +177,6 @@ class LSG21Classifier(LinearMultilabelClassifier):
         return graph
 
     def _problem(self, data: TrainingData, graph: LabelGraph, unit: float) -> LSG21Problem:
-        if not data.sample_weight.any():
-            raise ValueError("sample_weight must not be zero everywhere")
         penalty = EdgePenalty.from_affinity(graph.weights, self.self_edges)
         X = data.X if unit == 1.0 else data.X / unit
         return LSG21Problem.build(X, data.Y, data.sample_weight, penalty, self.fit_intercept)
