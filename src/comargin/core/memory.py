@@ -20,7 +20,7 @@ from .result import FitState
 
 
 class Kept(NamedTuple):
-    """A result as it stands in a file."""
+    """A result in a file: the kind of the file says that it is none of the other things kept there."""
 
     value: Any
 

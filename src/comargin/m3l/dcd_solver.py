@@ -59,6 +59,7 @@ class AscentPolicy:
     # tau over the largest projected gradient of the last pass over all variables. Smaller solves wrong active sets too
     # well, larger visits too much: from 0.1 to 0.7 the time to a gap of 1e-6 hardly changes.
     tau_factor: float = 0.3
+    most_optimism: float = 10.0  # limit of how many times larger than its estimate the gap is expected
 
 
 POLICY = AscentPolicy()
@@ -164,7 +165,7 @@ class LabelAscent:
             # The active part looked solved: something left too early, or margins moved on within the pass.
             self.activate_all()
             if self.estimate > 0.0:
-                self.optimism = min(self.optimism * gap / self.estimate, 10.0)
+                self.optimism = min(self.optimism * gap / self.estimate, POLICY.most_optimism)
         return sums.primal, sums.dual
 
 

@@ -27,9 +27,10 @@ _CACHE_LINE = 64
 @dataclass(frozen=True)
 class DescentPolicy:
     labels_per_block: int = 80  # most independent labels that share one product with x_i: more are faster
-    alone_up_to: int = 64  # labels that one block takes alone; more are cut into an even number, for two threads
+    one_block_up_to: int = 64  # independent labels; more are cut into an even number of blocks, for two threads
     single_from: float = 1e-4  # tolerance from which weights are in single precision: fetching them bounds the speed
     finish_after: int = 20  # passes before the finishing methods are tried
+    most_optimism: float = 10.0  # limit of how many times larger than its estimate the gap is expected
     near_the_end: float = 30.0  # expected passes up to which descent goes on alone
 
 
@@ -45,7 +46,7 @@ def label_blocks(prior: tuple[PriorPart, ...]) -> list[PriorPart]:
             continue
         n_labels = len(part.labels)
         n_blocks = -(-n_labels // POLICY.labels_per_block)
-        n_blocks += n_blocks % 2 if n_labels > POLICY.alone_up_to else 0
+        n_blocks += n_blocks % 2 if n_labels > POLICY.one_block_up_to else 0
         edges = [round(b * n_labels / n_blocks) for b in range(n_blocks + 1)]
         for a, b in itertools.pairwise(edges):
             blocks.append(PriorPart(part.labels[a:b], "diagonal", np.ascontiguousarray(part.matrix[a:b])))
@@ -105,7 +106,7 @@ class GapForecast:
             self.epochs_to_go = min(2.0 * float(expected), self.epochs_to_go)
         self._certified = self.n_epochs, gap
         if looked_done and self.gap > 0.0:
-            self._optimism = min(self._optimism * gap / self.gap, 10.0)
+            self._optimism = min(self._optimism * gap / self.gap, POLICY.most_optimism)
 
 
 class Block:

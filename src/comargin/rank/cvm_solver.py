@@ -23,6 +23,8 @@ class CoreVectorPolicy:
     easy_cost: float = 10.0  # C_i K_ii up to which Newton starts at once; 40: 2.5 times slower on scene at C = 1000
     raise_cost: float = 10.0  # factor between two levels of costs; 40: twice as slow there
     loose_gap: float = 0.5  # relative gap that ends a level; 0.125 and 2 take as long
+    most_at_a_level: int = 50  # passes and Newton steps: safety cap
+    patience: int = 300  # iterations without any gain, passes above all, that end a fit
     newton_patience: int = 3  # Newton steps without a lower objective or gradient: rounding; 12 up to 1.9 times longer
 
 
@@ -214,7 +216,7 @@ def solve_rank_cvm(
         state.certify,
         control,
         check_every=10 if passes is None else 1,
-        patience=300,  # iterations without any gain
+        patience=POLICY.patience,
         state=lambda: state.best.U,
     )
     loss = state.loss
@@ -236,7 +238,7 @@ def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: in
     for level in range(math.ceil(math.log(largest / POLICY.easy_cost, POLICY.raise_cost)), 0, -1):
         lower = RankProblem(problem.Y, problem.cost / POLICY.raise_cost**level)
         easier = CoreVectors(lower, products, seed, U, coef)
-        for _ in islice(_descent(easier, passes if U is None else 0), 50):  # a safety cap
+        for _ in islice(_descent(easier, passes if U is None else 0), POLICY.most_at_a_level):
             if easier.best.gap <= POLICY.loose_gap * easier.best.objective:
                 break
         U, coef = easier.U, easier.coef

@@ -42,8 +42,11 @@ class ProximalPolicy:
     few: int = 6  # Newton steps up to which the next proximal step grows by ``growth``
     growth: float = 4.0
     longest: float = 1e6  # longest step of the dual variables
-    longest_bias: float = 16.0  # longest step of the biases; 1e6: 1.6 times the Newton steps on scene at C = 1000 ...
-    most: float = 10.0  # ... unless the constraints are so many times the rest of the gap: enron at C = 0.01 needs it
+    longest_bias: float = 16.0  # longest step of the biases; 1e6: 1.6 times the Newton steps on scene at C = 1000
+    imbalance: float = (
+        10.0  # violated constraints over the rest of the gap from which biases may take ``longest`` steps
+    )
+    patience: int = 20  # steps without any gain that end a fit
     first: float = 100.0  # largest change of scores by the first step; any change: twice the Newton steps on yeast
     nothing: float = 1e-10  # part of their bound below which variables are zero, up to rounding
 
@@ -232,7 +235,7 @@ class ProximalPoint:
     def _stretch(self, factor: float) -> None:
         """Multiply the lengths of the next steps by ``factor``, within their limits."""
         left = abs(float(self.bias @ self.loss.beta.sum(axis=0)))
-        bias_counts = left > POLICY.most * (self.square + self.loss.excess)
+        bias_counts = left > POLICY.imbalance * (self.square + self.loss.excess)
         limit = POLICY.longest if bias_counts else POLICY.longest_bias
         self.loss.length = min(factor * self.loss.length, POLICY.longest)
         self.tau = min(max(factor * self.tau, self.first_tau), limit * self.first_tau)
@@ -266,7 +269,9 @@ def solve_rank_svm(
             alpha[inside], bias[inner] = state.best.x / state.loss.cost_of_pair, state.best.bias
             return RankDual(alpha.copy(), bias.copy())
 
-        status, history, tol_abs = run_loop(state.step, state.certify, control, check_every=1, patience=20, state=kept)
+        status, history, tol_abs = run_loop(
+            state.step, state.certify, control, check_every=1, patience=POLICY.patience, state=kept
+        )
         kept()
         coef[:, inner] = state.best.coef
         scores = products.times(coef)[:, inner] + bias[inner]
