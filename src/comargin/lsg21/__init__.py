@@ -13,6 +13,16 @@ X^T Theta at most alpha.
   4. The certificate splits the slopes of every feature over the edges, and scales 2 (X W - Y) to be feasible.
 
 ``irls_solver.py`` is the paper's Algorithm 2, Eqs. (14)-(18), for comparison. ``classifier.py`` is the estimator.
+
+===========  ==========================================================================================================
+equations    where
+===========  ==========================================================================================================
+(1), (2)     the problem in general, and with every edge once; not solved here
+(3), (4)     ``problem.py``; the penalty's values and derivatives in ``_loops_edges.py``
+(5)-(13)     reweighting in general, Algorithm 1, and its proofs; (6) in ``_loops_edges.py``, (9) in ``_edge_newton.py``
+(14)-(18)    ``irls_solver.py``; (14), (16) also in ``_edge_newton.py``
+(19)         ``comargin.graphs.cosine_affinity``
+===========  ==========================================================================================================
 """
 
 from .classifier import LSG21Classifier

@@ -16,6 +16,18 @@ The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z
 
 A loss with a quadratic conjugate is one line in losses.py. Another one is a branch in the functions that losses.py
 lists and a call of its step in the vectorised pass of _loops.py; _finish.py and _loops_pairs.py do not take it.
+
+==============  =======================================================================================================
+equations       where
+==============  =======================================================================================================
+(1)-(10)        the problem over all labelings and its reduction: no code; (6) is the margin 1 of losses.py
+(11)-(18)       problem.py; (15)-(18) are the case R = I, a diagonal part of prior.py
+(19)-(25)       problem.py states the dual, losses.py sums it up, _loops.py computes it (m3l_sums)
+(26)-(36)       _loops_pairs.py, section 5.1; the gradient (29) also in _finish.py, (31) in _loops_step.py
+(37)-(40)       _loops_step.py, and in _loops.py for all labels of a row
+(41)-(45)       _loops_dcd.py and dcd_solver.py, section 6
+(46)-(83)       proofs of convergence: no code
+==============  =======================================================================================================
 """
 
 from .classifier import M3LClassifier

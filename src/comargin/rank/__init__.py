@@ -16,6 +16,21 @@ Rank-SVM, Eq. (18), dual (19): the hinge of all pairs, with free biases.
 ``_products.py`` multiplies the kernel matrix with coefficients, for linear and other kernels. ``label_sets.py`` turns
 rankings into label sets, Eq. (2), by a threshold that is linear in the scores. ``classifier.py`` is the base of the
 estimators in ``cvm_classifier.py`` and ``svm_classifier.py``.
+
+================  =====================================================================================================
+equations         where
+================  =====================================================================================================
+(1), (8)-(14)     background: the data, other methods, binary SVM and CVM; no code
+(2)               ``label_sets.py``
+(3)-(7)           ``comargin.metrics``
+(15)-(26)         ``problem.py`` states them, ``svm_solver.py`` and ``_loops_svm.py`` solve
+(27)              ``core/kernel_functions.py``
+(28)-(38)         ``problem.py``; ``cvm_solver.py`` and ``_loops.py`` solve; vectors h and the matrix H are never formed
+(39)-(52)         Frank-Wolfe methods in general, for Rank-SVM too, and their rate: only the case below is implemented
+(53)-(70)         ``fw_solver.py``, ``_loops_fw.py``; (57), (60) are the certificate of the start, (69) is (70) for all
+(71)-(76)         comparison of costs; no code
+(77)              `comargin.tune`, where it is the default
+================  =====================================================================================================
 """
 
 from .cvm_classifier import RankCVMClassifier

@@ -18,6 +18,18 @@ CGM, Algorithm 1, adds cliques in rounds:
 - ``cgm_solver.py``  scores ||v_c(alpha)||^2 of all cliques, Eq. (9), rounds, the rules that end them (section A.3), and
   the state that a stopped fit goes on from
 - ``cgm_classifier.py``  ``CGMClassifier``
+
+===============  ======================================================================================================
+equations        where
+===============  ======================================================================================================
+(1), (2)         ``comargin.inference``, which ``classifier.py`` calls
+(3)-(6)          the problem with a graph to choose and its relaxation: no code; (4) is the dual in ``problem.py``
+(7), (9)         ``cgm_solver.py`` (``score_cliques``)
+(8), (10)        ``problem.py``
+(11), (12)       the smoothed problem of Algorithm 2, which is not implemented: as printed it does not solve (10)
+(13), (14)       the worst labeling: ``_part.py``, by ``comargin.inference``; after the costs are added they are (1)
+(15)-(23)        dual and its proofs: no code but (17), (18), ``StructuredProblem.scale``
+===============  ======================================================================================================
 """
 
 from .cgm_classifier import CGMClassifier
