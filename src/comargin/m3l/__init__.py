@@ -7,7 +7,7 @@ The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z
 - prior.py: R, checked and split into components, each diagonal, dense, sparse or of low rank.
 - solver.py: the default for linear M3L. All labels of a row take a coordinate step together (_loops.py; the step itself
   is in _loops_step.py) until a certificate meets the tolerance. Badly scaled labels are solved by interior-point and
-  Newton steps on the dual (_finish.py by way of _interior_point.py and _box_newton.py), those of the logistic loss by
+  Newton steps on the dual (_finish.py by way of _interior_point.py and _box_newton.py), those of smooth losses by
   Newton steps on the primal (_newton.py).
 - dcd_solver.py, _loops_dcd.py: the paper's scheme for linear M3L, section 6, for comparison.
 - kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them;
