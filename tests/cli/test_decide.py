@@ -63,7 +63,10 @@ def test_promises_are_said_and_measured(files):
         "predict", files / "promise.cmg", files / "rows.csv", "--aim", "micro_f1", "-o", files / "out.csv"
     )
     assert "--aim: these label sets do not keep the promise of the tagger, recall >= 0.6 and" in err
-    code, out, err = run("train", files / "rows.csv", "--holdout", "0.3", "--no-tune", "--guarantee", "recall >= 0.5")
+    output = ("-o", files / "held_out.cmg")
+    code, out, err = run(
+        "train", files / "rows.csv", "--holdout", "0.3", "--no-tune", "--guarantee", "recall >= 0.5", *output
+    )
     assert code == 0, err
     assert "Promised: recall >= 0.5. On the test rows: 0." in out
 
