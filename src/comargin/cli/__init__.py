@@ -29,6 +29,8 @@ def main() -> None:
     try:
         code = app(standalone_mode=False)
     except usage_error as error:
+        if debug and error.__cause__ is not None:
+            raise
         text = error.format_message()  # type: ignore[attr-defined]
         if text.strip():  # empty after a bare command, which has printed its help
             _show("[bold red]Error:[/]", _usage_text(text, getattr(error, "ctx", None)))
