@@ -29,7 +29,7 @@ def run(*arguments, **environment):
 
 def code_of(err):
     """The exit code that goes with an error: 2 where a flag is wrong, 1 where a file is."""
-    return 2 if err.startswith("Error: --") else 1
+    return 2 if "\nError: --" in f"\n{err}" else 1
 
 
 def run_process(*arguments, **environment):

@@ -263,7 +263,7 @@ def test_convert_can_write_other_separators(tmp_path):
             "--labels tags",
             "(is it a text? --text 'body' reads it as one; --drop leaves it out)",
         ),
-        ("x,label:a\n1,0\n", "--to text-csv", "--to 'text-csv': 'text-csv' takes texts"),
+        ("x,label:a\n1,0\n", "--to text-csv", "--to 'text-csv' takes texts"),
         ("text,labels\nhello,a;b\n", "--sep | --to-sep ;", "Choose another --to-sep or --to"),
         ("x,label:a\n1,0\n", "--to-delimiter 12", "--to-delimiter '12' must be one ASCII character"),
     ],
@@ -276,6 +276,13 @@ def test_messages_name_the_flags(tmp_path, content, options, message):
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "b.csv").exists()
+
+
+def test_one_name_is_the_column_of_label_lists_of_texts(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\nred wine,a;b\ntea,b\n")
+    code, out, err = run("data", "info", tmp_path / "a.csv", "--labels", "labels")
+    assert code == 0, err
+    assert "2 rows, texts, 2 labels" in out
 
 
 def test_a_target_without_a_known_suffix_asks_for_to(small, tmp_path):

@@ -37,8 +37,12 @@ class _UntypedSwitches:
 
 # Names of the library for parameters of commands.
 _OTHER_NAMES = {
-    "models": "model", "params": "param", "datasets": "data",
-    "n_jobs": "jobs", "random_state": "seed", "id_name": "id",
+    "models": "model",
+    "params": "param",
+    "datasets": "data",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "id_name": "id",
 }
 
 

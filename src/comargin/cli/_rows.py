@@ -128,10 +128,7 @@ def labelled_rows(
 
     options = dict(reading)
     labels = options.pop("labels", None)
-    formats = (options.get("format"), format_of_suffix(Path(data)))
-    is_json = "jsonl" in formats
-    if "parquet" in formats:
-        options.setdefault("sep", ";")  # Parquet has lists, whatever separated the labels in training
+    is_json = "jsonl" in (options.get("format"), format_of_suffix(Path(data)))
 
     def started(place: Any) -> Iterator[Chunk]:
         chunks = rows_for(tagger, data, options, split=split, data_home=data_home, labels=place)

@@ -223,9 +223,7 @@ class Tagger:
             options |= {"feature_names": self.feature_names, "n_features": self.n_features}
         if labels is True:
             labels = self.reading.get("labels", True)
-        # Parquet has lists of labels, and no separator.
-        is_parquet = options.get("format") == "parquet" or str(source).endswith((".parquet", ".pq"))
-        if labels is not None and "sep" in self.reading and not is_parquet:
+        if labels is not None and "sep" in self.reading:
             options.setdefault("sep", self.reading["sep"])
         return stream(source, labels=labels, **options)
 
