@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from comargin import M3LClassifier, metrics
+from comargin.metrics.measures import MEASURES
 
 SET_MEASURES = [
     "hamming_loss",
@@ -590,6 +591,14 @@ def test_scorers_cover_every_measure():
     assert set(metrics.scorers) == measures
     result = metrics.evaluate([[1, 0, 0, 1, 0]] * 3, [[1.0, 2, 3, 4, 5]] * 3, [[0, 0, 0, 1, 0]] * 3)
     assert list(result) == list(metrics.scorers)
+
+
+@pytest.mark.parametrize("name", list(MEASURES))
+def test_the_table_says_what_the_docstring_says(name):
+    meaning = MEASURES[name].meaning
+    assert meaning.endswith(".")
+    first_line = getattr(metrics, name).__doc__.splitlines()[0]
+    assert first_line.startswith(meaning.format(k="k").removesuffix("."))
 
 
 @pytest.mark.parametrize("name", list(metrics.scorers))

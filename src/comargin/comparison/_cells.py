@@ -2,7 +2,6 @@
 
 import json
 import platform
-import re
 import time
 import warnings
 from dataclasses import dataclass
@@ -20,20 +19,13 @@ from ..core.validation import has_scores
 from ..decisions import DecisionClassifierCV
 from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
+from ..metrics.measures import MEASURES, split_depth
 from ..training import ModelRecipe
 from ..training.building import build, criterion_of, decided_by, search
 from ..training.identity import described, hash_of, json_value
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file
-_DEPTH = re.compile(r"_at_(\d+)$")
-# The aim of each measure of label sets, by the beginning of its name; micro-F1 is that of the rest.
-_AIMS = {
-    "hamming_loss": ("hamming_loss",),
-    "subset_accuracy": ("subset_accuracy",),
-    "macro_f1": ("macro_",),
-    "example_f1": ("example_",),
-}
 
 
 @dataclass(frozen=True)
@@ -130,7 +122,7 @@ def _measured(cell: Cell) -> Record:
     decider = make_decider(estimator, decided_by(model, settings.thresholds), folds=folds, seed=seed)
     estimator, _ = fit_decider(decider, X_train, Y_train)
     fitted = time.perf_counter()
-    depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})
+    depths = sorted({depth for name in cell.measures if (depth := split_depth(name)[1])})
     if isinstance(estimator, DecisionClassifierCV):
         values, done = _at_own_aims(estimator, X_test, Y_test, depths)
     else:
@@ -162,9 +154,9 @@ def _at_own_aims(
     predicted, P = estimator.rule_.decide(scores)
     done = time.perf_counter()
     values = evaluate(Y, P, predicted, k=depths, probabilities=P)
-    for aim, prefixes in _AIMS.items():
+    for aim in dict.fromkeys(measure.aim for measure in MEASURES.values() if measure.aim):
         own = evaluate(Y, None, estimator.rule_.predict(scores, aim))
-        values |= {name: value for name, value in own.items() if name.startswith(prefixes)}
+        values |= {name: value for name, value in own.items() if MEASURES[name].aim == aim}
     return values, done
 
 

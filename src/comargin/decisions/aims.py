@@ -17,7 +17,6 @@ The cut F/2 holds for any set of rows: adding an entry of probability p to predi
 changes it to 2 (H + p) / (D + 1), which is more if and only if p > H / D = F / 2.
 """
 
-import re
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
 from ..core.wording import did_you_mean
+from ..metrics.measures import split_depth
 from ._expected_f1 import best_expected_f1
 from ._rules import PerLabelCut, top_mask
 from .set_calibration import SetCalibrator, check_probabilities
@@ -189,12 +189,11 @@ def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
         return "costs", _check_costs(aim, n_labels)
     if aim in AIMS:
         return aim, None
-    depth = re.fullmatch(r"precision_at_([1-9]\d*)", aim)
-    if depth:
-        k = int(depth[1])
+    name, k = split_depth(aim)
+    if name == "precision_at_k" and k:
         if k > n_labels:
             raise ValueError(f"aim must be of at most {n_labels} labels, got {aim!r}.")
-        return "precision_at_k", k
+        return name, k
     if aim.startswith("precision_at"):
         raise ValueError(f'aim must have a number of labels, e.g. "precision_at_3"; got {aim!r}.')
     known = (*AIMS, "precision_at_3")

@@ -69,21 +69,19 @@ def _equal_mass_bins(p: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     return np.minimum((n_bins * middle / mass.sum()).astype(np.int64), n_bins - 1)[level]
 
 
-def top_calibration_error(best: TopLabels, p: FloatArray, k: int, n_bins: int = N_BINS) -> float:
+def top_calibration_error(best: TopLabels, k: int, n_bins: int = N_BINS) -> float:
     """Calibration error of the entries that are among the k likeliest of their row."""
     top = best.top[:, :k]
-    chosen = np.take_along_axis(p, top, axis=1).ravel()
+    chosen = np.take_along_axis(best.scores, top, axis=1).ravel()
     return _binned_error(best.hits[:, :k].ravel().astype(float), chosen, np.repeat(best.weight, top.shape[1]), n_bins)
 
 
-#: The measures of probabilities, in the order of `evaluate`; all are losses.
+#: The measures of probabilities, in the order of `evaluate`.
 PROBABILITY_MEASURES: dict[str, Callable[[Probabilities], float]] = {
     "brier_score": lambda of: of.mean_loss(_squared),
     "log_loss": lambda of: of.mean_loss(_logarithmic),
     "calibration_error": _by_label,
 }
-CALIBRATION_AT = "calibration_error_at"
-PROBABILITY_LOSSES = frozenset(PROBABILITY_MEASURES) | {CALIBRATION_AT}
 
 
 def _checked(Y_true: Any, probabilities: Any, sample_weight: Weights) -> Probabilities:
@@ -173,4 +171,4 @@ def calibration_error_at_k(
     0.2
     """
     of, k = _checked(Y_true, probabilities, sample_weight), check_k(k)
-    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), of.p, k, check_bins(n_bins))
+    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), k, check_bins(n_bins))
