@@ -379,8 +379,8 @@ def test_faults_of_parquet_name_rows_of_the_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunk_rows": 0}, "chunk_rows=0 must be an integer >= 1"),
-        ({"chunk_rows": True}, "chunk_rows=True must be"),
+        ({"chunk_rows": 0}, "chunk_rows must be an int of at least 1, got 0"),
+        ({"chunk_rows": True}, "chunk_rows must be"),
         ({"format": "xls"}, "format='xls' is unknown, allowed are mulan, .*jsonl"),
         ({"missing": "mean"}, "missing='mean' needs the whole file"),
         ({"missing": "no"}, "missing='no', allowed are"),

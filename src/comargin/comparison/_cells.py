@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
 from ..core.validation import has_scores
+from ..core.wording import CONSTANT_LABEL, shortened
 from ..decisions import DecisionClassifierCV
 from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
@@ -96,7 +97,7 @@ def run_cell(cell: Cell) -> Record:
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # Rare labels are missing in some training parts; a single label is a column.
-        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        warnings.filterwarnings("ignore", CONSTANT_LABEL, UserWarning)
         warnings.simplefilter("ignore", DataConversionWarning)
         try:
             record |= _measured(cell)
@@ -161,8 +162,7 @@ def _at_own_aims(
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 3]}..."
+    return shortened(" ".join(text.split()), _LONGEST_TEXT)
 
 
 @cache

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import whole_number
 from .indicator import check_indicator
 from .validation import Matrix, _canonical
 
@@ -165,8 +165,7 @@ def explain(
     >>> print(*explain(model, [[2.0, 0.5]], feature_names=["width", "height"])[0])
     0: width +2, height -0.5, others +0, intercept +0 = 1.5
     """
-    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
-        raise ValueError(f"top must be an int of at least 1, got {top!r}")
+    whole_number("top", top, 1)
     if hasattr(model, "fit"):
         check_is_fitted(model)
     require_explainable(model)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.checks import whole_number
 from ..core.files import AtomicFiles, plain_stem, plain_suffix
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
@@ -180,8 +181,8 @@ def check_options(options: dict[str, Any]) -> None:
             raise ValueError(f"{key}={options[key]!r}, allowed are {', '.join(map(repr, allowed))}")
     for key in ("n_features", "n_labels"):
         value = options.get(key)
-        if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
-            raise ValueError(f"{key}={value!r} must be None or an integer >= 0")
+        if value is not None:
+            whole_number(key, value)
     for key in ("text", "delimiter"):
         if not isinstance(options[key], (str, type(None))):
             raise ValueError(f"{key}={options[key]!r} must be None or a string")

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
+from ..core.checks import number
+from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule
 from ..core.wording import did_you_mean
 from ..metrics.measures import split_depth
 from ._expected_f1 import best_expected_f1
@@ -159,7 +160,7 @@ class AimRule(ThresholdRule):
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
         check_aim(self.aim, scores.shape[1])
-        check_range("zero_division", self.zero_division, 0.0, 1.0)
+        number("zero_division", self.zero_division, 0.0, 1.0)
         self.sets_ = SetCalibrator().fit(scores, Y, weight)
         p = self.sets_.marginals(scores)
         self.macro_cuts_ = 0.5 * _best_expected_f1(p, weight)

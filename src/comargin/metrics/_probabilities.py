@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..core.checks import whole_number
 from ..core.indicator import check_weight
 from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_probabilities, check_true, documented
 from ._top_k import TopLabels, check_k
@@ -91,13 +92,6 @@ def _checked(Y_true: Any, probabilities: Any, sample_weight: Weights) -> Probabi
     )
 
 
-def check_bins(n_bins: Any) -> int:
-    """Return the number of bins, checked."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise ValueError(f"n_bins must be a positive int, got {n_bins!r}.")
-    return int(n_bins)
-
-
 @documented()
 def brier_score(Y_true: Any, probabilities: Any, *, sample_weight: Weights = None) -> float:
     """Mean squared difference of the probabilities and the truth, over all entries.
@@ -150,7 +144,7 @@ def calibration_error(Y_true: Any, probabilities: Any, *, n_bins: int = N_BINS, 
     >>> round(calibration_error(Y, P, n_bins=2), 4)
     0.15
     """
-    return _by_label(_checked(Y_true, probabilities, sample_weight), check_bins(n_bins))
+    return _by_label(_checked(Y_true, probabilities, sample_weight), whole_number("n_bins", n_bins, 1))
 
 
 @documented()
@@ -171,4 +165,4 @@ def calibration_error_at_k(
     0.2
     """
     of, k = _checked(Y_true, probabilities, sample_weight), check_k(k)
-    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), k, check_bins(n_bins))
+    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), k, whole_number("n_bins", n_bins, 1))

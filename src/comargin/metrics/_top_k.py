@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ..core.checks import whole_number
 from ..core.indicator import check_weight
 from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, documented, mean_defined
 
 
 def check_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k must be a positive integer, got {k!r}.")
-    return int(k)
+    """Return the number of labels that are taken of each row, checked."""
+    return whole_number("k", k, 1)
 
 
 def top_labels(scores: Any, k: int) -> IntArray:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.wording import shortened
 from .theme import number
 
 _LONGEST_VALUE = 160
@@ -111,7 +112,7 @@ def value_text(value: Any) -> str:
     else:
         text = getattr(value, "__name__", None) or repr(value)
     text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    return shortened(text, _LONGEST_VALUE)
 
 
 def tuned_values(anatomy: Anatomy) -> list[tuple[str, str]]:

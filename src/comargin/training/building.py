@@ -1,7 +1,6 @@
 """From a recipe to an estimator for the data at hand: features made ready, seeds and parameters set and searched."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -27,12 +26,6 @@ LEARNER = "model"  # name of the last step of a pipeline
 _MANY_TEXTS = 1000
 _COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
 Grid = tuple[tuple[str, Any], ...]  # parameters in the order of the search, each with its values
-
-
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Raise ValueError unless an argument is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
 
 
 def check_rule(thresholds: Any) -> None:
