@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from .checks import whole_number
 from .indicator import check_indicator
-from .validation import Matrix, _canonical
+from .validation import Matrix, _canonical, fitted_inside
 
 # Scores of a linear model differ from x w + b by rounding, relative to the largest.
 _ROUNDING = 1e-5
@@ -273,14 +273,8 @@ def names_after(steps: Iterable[Any], names: Any) -> Any:
 
 
 def _inside(model: Any) -> Any:
-    """What stands in a pipeline, a search or a wrapper; None for what explains itself, and for the innermost."""
-    if hasattr(model, "_explanations"):
-        return None
-    if isinstance(model, Pipeline):
-        return model[-1]
-    if hasattr(model, "best_estimator_"):
-        return model.best_estimator_
-    return getattr(model, "estimator_", None) if not hasattr(model, "estimators_") else None
+    """What stands in a model; None for what explains itself, and for the innermost."""
+    return None if hasattr(model, "_explanations") else fitted_inside(model)
 
 
 def _asked(model: Any, X: Any, labels: Any) -> list[np.ndarray]:

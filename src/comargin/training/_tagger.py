@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.explanation import Explanation, explain
-from ..core.validation import dense_if_needed, has_scores
+from ..core.validation import dense_if_needed, has_scores, learner_of
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched

@@ -18,6 +18,7 @@ from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
+from ..core.validation import learner_of
 from ..data import Dataset, fingerprint
 from ..decisions import RiskController, parse_guarantee
 from ..decisions.aims import check_aim
@@ -32,7 +33,6 @@ from .building import (
     check_rule,
     criterion_of,
     decided_by,
-    learner_of,
     search,
     searched,
     with_named_parameters,

@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
-from ..core.validation import has_scores
+from ..core.validation import has_scores, learner_of
 from ..core.wording import did_you_mean
 from ..decisions import RULES
 from ..decisions.workbench import BY_AIM
@@ -96,11 +96,6 @@ def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
 def prefix_of(estimator: Any) -> str:
     """Prefix of the learner's parameters in the names of ``set_params``."""
     return f"{LEARNER}__" if isinstance(estimator, Pipeline) else ""
-
-
-def learner_of(estimator: Any) -> Any:
-    """The last step of a Pipeline, or the estimator itself."""
-    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def full_name(estimator: Any, name: str, argument: str) -> str:
