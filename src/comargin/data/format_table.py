@@ -40,9 +40,7 @@ class Format:
     suffix_decides: bool = True
     is_first_line: Callable[[str], bool] | None = None  # may a file start with this line, after blanks and comments?
     magic: bytes = b""  # first bytes of every file; empty for text formats
-    kind_of: Callable[[Path, str | None], str] | None = (
-        None  # which of two formats a file with this (path, delimiter) is in
-    )
+    kind_of: Callable[[Path, str | None], str] | None = None  # of (path, delimiter): which of two formats it is
     texts: bool = False  # X may be texts, with lists of labels
     has_names: bool = True  # columns have names
     takes_label_file: bool = False  # labels= may be a file
