@@ -20,7 +20,6 @@ from ..decisions import DecisionClassifierCV, RiskController
 from ..decisions.predictions import predictions
 from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
-from .building import learner_of
 
 _META = "tagger"
 
