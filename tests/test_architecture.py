@@ -125,6 +125,19 @@ def has_loops(path):
     return path.name.startswith("_loops") or name_of(path) in CORE_LOOPS
 
 
+@pytest.mark.parametrize("path", sorted(SRC.glob("*/__init__.py")), ids=name_of)
+def test_the_map_of_a_package_names_its_files(path):
+    named = set(re.findall(r"\b[\w/]+\.py\b", ast.get_docstring(TREES[path])))
+    if named:
+        assert named == {other.name for other in path.parent.glob("*.py")} - {"__init__.py"}
+
+
+def test_packages_that_have_a_map():
+    mapped = {layer_of(path) for path in SRC.glob("*/__init__.py") if ".py" in ast.get_docstring(TREES[path])}
+    papers = {"m3l", "structured", "rank", "lsg21", "svmplus"}
+    assert mapped >= papers | {"inference", "metrics", "data", "persistence", "report", "cli"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_import_law(path):
     layer = layer_of(path)

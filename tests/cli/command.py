@@ -27,6 +27,11 @@ def run(*arguments, **environment):
     return end.value.code, *(stream.buffer.getvalue().decode() for stream in streams)
 
 
+def code_of(err):
+    """The exit code that goes with an error: 2 where a flag is wrong, 1 where a file is."""
+    return 2 if "\nError: --" in f"\n{err}" else 1
+
+
 def run_process(*arguments, **environment):
     """Run the installed command; returns (exit code, stdout, stderr)."""
     done = subprocess.run(

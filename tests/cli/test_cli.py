@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from command import run, run_process
+from command import code_of, run, run_process
 from typer.testing import CliRunner
 
 import comargin
@@ -47,6 +47,22 @@ def test_typing_mistakes_end_in_one_line(arguments):
     assert len(err.splitlines()) == 1
     assert err.startswith("Error: ")
     assert "--help" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("train", "digits", "-m", "lsg12"), 2),
+        (("train", "digits", "--jobs", "0"), 2),
+        (("data", "info", "digits", "--text", "body"), 2),
+        (("data", "info", "digts"), 1),
+        (("data", "info", "nothing.csv"), 1),
+    ],
+)
+def test_the_exit_code_tells_wrong_options_from_wrong_input(arguments, code):
+    ended, _, err = run(*arguments)
+    assert ended == code, err
+    assert code_of(err) == code
 
 
 @pytest.mark.parametrize("arguments", [[], ["data"]])
@@ -97,7 +113,7 @@ def test_info_of_a_known_set():
 )
 def test_mistakes_end_in_one_line(arguments, message):
     code, out, err = run(*arguments)
-    assert code == 1
+    assert code == code_of(err)
     assert not out
     assert err.startswith("Error: ")
     assert message in err
@@ -108,7 +124,7 @@ def test_broken_file_names_file_and_line(tmp_path):
     path = tmp_path / "broken.arff"
     path.write_text("@relation 'r: -C 1'\n@attribute l {0,1}\n@attribute a numeric\n@data\n1,0.5\n0,abc\n")
     code, _, err = run_process("data", "info", path)
-    assert code == 1
+    assert code == code_of(err)
     assert f"{path}:6" in err
     assert "abc" in err
 
@@ -128,7 +144,7 @@ def test_convert_does_not_overwrite_unless_told(small, tmp_path):
     target = tmp_path / "s.csv"
     target.write_text("mine")
     code, _, err = run("data", "convert", small, target)
-    assert code == 1
+    assert code == code_of(err)
     assert "--force" in err
     assert target.read_text() == "mine"
     assert run("data", "convert", small, target, "--force")[0] == 0
@@ -139,7 +155,7 @@ def test_convert_does_not_overwrite_the_second_file_either(small, tmp_path):
     xml, target = tmp_path / "new.xml", tmp_path / "new.arff"
     xml.write_text("mine")
     code, _, err = run("data", "convert", small, target)
-    assert code == 1
+    assert code == code_of(err)
     assert f"{xml} exists already; --force overwrites it" in err
     assert xml.read_text() == "mine"
     assert not target.exists()
@@ -148,14 +164,14 @@ def test_convert_does_not_overwrite_the_second_file_either(small, tmp_path):
     assert f"{target} and {xml}: 2 rows" in out
     code, _, err = run("data", "convert", small, target)
     assert f"{target} and {xml} exist already; --force overwrites them" in err
-    assert run("data", "convert", small, target, "--to", "libsvm")[0] == 1
+    assert run("data", "convert", small, target, "--to", "libsvm")[0] == 1  # the file exists
     assert run("data", "convert", small, tmp_path / "meka.arff", "--to", "meka")[0] == 0
     assert not (tmp_path / "meka.xml").exists()
 
 
 def test_convert_into_a_folder_says_so(small, tmp_path):
     code, _, err = run("data", "convert", small, tmp_path)
-    assert code == 1
+    assert code == code_of(err)
     assert f"{tmp_path} is a folder; name the file to write, such as {tmp_path / 'small'}.csv" in err
 
 
@@ -168,7 +184,7 @@ def test_known_sets_can_be_converted_and_a_folder_does_not_hide_them(tmp_path, m
     (tmp_path / "mine").mkdir()
     for source in ("mine", "./mine"):
         code, _, err = run("data", "info", source)
-        assert code == 1
+        assert code == code_of(err)
         assert f"{source} is a folder, neither a data file nor a known set" in err
     code, _, err = run("data", "convert", "digits", "e.csv", "--drop", "x")
     assert "--drop only says how to read a file" in err
@@ -247,7 +263,7 @@ def test_convert_can_write_other_separators(tmp_path):
             "--labels tags",
             "(is it a text? --text 'body' reads it as one; --drop leaves it out)",
         ),
-        ("x,label:a\n1,0\n", "--to text-csv", "--to 'text-csv': 'text-csv' takes texts"),
+        ("x,label:a\n1,0\n", "--to text-csv", "--to 'text-csv' takes texts"),
         ("text,labels\nhello,a;b\n", "--sep | --to-sep ;", "Choose another --to-sep or --to"),
         ("x,label:a\n1,0\n", "--to-delimiter 12", "--to-delimiter '12' must be one ASCII character"),
     ],
@@ -256,15 +272,22 @@ def test_messages_name_the_flags(tmp_path, content, options, message):
     source = tmp_path / "a.csv"
     source.write_text(content)
     code, _, err = run("data", "convert", source, tmp_path / "b.csv", *options.split())
-    assert code == 1
+    assert code == code_of(err)
     assert message in err
     assert err.count("\n") == 1
     assert not (tmp_path / "b.csv").exists()
 
 
+def test_one_name_is_the_column_of_label_lists_of_texts(tmp_path):
+    (tmp_path / "a.csv").write_text("text,labels\nred wine,a;b\ntea,b\n")
+    code, out, err = run("data", "info", tmp_path / "a.csv", "--labels", "labels")
+    assert code == 0, err
+    assert "2 rows, texts, 2 labels" in out
+
+
 def test_a_target_without_a_known_suffix_asks_for_to(small, tmp_path):
     code, _, err = run("data", "convert", small, tmp_path / "x.foo")
-    assert code == 1
+    assert code == code_of(err)
     assert "say --to (one of mulan," in err
 
 

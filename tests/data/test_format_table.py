@@ -50,7 +50,7 @@ def test_an_entry_of_the_table_is_read_written_streamed_and_detected(tmp_path):
     assert convert(path, tmp_path / "tiny.csv").X.tolist() == read(tmp_path / "tiny.csv").X.tolist()
     with pytest.raises(ValueError, match="drop= means nothing to format 'pairs'; it takes encoding"):
         read(path, drop=["x0"])
-    with pytest.raises(ValueError, match="format='pairs': texts go into 'text-csv', 'jsonl' or 'parquet'"):
+    with pytest.raises(ValueError, match="format='pairs': texts go into 'csv', 'text-csv', 'jsonl' or 'parquet'"):
         write(Dataset(["a", "b"], data.Y, (), ("y0",), ""), path)
 
 

@@ -201,9 +201,11 @@ def test_names_a_format_cannot_hold(tmp_path):
 
 def test_texts_and_numbers_in_the_wrong_format(tmp_path):
     texts = Dataset(["x", "y"], small().Y, (), ("c", "d"), "t")
-    for format in ("mulan", "libsvm", "csv"):
+    for format in ("mulan", "libsvm", "xmc"):
         with pytest.raises(ValueError, match="texts go into"):
             write(texts, tmp_path / "a", format=format)
+    write(texts, tmp_path / "a", format="csv")
+    assert read(tmp_path / "a", format="text-csv", labels=["labels"]).X == texts.X
     with pytest.raises(ValueError, match="takes texts"):
         write(small(), tmp_path / "a.csv", format="text-csv")
     with pytest.raises(ValueError, match="suffix"):
@@ -384,8 +386,8 @@ def test_options_are_checked(tmp_path):
         ({"missing": "drop"}, "missing='drop', allowed are"),
         ({"nominal": "ordinal"}, "nominal='ordinal', allowed are"),
         ({"index_base": 2}, "index_base=2"),
-        ({"n_features": -1}, "n_features=-1"),
-        ({"n_labels": 1.5}, "n_labels=1.5"),
+        ({"n_features": -1}, "n_features must be an int of at least 0, got -1"),
+        ({"n_labels": 1.5}, "n_labels must be an int of at least 0, got 1.5"),
         ({"labels": ["a"]}, "labels= means nothing to format 'libsvm'"),
         ({"drop": ["a"]}, "drop= means nothing"),
         ({"drop": "a"}, "drop='a' must be a sequence"),
@@ -407,7 +409,7 @@ def test_options_are_checked(tmp_path):
         with pytest.raises(ValueError, match=message):
             read(path, **options)
     with pytest.raises(ValueError, match="one column of label lists"):
-        read(path, format="text-csv", labels=["a"])
+        read(path, format="text-csv", labels=["a", "b"])
 
 
 def test_encoding_and_name(tmp_path):

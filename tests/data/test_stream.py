@@ -379,8 +379,8 @@ def test_faults_of_parquet_name_rows_of_the_file(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"chunk_rows": 0}, "chunk_rows=0 must be an integer >= 1"),
-        ({"chunk_rows": True}, "chunk_rows=True must be"),
+        ({"chunk_rows": 0}, "chunk_rows must be an int of at least 1, got 0"),
+        ({"chunk_rows": True}, "chunk_rows must be"),
         ({"format": "xls"}, "format='xls' is unknown, allowed are mulan, .*jsonl"),
         ({"missing": "mean"}, "missing='mean' needs the whole file"),
         ({"missing": "no"}, "missing='no', allowed are"),
@@ -408,7 +408,7 @@ def test_wrong_arguments_are_told_at_once(tmp_path, options, message):
         ("a.svm", {"n_features": 1, "labels": "a"}, "labels='a': for format 'libsvm' it must be True or a sequence"),
         ("a.svm", {}, "n_features= must say how many features there are"),
         ("a.csv", {"index_base": 0}, "index_base= means nothing to format 'csv'"),
-        ("t.csv", {"labels": ["a"]}, r"labels=\('a',\): it must name the one column"),
+        ("t.csv", {"labels": ["a", "b"]}, r"labels=\('a', 'b'\): it must name the one column"),
     ],
 )
 def test_arguments_that_mean_nothing(tmp_path, name, options, message):

@@ -78,7 +78,7 @@ def test_top_edges_by_absolute_weight_and_ties_in_label_order():
 
 @pytest.mark.parametrize("k", [-1, 1.5, True, "all"])
 def test_top_edges_refuses_a_bad_k(graph, k):
-    with pytest.raises(ValueError, match="k must be a non-negative integer"):
+    with pytest.raises(ValueError, match="k must be an int of at least 0"):
         graph.top_edges(k)
 
 

@@ -23,6 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from comargin import M3LClassifier, metrics
+from comargin.metrics.measures import MEASURES
 
 SET_MEASURES = [
     "hamming_loss",
@@ -503,16 +504,16 @@ def test_one_row_one_label():
         (lambda: metrics.ranking_loss([[1, 0]], [[1.0, np.nan]]), "scores must not contain NaN"),
         (lambda: metrics.ranking_loss([[1, 0]], [[1.0]]), "scores must have the shape of Y_true"),
         (lambda: metrics.ranking_loss([[1, 0]], [["a", "b"]]), "scores must hold numbers"),
-        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=0), "k must be a positive integer, got 0"),
-        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=1.0), "k must be a positive integer"),
-        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=True), "k must be a positive integer"),
+        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=0), "k must be an int of at least 1, got 0"),
+        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=1.0), "k must be an int of at least 1"),
+        (lambda: metrics.precision_at_k([[1, 0]], [[1.0, 0]], k=True), "k must be an int of at least 1"),
         (lambda: metrics.evaluate([[1, 0]]), "scores or Y_pred must be given"),
         (lambda: metrics.evaluate([[1, 0]], [[1.0]]), "scores must have the shape of Y,"),
-        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=(0,)), "k must be a positive integer"),
-        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=-3), "k must be a positive integer, got -3"),
-        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k="3"), "k must be a positive integer, got '3'"),
-        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=None), "k must be a positive integer, got None"),
-        (lambda: metrics.propensity_scorer(0, [0.5]), "k must be a positive integer"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=(0,)), "k must be an int of at least 1"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=-3), "k must be an int of at least 1, got -3"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k="3"), "k must be an int of at least 1, got '3'"),
+        (lambda: metrics.evaluate([[1, 0]], [[1.0, 0.0]], k=None), "k must be an int of at least 1, got None"),
+        (lambda: metrics.propensity_scorer(0, [0.5]), "k must be an int of at least 1"),
         (lambda: metrics.propensity_scorer(1, [0.5, 2.0]), "propensities must be in"),
         (lambda: metrics.propensity_scorer(1, [[0.5, 1.0]]), "propensities must have shape"),
         (lambda: metrics.macro_f1([[1, 0]], [[1, 0]], zero_division=2), "zero_division must be 0, 1 or nan"),
@@ -590,6 +591,14 @@ def test_scorers_cover_every_measure():
     assert set(metrics.scorers) == measures
     result = metrics.evaluate([[1, 0, 0, 1, 0]] * 3, [[1.0, 2, 3, 4, 5]] * 3, [[0, 0, 0, 1, 0]] * 3)
     assert list(result) == list(metrics.scorers)
+
+
+@pytest.mark.parametrize("name", list(MEASURES))
+def test_the_table_says_what_the_docstring_says(name):
+    meaning = MEASURES[name].meaning
+    assert meaning.endswith(".")
+    first_line = getattr(metrics, name).__doc__.splitlines()[0]
+    assert first_line.startswith(meaning.format(k="k").removesuffix("."))
 
 
 @pytest.mark.parametrize("name", list(metrics.scorers))

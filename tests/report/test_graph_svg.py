@@ -75,7 +75,7 @@ def test_characters_that_xml_does_not_have():
     ("arguments", "message"),
     [
         ({"graph": [[0, 1], [1, 0]]}, "graph must be a LabelGraph, got a list"),
-        ({"seed": -1}, "seed must be an integer"),
+        ({"seed": -1}, "seed must be an int"),
         ({"frequencies": [1.0]}, "frequencies must be 4 numbers"),
         ({"frequencies": [3, 1, 1, 1]}, "frequencies must lie in"),
     ],

@@ -318,5 +318,5 @@ def test_bad_graphs_and_seed(graph):
     with pytest.raises(ValueError, match=r"same labels in the same order: graphs\['b'\] has 6 labels \(label_0"):
         label_graph_figure({"a": graph, "b": other})
     for seed in (-1, 1.5, "0", None, True):
-        with pytest.raises(ValueError, match="seed must be an integer"):
+        with pytest.raises(ValueError, match="seed must be an int"):
             label_graph_figure(graph, seed=seed)

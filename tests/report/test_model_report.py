@@ -4,6 +4,8 @@ import base64
 import hashlib
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -383,3 +385,9 @@ def test_the_guide_does_what_it_says(tmp_path, monkeypatch):
     titles = re.findall(r"^\| (\w[\w ]*) \|", guide, flags=re.MULTILINE)[1:]
     assert len(titles) == len(page.sections)
     assert all(title in page.shown for title in titles)
+
+
+def test_what_measures_mean_does_not_need_docstrings():
+    code = "from comargin.report._sections import _meaning; print(_meaning('precision_at_3'))"
+    done = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "Mean fraction of relevant labels among the 3 best-scored ones of each row.\n"

@@ -9,6 +9,7 @@ from sklearn.multioutput import ClassifierChain
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.checks import whole_number
 from ..core.indicator import check_indicator
 
 
@@ -68,8 +69,7 @@ class ChainEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         self : object
             The fitted ensemble.
         """
-        if isinstance(self.n_chains, bool) or not isinstance(self.n_chains, int) or self.n_chains < 1:
-            raise ValueError(f"n_chains must be an int of at least 1, got {self.n_chains!r}")
+        whole_number("n_chains", self.n_chains, 1)
         Y = check_indicator(y, "y").toarray().astype(np.int64)
         varying = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
         seeds = check_random_state(self.random_state).randint(2**31, size=self.n_chains)

@@ -16,6 +16,7 @@ _WRONG_USAGE = 2  # exit code
 
 def main() -> None:
     """Run the command line; mistakes of the user end in one line on standard error, not in a traceback."""
+    from ..core.wording import CONSTANT_LABEL
     from ._app import app, usage_error
 
     debug = _DEBUG in sys.argv
@@ -24,11 +25,12 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # names may hold characters that the console cannot show
             stream.reconfigure(errors="backslashreplace")
     warnings.showwarning = lambda message, *place, **more: _show("[bold yellow]Warning:[/]", str(message))
-    # A label that is constant in a fold is predicted as constant; the user cannot change that.
-    warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+    warnings.filterwarnings("ignore", CONSTANT_LABEL, UserWarning)
     try:
         code = app(standalone_mode=False)
     except usage_error as error:
+        if debug and error.__cause__ is not None:
+            raise
         text = error.format_message()  # type: ignore[attr-defined]
         if text.strip():  # empty after a bare command, which has printed its help
             _show("[bold red]Error:[/]", _usage_text(text, getattr(error, "ctx", None)))

@@ -1,6 +1,5 @@
 """The tree of commands."""
 
-import functools
 import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -16,6 +15,7 @@ from ._data import convert_file, info, list_sets
 from ._demo import demo, warmup
 from ._evaluate import evaluate
 from ._graph import graph
+from ._options import in_flags
 from ._predict import predict
 from ._report import report
 from ._train import train
@@ -35,8 +35,39 @@ class _UntypedSwitches:
         return parameters
 
 
+# Names of the library for parameters of commands.
+_OTHER_NAMES = {
+    "models": "model",
+    "params": "param",
+    "datasets": "data",
+    "n_jobs": "jobs",
+    "random_state": "seed",
+    "id_name": "id",
+}
+
+
 class _Command(_UntypedSwitches, TyperCommand):
-    pass
+    """A command that ends Ctrl-C with one line, and whose errors name its flags; one about a flag is wrong usage."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            with in_flags(self._flags()):
+                return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(INTERRUPTED) from None
+        except ValueError as error:
+            if str(error).startswith("--"):
+                raise usage_error(str(error)) from error
+            raise
+
+    def _flags(self) -> dict[str, str]:
+        """Flag of every argument of the library that an option of the command takes the value of."""
+        # A switch has no value that could be wrong; an argument without a flag is shown as it is in the help.
+        params = [each for each in self.params if not getattr(each, "is_flag", False)]
+        shown = {str(each.name): each.opts[0] if "--" in each.opts[0] else str(each.metavar) for each in params}
+        others = {name: shown[own] for name, own in _OTHER_NAMES.items() if own in shown}
+        return others | {name: flag for name, flag in shown.items() if flag.startswith("--")}
 
 
 class _Group(_UntypedSwitches, TyperGroup):
@@ -79,22 +110,8 @@ def _help_of(command: Callable[..., Any]) -> str:
     )
 
 
-def _interruptible(command: Callable[..., Any]) -> Callable[..., Any]:
-    """End with one line and the usual exit code at Ctrl-C."""
-
-    @functools.wraps(command)
-    def run(*arguments: Any, **options: Any) -> None:
-        try:
-            command(*arguments, **options)
-        except KeyboardInterrupt:
-            typer.echo("Interrupted.", err=True)
-            raise typer.Exit(INTERRUPTED) from None
-
-    return run
-
-
 for _command in (train, predict, evaluate, compare, report, graph, warmup, demo):
-    app.command(cls=_Command, help=_help_of(_command))(_interruptible(_command))
+    app.command(cls=_Command, help=_help_of(_command))(_command)
 for _name, _command in (("list", list_sets), ("info", info), ("convert", convert_file)):
-    data_app.command(_name, cls=_Command, help=_help_of(_command))(_interruptible(_command))
+    data_app.command(_name, cls=_Command, help=_help_of(_command))(_command)
 app.add_typer(data_app, name="data")

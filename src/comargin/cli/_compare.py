@@ -11,7 +11,7 @@ import typer
 from typer import Argument, Option
 
 from ._console import INTERRUPTED, check_target, console_for, print_json, remark, step_progress
-from ._options import AsJson, Criterion, DataHome, Quiet, Thresholds, flags_of, in_flags, reads_a_file
+from ._options import AsJson, Criterion, DataHome, Quiet, Thresholds, reads_a_file
 from ._rows import obtain
 from ._train import ListModels
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
     from ..comparison import CellDone, Comparison
     from ..data import Dataset
 
-_FLAGS = flags_of(
-    ("models", "folds", "repeats", "test_size", "measures", "criterion", "inner_folds", "thresholds", "results"),
-    datasets="DATA",
-    n_jobs="--jobs",
-    random_state="--seed",
-)
 _FAVOURITE = "micro_f1"  # of the diagram, if it is among the measures
 
 
@@ -109,8 +103,7 @@ def compare(
     if results.suffix:  # `run_cells` refuses a name without a suffix, and lists those allowed
         check_target("--results", results, "results.csv")
     names = _listed(models, "--models")
-    with in_flags(_FLAGS):
-        checked_models(names)
+    checked_models(names)
     datasets = _datasets(data, data_home, reading)  # may take long: after all checks of options
     kept = 0
 
@@ -128,7 +121,7 @@ def compare(
         show(text, done.done, done.total, line=not done.kept or bool(cell["error"]))
 
     try:
-        with in_flags(_FLAGS), step_progress(quiet) as show:
+        with step_progress(quiet) as show:
             found = run_cells(
                 datasets, names, folds=folds, repeats=repeats, test_size=0.5 if test_size is None else test_size,
                 measures=shown, tune=tune, criterion=criterion, inner_folds=inner_folds,

@@ -24,7 +24,7 @@ from ._console import (
     row_progress,
     say,
 )
-from ._options import Aim, AsJson, DataHome, Quiet, TaggerFile, TestSplit, as_aim, in_flags, streams_labelled_rows
+from ._options import Aim, AsJson, DataHome, Quiet, TaggerFile, TestSplit, as_aim, streams_labelled_rows
 from ._rows import STANDARD, labelled_rows, load_tagger
 
 if TYPE_CHECKING:
@@ -137,8 +137,7 @@ def _predicted(
     predicted: list[sp.csr_array] = []
     scored: list[np.ndarray] = []
     for chunk in chunks:
-        with in_flags({"aim": "--aim"}):
-            Y, scores = tagger.labels_and_scores(chunk.X, aim, probabilities=tagger.has_probabilities)
+        Y, scores = tagger.labels_and_scores(chunk.X, aim, probabilities=tagger.has_probabilities)
         tags += chunk.tags or []
         predicted.append(Y)
         if scores is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument, Option
 
 from ._console import check_target, remark, say
-from ._options import READING_FLAGS, DataHome, Quiet, Split, reads_a_file
+from ._options import DataHome, Quiet, Split, reading_flag, reads_a_file
 from ._rows import load_tagger, obtain
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def graph(
         raise ValueError(f"--output must end in one of {', '.join(_SUFFIXES)}, got {target.name!r}")
     check_target("--output", target, "graph.svg")
     if _is_tagger(source):
-        used = (
-            ["--kind"] * (kind is not None) + ["--split"] * (split != "all") + [READING_FLAGS[name] for name in reading]
-        )
+        used = ["--kind"] * (kind is not None) + ["--split"] * (split != "all") + [*map(reading_flag, reading)]
         if used:
             raise ValueError(f"{', '.join(used)}: for data; {source} is a tagger, which has its own graph")
         whole, frequencies, about = _graph_of_tagger(Path(source))

@@ -4,7 +4,7 @@ import csv
 import functools
 import inspect
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -93,13 +93,12 @@ def as_aim(text: str) -> str | list[float]:
         raise ValueError(f"--aim {text}: write costs as 1:5, of a false tag and of a missed one") from None
 
 
-def flags_of(arguments: Sequence[str], **others: str) -> dict[str, str]:
-    """Flag of every argument: ``--name`` with dashes for underscores, and the ``others`` as given."""
-    return {name: f"--{name.replace('_', '-')}" for name in arguments} | others
+WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter"}
 
 
-WRITING_FLAGS = {"format": "--to", "sep": "--to-sep", "delimiter": "--to-delimiter", "id_name": "--id"}
-READING_FLAGS = flags_of((*_OF_FILES, "id", "split", "data_home", "chunk_rows"))
+def reading_flag(name: str) -> str:
+    """Flag of an argument of `comargin.data.read` or `stream`."""
+    return f"--{name.replace('_', '-')}"
 
 
 def _with_options(options: Mapping[str, str]) -> Callable[[Command], Command]:
@@ -113,7 +112,7 @@ def _with_options(options: Mapping[str, str]) -> Callable[[Command], Command]:
             if name != "reading"
         ]
         for name, text in options.items():
-            option = Option(READING_FLAGS[name], help=text, rich_help_panel="How the file is read")
+            option = Option(reading_flag(name), help=text, rich_help_panel="How the file is read")
             value: Any = int | None if name in _WHOLE_NUMBERS else str | None
             parameter = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
             parameters.append(parameter.replace(annotation=Annotated[value, option]))
@@ -157,7 +156,7 @@ def _names(value: str) -> list[str]:
 
 
 @contextmanager
-def in_flags(flags: Mapping[str, str] = READING_FLAGS) -> Iterator[None]:
+def in_flags(flags: Mapping[str, str]) -> Iterator[None]:
     """Turn errors about arguments of the library into a ValueError that names the flags of the command line.
 
     ``name=value`` becomes ``--name value``; ``name=``, and ``name`` at the beginning, become ``--name``.
@@ -175,4 +174,6 @@ def in_flags(flags: Mapping[str, str] = READING_FLAGS) -> Iterator[None]:
     except (ValueError, OSError) as error:
         message = re.sub(rf"^({names})(?=: | must )", lambda match: flags[match.group(1)], str(error))
         message = re.sub(rf"\b({names})=(?:\[('[^']*')\]|(?=(.?)))", flag, message, flags=re.DOTALL)
+        if message == str(error):
+            raise
         raise ValueError(message) from error

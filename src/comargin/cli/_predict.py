@@ -100,10 +100,9 @@ def predict(
     n_labels = 0
 
     def decided(X: Any) -> tuple[Any, Any]:
-        with in_flags({"aim": "--aim"}):
-            if with_scores:
-                return model.labels_and_scores(X, target, probabilities=proba)
-            return model.predict(X, target), None
+        if with_scores:
+            return model.labels_and_scores(X, target, probabilities=proba)
+        return model.predict(X, target), None
 
     with counted or nullcontext():
         chunks = rows_for(model, new, reading, split=split, data_home=data_home, chunk_rows=chunk_rows, counted=counted)

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ._options import as_labels, in_flags
+from ._options import as_labels
 
 if TYPE_CHECKING:
     from ..data import Chunk, Dataset
@@ -25,8 +25,7 @@ def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, A
     """Read a file, or load a known set."""
     from ..data import sources
 
-    with in_flags():
-        return sources.obtain(source, split, data_home, reading)
+    return sources.obtain(source, split, data_home, reading)
 
 
 def load_tagger(path: Path) -> Tagger:
@@ -82,20 +81,15 @@ def rows_for(
         raise ValueError(f"--text: the tagger takes {tagger.n_features} features, not texts")
     if counted is not None:
         options.setdefault("format", format_of_suffix(path))  # an open file has no suffix
-    with in_flags():
-        chunks = tagger.rows(counted or source, labels=labels, chunk_rows=chunk_rows, **options)
+    chunks = tagger.rows(counted or source, labels=labels, chunk_rows=chunk_rows, **options)
     return _taken(chunks, tagger)
 
 
 def _taken(chunks: Iterator[Chunk], tagger: Tagger) -> Iterator[Chunk]:
-    """Chunks as the tagger takes them; errors about the file name the flags of the command line."""
+    """Chunks as the tagger takes them."""
     from ..core.validation import dense_if_needed
 
-    while True:
-        with in_flags():
-            chunk = next(chunks, None)
-        if chunk is None:
-            return
+    for chunk in chunks:
         yield chunk._replace(X=dense_if_needed(chunk.X, tagger.model))
 
 
@@ -134,10 +128,7 @@ def labelled_rows(
 
     options = dict(reading)
     labels = options.pop("labels", None)
-    formats = (options.get("format"), format_of_suffix(Path(data)))
-    is_json = "jsonl" in formats
-    if "parquet" in formats:
-        options.setdefault("sep", ";")  # Parquet has lists, whatever separated the labels in training
+    is_json = "jsonl" in (options.get("format"), format_of_suffix(Path(data)))
 
     def started(place: Any) -> Iterator[Chunk]:
         chunks = rows_for(tagger, data, options, split=split, data_home=data_home, labels=place)

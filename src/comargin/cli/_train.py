@@ -23,8 +23,6 @@ from ._options import (
     Source,
     Thresholds,
     as_aim,
-    flags_of,
-    in_flags,
     reads_a_file,
 )
 
@@ -32,13 +30,6 @@ if TYPE_CHECKING:
     from ..data import Dataset
     from ..training import ModelRecipe, Tagger
 
-_FLAGS = flags_of(
-    ("test", "holdout", "grid", "criterion", "folds", "thresholds", "aim", "guarantee", "confidence", "checkpoint"),
-    models="--model",
-    params="--param",
-    n_jobs="--jobs",
-    random_state="--seed",
-)
 _SHOWN = (  # in the table at the end; comargin evaluate shows all measures
     *("hamming_loss", "subset_accuracy", "example_f1", "micro_f1", "macro_f1", "ranking_loss", "average_precision"),
     *("precision_at_1", "precision_at_3", "precision_at_5"),
@@ -133,8 +124,7 @@ def train(
     from ..training import train as train_tagger
 
     silent = quiet or as_json
-    with in_flags(_FLAGS):
-        recipe = get_model(model)
+    recipe = get_model(model)
     if not _has_file(recipe):
         raise ValueError(
             f"--model {recipe.name}: its declaration does not say how it is saved, it can only be compared (comargin "
@@ -146,11 +136,10 @@ def train(
     check_target("--output", target, "tagger.cmg")
     if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
         raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
-    with in_flags(_FLAGS), in_flags():
-        dataset, tested = rows_to_learn(data, split, test, holdout, seed, data_home, reading)
+    dataset, tested = rows_to_learn(data, split, test, holdout, seed, data_home, reading)
     remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
     _warn_about_labels(dataset, silent)
-    with in_flags(_FLAGS), _Stop().on_interrupt() as stop:
+    with _Stop().on_interrupt() as stop:
         tagger = train_tagger(
             dataset, recipe, params=params, tune=tune, grid=values or None, criterion=criterion, folds=folds,
             thresholds=None if thresholds.lower() == "none" else thresholds,

@@ -2,7 +2,6 @@
 
 import json
 import platform
-import re
 import time
 import warnings
 from dataclasses import dataclass
@@ -17,23 +16,17 @@ from threadpoolctl import threadpool_limits
 
 from ..core.row_blocks import take_rows
 from ..core.validation import has_scores
+from ..core.wording import CONSTANT_LABEL, shortened
 from ..decisions import DecisionClassifierCV
 from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
+from ..metrics.measures import MEASURES, split_depth
 from ..training import ModelRecipe
 from ..training.building import build, criterion_of, decided_by, search
 from ..training.identity import described, hash_of, json_value
 from ._results import Record
 
 _LONGEST_TEXT = 500  # of an error or a warning in the results file
-_DEPTH = re.compile(r"_at_(\d+)$")
-# The aim of each measure of label sets, by the beginning of its name; micro-F1 is that of the rest.
-_AIMS = {
-    "hamming_loss": ("hamming_loss",),
-    "subset_accuracy": ("subset_accuracy",),
-    "macro_f1": ("macro_",),
-    "example_f1": ("example_",),
-}
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ def run_cell(cell: Cell) -> Record:
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         # Rare labels are missing in some training parts; a single label is a column.
-        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        warnings.filterwarnings("ignore", CONSTANT_LABEL, UserWarning)
         warnings.simplefilter("ignore", DataConversionWarning)
         try:
             record |= _measured(cell)
@@ -130,7 +123,7 @@ def _measured(cell: Cell) -> Record:
     decider = make_decider(estimator, decided_by(model, settings.thresholds), folds=folds, seed=seed)
     estimator, _ = fit_decider(decider, X_train, Y_train)
     fitted = time.perf_counter()
-    depths = sorted({int(found[1]) for name in cell.measures if (found := _DEPTH.search(name))})
+    depths = sorted({depth for name in cell.measures if (depth := split_depth(name)[1])})
     if isinstance(estimator, DecisionClassifierCV):
         values, done = _at_own_aims(estimator, X_test, Y_test, depths)
     else:
@@ -162,15 +155,14 @@ def _at_own_aims(
     predicted, P = estimator.rule_.decide(scores)
     done = time.perf_counter()
     values = evaluate(Y, P, predicted, k=depths, probabilities=P)
-    for aim, prefixes in _AIMS.items():
+    for aim in dict.fromkeys(measure.aim for measure in MEASURES.values() if measure.aim):
         own = evaluate(Y, None, estimator.rule_.predict(scores, aim))
-        values |= {name: value for name, value in own.items() if name.startswith(prefixes)}
+        values |= {name: value for name, value in own.items() if MEASURES[name].aim == aim}
     return values, done
 
 
 def _one_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 3]}..."
+    return shortened(" ".join(text.split()), _LONGEST_TEXT)
 
 
 @cache

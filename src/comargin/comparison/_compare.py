@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.checks import whole_number
 from ..core.executor import Processes, Task, run
 from ..core.indicator import check_indicator
 from ..data import Dataset, fingerprint, load
@@ -15,7 +16,7 @@ from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 from ..models import check_names, checked_models
 from ..training import ModelRecipe
-from ..training.building import check_criterion, check_integer, check_rule
+from ..training.building import check_criterion, check_rule
 from ..training.identity import hash_of
 from ._cells import Cell, Settings, definition_of, run_cell, seed_of, unmeasured
 from ._comparison import DEFAULT_MEASURES, Comparison
@@ -128,9 +129,9 @@ def compare(
     """
     compared = checked_models(models)
     chosen = _checked_measures(measures)
-    check_integer("random_state", random_state, 0)
+    whole_number("random_state", random_state, 0)
     protocol = _checked_protocol(folds, repeats, test_size, int(random_state))
-    check_integer("inner_folds", inner_folds, 2)
+    whole_number("inner_folds", inner_folds, 2)
     for name, flag in (("tune", tune), ("retry_failed", retry_failed)):
         if not isinstance(flag, bool | np.bool_):
             raise ValueError(f"{name} must be True or False, got {flag!r}")
@@ -248,9 +249,9 @@ def _checked_protocol(folds: Any, repeats: Any, test_size: Any, seed: int) -> _P
         raise ValueError(f"folds and repeats exclude each other, got folds={folds!r} and repeats={repeats!r}")
     if repeats is None:
         n_folds = _DEFAULT_FOLDS if folds is None else folds
-        check_integer("folds", n_folds, 2)
+        whole_number("folds", n_folds, 2)
         return _Protocol(f"{n_folds} folds", MultilabelStratifiedKFold(int(n_folds), shuffle=True, random_state=seed))
-    check_integer("repeats", repeats, 1)
+    whole_number("repeats", repeats, 1)
     if isinstance(test_size, bool) or not isinstance(test_size, Real) or not 0.0 < float(test_size) < 1.0:
         raise ValueError(f"test_size must be a share of the rows between 0 and 1, got {test_size!r}")
     splitter = MultilabelStratifiedShuffleSplit(int(repeats), test_size=float(test_size), random_state=seed)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import factorial, prod
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,8 @@ class FriedmanTest:
         Friedman's statistic, corrected for ties, and its p-value; chi-squared with ``n_models - 1`` degrees of freedom.
     f, f_p_value : float
         Iman and Davenport's statistic, less conservative, and its p-value; F with ``n_models - 1`` and
-        ``(n_models - 1) (n_blocks - 1)`` degrees of freedom. Infinite when all blocks agree.
+        ``(n_models - 1) (n_blocks - 1)`` degrees of freedom. When all blocks agree, F is infinite, and the p-value is
+        the share of all orders of the models that agree so.
     n_models, n_blocks : int
         Numbers of models, and of data sets (or splits).
     """
@@ -135,17 +137,14 @@ def friedman_test(values: Any) -> FriedmanTest:
         return FriedmanTest(0.0, 1.0, 0.0, 1.0, n_models, n_blocks)
     chi2 = float(friedmanchisquare(*table.T).statistic)
     rest = n_blocks * (n_models - 1) - chi2
-    # All blocks agree: rest is 0 up to rounding.
-    f = np.inf if rest <= 1e-9 * n_blocks else (n_blocks - 1) * chi2 / rest
     degrees = n_models - 1
-    return FriedmanTest(
-        chi2,
-        float(chi2_distribution.sf(chi2, degrees)),
-        float(f),
-        float(f_distribution.sf(f, degrees, degrees * (n_blocks - 1))),
-        n_models,
-        n_blocks,
-    )
+    if rest <= 1e-9 * n_blocks:  # 0 up to rounding: all blocks agree, which by chance happens as often as this
+        orders = factorial(n_models) / prod(factorial(n) for n in np.unique(table[0], return_counts=True)[1].tolist())
+        f, f_p_value = np.inf, orders ** (1.0 - n_blocks)
+    else:
+        f = (n_blocks - 1) * chi2 / rest
+        f_p_value = float(f_distribution.sf(f, degrees, degrees * (n_blocks - 1)))
+    return FriedmanTest(chi2, float(chi2_distribution.sf(chi2, degrees)), float(f), f_p_value, n_models, n_blocks)
 
 
 def critical_difference(ranks: Any, models: Sequence[str], alpha: float = 0.05) -> CriticalDifference:

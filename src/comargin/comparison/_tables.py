@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.checks import whole_number
 from ._statistics import FloatArray
 
 _LATEX_SPECIAL = str.maketrans(
@@ -111,8 +112,7 @@ class Style(Enum):
 
 def column_tables(tables: Sequence[MeasureTable], style: Style, digits: int, protocol: str) -> list[str]:
     """Models below each other; beside each other data sets, a table per measure, or the measures of one data set."""
-    if isinstance(digits, bool) or not isinstance(digits, int) or digits < 0:
-        raise ValueError(f"digits must be an int of at least 0, got {digits!r}")
+    whole_number("digits", digits)
     names = [style.plain(name) for name in tables[0].models]
     if len(tables[0].datasets) == 1:
         columns = [_cells(table, 0, style, digits) for table in tables]

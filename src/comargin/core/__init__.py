@@ -13,6 +13,7 @@ explanation          `explain`: why a label has its score
 docstrings           what learners share is described once, in the docstrings of their bases
 wrapper              base of classifiers that fit another estimator
 validation           X and y checked and converted to one form; indicator: the check of a {0, 1} matrix and of weights
+checks               whole and other numbers among the arguments
 threads              worker threads over loops that release the GIL
 gram                 the Gram matrix of a kernel, and its rows within a memory limit; kernel_functions: k(x, x')
 row_blocks, row_products   products with all rows, block by block

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +15,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import whole_number
 from .indicator import check_indicator
-from .validation import Matrix, _canonical
+from .validation import Matrix, _canonical, fitted_inside
 
 # Scores of a linear model differ from x w + b by rounding, relative to the largest.
 _ROUNDING = 1e-5
@@ -165,8 +165,7 @@ def explain(
     >>> print(*explain(model, [[2.0, 0.5]], feature_names=["width", "height"])[0])
     0: width +2, height -0.5, others +0, intercept +0 = 1.5
     """
-    if isinstance(top, bool) or not isinstance(top, Integral) or top < 1:
-        raise ValueError(f"top must be an int of at least 1, got {top!r}")
+    whole_number("top", top, 1)
     if hasattr(model, "fit"):
         check_is_fitted(model)
     require_explainable(model)
@@ -274,14 +273,8 @@ def names_after(steps: Iterable[Any], names: Any) -> Any:
 
 
 def _inside(model: Any) -> Any:
-    """What stands in a pipeline, a search or a wrapper; None for what explains itself, and for the innermost."""
-    if hasattr(model, "_explanations"):
-        return None
-    if isinstance(model, Pipeline):
-        return model[-1]
-    if hasattr(model, "best_estimator_"):
-        return model.best_estimator_
-    return getattr(model, "estimator_", None) if not hasattr(model, "estimators_") else None
+    """What stands in a model; None for what explains itself, and for the innermost."""
+    return None if hasattr(model, "_explanations") else fitted_inside(model)
 
 
 def _asked(model: Any, X: Any, labels: Any) -> list[np.ndarray]:

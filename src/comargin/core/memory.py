@@ -11,12 +11,12 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 
 from .estimator import MultilabelClassifier
 from .executor import should_stop as task_should_stop
 from .result import FitState
+from .validation import learner_of
 
 
 class Kept(NamedTuple):
@@ -86,7 +86,7 @@ def fit_and_keep(
     ``params`` than X and y, have no states. ``should_stop`` is asked at every certificate; a true answer ends the fit
     with the solution it has.
     """
-    learner = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+    learner = learner_of(estimator)
     is_plain = type(memory) is Memory and should_stop is None
     if params or is_plain or not can_go_on(learner):
         return estimator.fit(X, y, **params)

@@ -128,13 +128,6 @@ def check_option(name: str, value: Any, allowed: tuple[str, ...]) -> None:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}; got {value!r}.")
 
 
-def check_range(name: str, value: Any, low: float, high: float) -> None:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not (number and low <= value <= high and np.isfinite(value)):
-        allowed = f"from {low:g} to {high:g}" if np.isfinite(high) else f"{low:g} or greater"
-        raise ValueError(f"{name} must be a finite number {allowed}; got {value!r}.")
-
-
 def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
     """Middle of two scores; ``lower``, which a cut leaves off too, where rounding puts it outside [lower, upper)."""
     middle = 0.5 * upper + 0.5 * lower

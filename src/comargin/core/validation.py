@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 from sklearn.exceptions import DataConversionWarning
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -204,6 +205,20 @@ def is_estimator(thing: Any) -> bool:
 def has_scores(estimator: Any) -> bool:
     """Whether `comargin.metrics.scores_of` takes an estimator."""
     return hasattr(estimator, "decision_function") or hasattr(estimator, "predict_proba")
+
+
+def learner_of(estimator: Any) -> Any:
+    """The last step of a Pipeline, or the estimator itself."""
+    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
+
+
+def fitted_inside(model: Any) -> Any:
+    """The fitted model in a pipeline, a search or a wrapper; None for any other, also for an ensemble."""
+    if isinstance(model, Pipeline):
+        return model[-1]
+    if hasattr(model, "best_estimator_"):
+        return model.best_estimator_
+    return getattr(model, "estimator_", None) if not hasattr(model, "estimators_") else None
 
 
 def dense_if_needed(X: Any, estimator: Any) -> Any:

@@ -3,6 +3,14 @@
 import difflib
 from collections.abc import Callable, Iterable, Sequence
 
+# The warning of scikit-learn about a label that is constant in a fold; the user cannot change that.
+CONSTANT_LABEL = r"Label (not )?\S+ is present in all training examples"
+
+
+def shortened(text: str, most: int) -> str:
+    """A text of at most so many characters, which ends in dots if it was longer."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
 
 def counted(n: int, noun: str) -> str:
     """Return a number with its noun: ``1 row``, ``2 rows``."""

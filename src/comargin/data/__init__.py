@@ -1,13 +1,13 @@
 """Multi-label data: readers, writers, conversion, a catalogue of known sets, and generators.
 
-- _dataset.py: `Dataset`. _fingerprint.py: its hash. _checks.py: checks before writing. _predictions.py: predictions.
+- _dataset.py: `Dataset` and its hash. _checks.py: checks before writing. _predictions.py: predictions.
 - formats.py: `read`, `write`, `convert`. format_table.py: what is known of every format. _stream.py: `stream`.
 - chunks.py: rows some at a time, columns by name. labels.py: what is a label, and lists of names against an indicator.
 - sources.py: rows of a file or a known set, to learn from and to measure on. matching.py: as a fitted model takes them.
 - _source.py: text files by lines or blocks. _numbers.py: text to float64. sparse_text.py: libsvm and XMC.
 - _arff.py, _arff_header.py, _arff_plan.py, _arff_rows.py: Mulan and MEKA. _labels_xml.py: their lists of labels.
 - _table.py: CSV of features. text_table.py: of texts and label lists. _json_lines.py: JSON Lines. parquet.py: Parquet.
-- catalogue.py: known sets. _openml.py: those fetched. generators.py, _text_like.py: sets drawn from models.
+- catalogue.py: known sets, some of them fetched. generators.py, _text_like.py: sets drawn from models.
 """
 
 from ._dataset import DataFormatError, Dataset, fingerprint

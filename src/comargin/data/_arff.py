@@ -11,7 +11,7 @@ from ..core.files import AtomicFiles, is_gzip
 from ..core.wording import counted
 from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import DROPPED, Plan, make_plan
-from ._arff_rows import CarefulParser, SparseRows, as_slice, fast_dense, fast_sparse
+from ._arff_rows import CarefulParser, SparseBlock, as_slice, fast_dense, fast_sparse
 from ._dataset import DataFormatError, Dataset, as_dense, entries_of
 from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
 from ._numbers import format_number
@@ -27,7 +27,8 @@ class ArffRows(Rows):
         self.source, self.whole = source, wanted.to_learn
         header = read_header(source)
         has_xml = not source.is_stream and labels_xml_of(source.path) is not None
-        is_meka = meka if wanted.to_learn else not has_xml and meka_labels(header.relation) is not None
+        # The name of a file has told its kind; that of a stream is not known before its header.
+        is_meka = meka or (source.is_stream and meka_labels(header.relation) is not None)
         dropped = wanted.dropped(source.path, [attribute.name for attribute in header.attributes], "attribute")
         labels: list[int] = []
         if wanted.labels is not None:
@@ -169,7 +170,7 @@ class _SparseSplitter:
         self.label_column = np.full(plan.n_attributes, -1, dtype=np.int32)
         self.label_column[plan.label_order] = np.arange(plan.label_order.size)
 
-    def split(self, rows: SparseRows) -> Iterator[tuple[sp.csr_array, sp.csr_array]]:
+    def split(self, rows: SparseBlock) -> Iterator[tuple[sp.csr_array, sp.csr_array]]:
         """Yield X and Y of a block, so many rows at a time that the entries added to them stay few."""
         step = max(1, rows.counts.size)
         if self.special.size:
@@ -179,9 +180,9 @@ class _SparseSplitter:
         for start in range(0, rows.counts.size, step):
             counts = rows.counts[start : start + step]
             entries = slice(ends[start], ends[start + counts.size])
-            yield self._split(SparseRows(counts, rows.attributes[entries], rows.values[entries]))
+            yield self._split(SparseBlock(counts, rows.attributes[entries], rows.values[entries]))
 
-    def _check_size(self, rows: SparseRows) -> None:
+    def _check_size(self, rows: SparseBlock) -> None:
         """Refuse too large arrays before allocating them: a row of two bytes may mean thousands of values."""
         missing = rows.attributes[self.onehot[rows.attributes] & np.isnan(rows.values)]
         self.n_added += rows.counts.size * self.special.size + int(self.widths[missing].sum())
@@ -194,7 +195,7 @@ class _SparseSplitter:
             f"({counted(self.special.size, 'attribute')}, e.g. {name!r}; drop= leaves them out)",
         )
 
-    def _split(self, rows: SparseRows) -> tuple[sp.csr_array, sp.csr_array]:
+    def _split(self, rows: SparseBlock) -> tuple[sp.csr_array, sp.csr_array]:
         n_rows = rows.counts.size
         row = np.repeat(np.arange(n_rows, dtype=np.int32), rows.counts)
         attribute, value = rows.attributes, rows.values

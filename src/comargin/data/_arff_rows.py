@@ -38,7 +38,7 @@ _ENTRY = re.compile(r"\s*+([0-9]{1,18}+)\s++")
 _COMMENT = re.compile(r"\s%")
 
 
-class SparseRows(NamedTuple):
+class SparseBlock(NamedTuple):
     """Rows of a sparse block: entries per row, attribute (increasing in a row) and value of every entry."""
 
     counts: np.ndarray
@@ -69,7 +69,7 @@ def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
     return values
 
 
-def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
+def fast_sparse(block: bytes, plan: Plan) -> SparseBlock | None:
     """Parse a block of sparse rows of plain numbers; None when it needs the careful parser."""
     found = scan(block, _SPARSE_BYTES) if plan.numeric else None
     if found is not None and not is_legal(found, _SPARSE_ORDER):
@@ -96,7 +96,7 @@ def fast_sparse(block: bytes, plan: Plan) -> SparseRows | None:
         chosen[members] = True
         if not _all_in(values if chosen.all() else values[chosen[attributes]], numbers):
             return None
-    return SparseRows(counts, attributes, values)
+    return SparseBlock(counts, attributes, values)
 
 
 def as_slice(positions: np.ndarray) -> slice | np.ndarray:
@@ -187,11 +187,11 @@ class CarefulParser:
         is_sound = all(map(math.isfinite, row)) and all(row[j] in (0.0, 1.0) for j in self._numeric_labels)
         return row if is_sound else None
 
-    def sparse(self, first: int, block: bytes) -> SparseRows:
+    def sparse(self, first: int, block: bytes) -> SparseBlock:
         """Rows of a sparse block, entries sorted."""
         rows = [self._sparse_row(line, text) for line, text in self.lines(first, block)]
         entries = [entry for row in rows for entry in row]
-        return SparseRows(
+        return SparseBlock(
             np.array([len(row) for row in rows], dtype=np.intp),
             np.array([j for j, _ in entries], dtype=np.int32),
             np.array([value for _, value in entries], dtype=np.float64),

@@ -41,12 +41,13 @@ class JsonRows(Rows):
     """
 
     def __init__(self, source: TextSource, wanted: Wanted, *, text: str | None, sep: str) -> None:
-        wanted.check_label_lists("for JSON Lines it must name the one field")
+        self.labels = wanted.place_of_lists("for JSON Lines it must name the one field")
+        if wanted.is_text:
+            wanted.check_texts()
         self.source, self.wanted, self.text, self.sep = source, wanted, text or TEXT_COLUMN, sep
         self.is_text = False if wanted.drop and wanted.is_text is None else wanted.is_text
         self.n_features = len(wanted.feature_names) or wanted.n_features
         self.names: tuple[str, ...] | None = wanted.feature_names or None
-        self.labels = LABELS_COLUMN if wanted.labels is True else wanted.labels
         self.unseen = set(wanted.drop or ())
         self.listed: frozenset[str] | None = None  # labels that the first row lists
         if self.labels in self.unseen:
@@ -180,7 +181,7 @@ class JsonRows(Rows):
 
     def _check_fields(self, fields: dict[str, Any], is_row: bool) -> None:
         """Take the features from the first row; refuse others in later rows, which may lack some."""
-        left_out = set(self.wanted.drop or ())
+        left_out: set[str | None] = set(self.wanted.drop or ())
         if is_row:
             left_out |= {self.labels} if self.listed is None else {self.labels, ALL_LABELS_FIELD}
         found = [name for name in fields if name not in left_out]

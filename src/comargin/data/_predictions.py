@@ -12,6 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..core.checks import whole_number
 from ..core.files import AtomicFiles
 from ..core.indicator import check_indicator
 from ._numbers import format_number
@@ -103,10 +104,8 @@ class PredictionWriter:
         self.label_names = checked_names("label_names", label_names)
         if not self.label_names or len(set(self.label_names)) < len(self.label_names):
             raise ValueError("label_names= must hold distinct names, at least one")
-        if top_k is not None and (isinstance(top_k, bool) or not isinstance(top_k, (int, np.integer)) or top_k < 1):
-            raise ValueError(f"top_k={top_k!r} must be None or an integer >= 1")
         check_sep("sep", sep)
-        self.top_k = None if top_k is None else min(int(top_k), len(self.label_names))
+        self.top_k = None if top_k is None else min(whole_number("top_k", top_k, 1), len(self.label_names))
         self.scores = scores
         self.n_rows = 0
         self._target = target

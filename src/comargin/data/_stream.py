@@ -6,8 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
+from ..core.checks import whole_number
 from ._dataset import DataFormatError, fill_missing
 from ._source import TextSource, check_is_file
 from .chunks import Chunk, Rows, Wanted, regroup
@@ -97,8 +96,7 @@ def stream(
     >>> next(stream(table, feature_names=["height", "width"])).X.tolist()
     [[4.0, 3.0], [6.0, 5.0]]
     """
-    if isinstance(chunk_rows, bool) or not isinstance(chunk_rows, (int, np.integer)) or chunk_rows < 1:
-        raise ValueError(f"chunk_rows={chunk_rows!r} must be an integer >= 1")
+    whole_number("chunk_rows", chunk_rows, 1)
     if format is not None:
         checked_format(format)
     feature_names = checked_names("feature_names", feature_names)

@@ -1,12 +1,12 @@
 """Sparse data with the statistics of news texts: Zipf words, topics, related and skewed labels."""
 
 import math
-import numbers
 from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.checks import number, whole_number
 from ._dataset import LABEL_DTYPE, Dataset
 
 _BLOCK_ROWS = 2048  # rows drawn from one random stream; a constant of the model, not a tuning knob
@@ -83,16 +83,16 @@ def make_text_like(
     >>> data.X.shape, data.Y.shape, data.X.indices.dtype.name
     ((500, 1000), (500, 20), 'int32')
     """
-    n, d, L = _count("n", n), _count("d", d, least=2), _count("L", L)
-    nnz, most_labels = _count("nnz", nnz), L / 5.0
+    n, d, L = whole_number("n", n, 1), whole_number("d", d, 2), whole_number("L", L, 1)
+    nnz, most_labels = whole_number("nnz", nnz, 1), L / 5.0
     if nnz > d // 2:
         raise ValueError(
-            f"nnz must be an integer from 1 to {d // 2}, half of d={d}, got {nnz!r}: words are drawn with repetition, "
+            f"nnz must be an int from 1 to {d // 2}, half of d={d}, got {nnz!r}: words are drawn with repetition, "
             "so rows with most of the vocabulary would need texts without end"
         )
     if labels_per_row is None:
         labels_per_row = min(3.2, most_labels)
-    elif _number("labels_per_row", labels_per_row, 0.0, math.inf) == 0.0:
+    elif number("labels_per_row", labels_per_row, 0.0) == 0.0:
         raise ValueError(f"labels_per_row must be positive, got {labels_per_row!r}")
     elif labels_per_row > most_labels:
         raise ValueError(
@@ -246,25 +246,9 @@ def _draw_block(corpus: _Corpus, rng: np.random.Generator) -> tuple[np.ndarray, 
     return observed, np.bincount(row), word.astype(np.int32), value
 
 
-def _streams(seed: int, number: int) -> list[np.random.Generator]:
+def _streams(seed: int, n_streams: int) -> list[np.random.Generator]:
     """Independent random streams of one seed."""
-    if isinstance(seed, bool) or not isinstance(seed, numbers.Integral) or seed < 0:
-        raise ValueError(f"seed must be a non-negative integer, got {seed!r}")
-    return [np.random.default_rng([int(seed), 0, stream]) for stream in range(number)]
-
-
-def _count(name: str, value: int, least: int = 1, most: int | None = None) -> int:
-    allowed = f"at least {least}" if most is None else f"from {least} to {most}"
-    ok = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not ok or value < least or (most is not None and value > most):
-        raise ValueError(f"{name} must be an integer {allowed}, got {value!r}")
-    return int(value)
-
-
-def _number(name: str, value: float, least: float, most: float) -> float:
-    if not isinstance(value, numbers.Real) or isinstance(value, bool) or not least <= value <= most:
-        raise ValueError(f"{name} must be a number in [{least:g}, {most:g}], got {value!r}")
-    return float(value)
+    return [np.random.default_rng([whole_number("seed", seed), 0, stream]) for stream in range(n_streams)]
 
 
 def _names(stem: str, number: int) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from ..core.wording import counted, nearest
 from ._dataset import DataFormatError
+from .labels import LABELS_COLUMN
 
 CHUNK_BYTES = 1 << 26  # a chunk of this size is yielded, however few its rows are
 CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
@@ -105,10 +106,17 @@ class Wanted:
             raise ValueError(f"drop= names {sorted(unknown)}, not {noun}s of {path}")
         return {j for j, name in enumerate(names) if name in drop}
 
-    def check_label_lists(self, cure: str = "it must name the one column") -> None:
-        """Refuse labels that do not name the one place of lists."""
-        if not (self.labels is None or self.labels is True or isinstance(self.labels, str)):
-            raise ValueError(f"labels={self.labels!r}: {cure} of label lists")
+    def place_of_lists(self, cure: str = "it must name the one column") -> str | None:
+        """Column or field of lists of labels, the usual one if the caller names none; None: none is wanted."""
+        labels = self.labels[0] if isinstance(self.labels, tuple) and len(self.labels) == 1 else self.labels
+        if not (labels is None or labels is True or isinstance(labels, str)):
+            raise ValueError(f"labels={labels!r}: {cure} of label lists")
+        return LABELS_COLUMN if labels is True else labels
+
+    def check_texts(self) -> None:
+        """Refuse what means nothing to texts."""
+        if self.drop:
+            raise ValueError("drop= means nothing to texts: only the two columns are read")
 
     def check_count(self, path: Any, n_columns: int, line: int | None = None) -> None:
         """Refuse a file without names whose number of features is not the wanted one."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.checks import whole_number
 from ..core.files import AtomicFiles, plain_stem, plain_suffix
 from ._arff_plan import MISSING, NOMINAL
 from ._checks import check_dataset
@@ -109,15 +110,12 @@ def read(
     >>> data.X.tolist(), data.Y.tolist(), data.label_names
     ([[1.8], [1.5]], [[1, 0], [0, 1]], ('tall', 'blue'))
     """
-    options = {key: value for key, value in locals().items() if key not in ("path", "format", "name")}
-    path = Path(path)
-    options["labels"] = labels = checked_labels(labels)
-    options["drop"] = checked_names("drop", drop)
+    path, labels, drop = Path(path), checked_labels(labels), checked_names("drop", drop)
+    options: dict[str, Any] = {"text": text, "sep": sep, "delimiter": delimiter, "encoding": encoding}
+    options |= {"labels": labels, "drop": drop, "missing": missing, "nominal": nominal}
+    options |= {"n_features": n_features, "n_labels": n_labels, "index_base": index_base, "label_base": label_base}
     check_options(options)
-    if format is None:
-        format = detect(path, delimiter)
-        # text= asks for texts, whatever the header looks like.
-        format = TABLE[format].text_twin if text is not None and TABLE[format].text_twin else format
+    format = detect(path, delimiter) if format is None else format
     entry = checked_format(format)
     check_meaning(read, format, entry.read_options, options)
     wanted = Wanted(
@@ -125,7 +123,7 @@ def read(
         n_labels=n_labels,
         labels=True if labels is None else labels,
         missing=missing,
-        drop=options["drop"],
+        drop=drop,
     )
     try:
         if entry.needs_path:
@@ -183,8 +181,8 @@ def check_options(options: dict[str, Any]) -> None:
             raise ValueError(f"{key}={options[key]!r}, allowed are {', '.join(map(repr, allowed))}")
     for key in ("n_features", "n_labels"):
         value = options.get(key)
-        if value is not None and (not isinstance(value, (int, np.integer)) or value < 0):
-            raise ValueError(f"{key}={value!r} must be None or an integer >= 0")
+        if value is not None:
+            whole_number(key, value)
     for key in ("text", "delimiter"):
         if not isinstance(options[key], (str, type(None))):
             raise ValueError(f"{key}={options[key]!r} must be None or a string")
@@ -315,17 +313,13 @@ def write(
     path = Path(path)
     check_sep("sep", sep)
     dataset = check_dataset(dataset)
-    is_text = isinstance(dataset.X, list)
     if path.is_dir():
         raise ValueError(f"path: {path} is a folder")
     target = _target_format(path, format)
-    if format is None and is_text:
-        target = TABLE[target].text_twin or target
     entry = TABLE[target]
-    if not (entry.texts if is_text else entry.numbers):
+    if isinstance(dataset.X, list) and not entry.texts:
         *names, last = (repr(name) for name, other in TABLE.items() if other.texts)
-        into = f"texts go into {', '.join(names)} or {last}"
-        raise ValueError(f"format={target!r}: {into if is_text else f'{target!r} takes texts, X holds numbers'}")
+        raise ValueError(f"format={target!r}: texts go into {', '.join(names)} or {last}")
     options: dict[str, Any] = {"sep": sep}
     if "delimiter" in entry.write_options:
         options["delimiter"] = delimiter_of(path, delimiter)

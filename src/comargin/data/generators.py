@@ -6,14 +6,14 @@ part of one model are two slices of one data set.
 
 import itertools
 import math
-import numbers
 from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import ndtri
 
+from ..core.checks import number, whole_number
 from ._dataset import LABEL_DTYPE, Dataset
-from ._text_like import _count, _names, _number, _streams, make_text_like
+from ._text_like import _names, _streams, make_text_like
 
 __all__ = ["make_cgm_toy", "make_correlated", "make_text_like"]
 
@@ -67,8 +67,8 @@ def make_cgm_toy(
     >>> toy.X.shape, toy.Y.shape, toy.extra["edges"].tolist()
     ((3000, 10), (3000, 10), [[0, 1], [0, 2], [0, 3], [0, 4]])
     """
-    n_samples, n_features = _count("n_samples", n_samples), _count("n_features", n_features)
-    n_labels = _count("n_labels", n_labels, most=_MAX_TOY_LABELS)
+    n_samples, n_features = whole_number("n_samples", n_samples, 1), whole_number("n_features", n_features, 1)
+    n_labels = whole_number("n_labels", n_labels, 1, most=_MAX_TOY_LABELS)
     pairs = _checked_edges(edges, n_labels)
     weights_rng, rows_rng = _streams(seed, 2)
     node_weights = weights_rng.standard_normal((n_labels, n_features))
@@ -141,12 +141,11 @@ def make_correlated(
     >>> data.X.shape, data.Y.shape, sorted(data.extra)
     ((500, 8), (500, 4), ['R', 'intercept', 'weights'])
     """
-    n_samples, n_features = _count("n_samples", n_samples), _count("n_features", n_features)
-    n_labels, rank = _count("n_labels", n_labels), _count("rank", rank)
-    rho = _number("correlation", correlation, 0.0, 1.0)
-    if not isinstance(noise, numbers.Real) or isinstance(noise, bool) or not 0.0 <= noise < math.inf:
-        raise ValueError(f"noise must be a non-negative, finite number, got {noise!r}")
-    rate = _number("positive_rate", positive_rate, 0.0, 1.0)
+    n_samples, n_features = whole_number("n_samples", n_samples, 1), whole_number("n_features", n_features, 1)
+    n_labels, rank = whole_number("n_labels", n_labels, 1), whole_number("rank", rank, 1)
+    rho = number("correlation", correlation, 0.0, 1.0)
+    noise = number("noise", noise, 0.0)
+    rate = number("positive_rate", positive_rate, 0.0, 1.0)
     if not 0.0 < rate < 1.0:
         raise ValueError(f"positive_rate must lie strictly between 0 and 1, got {positive_rate!r}")
     model_rng, rows_rng, noise_rng = _streams(seed, 3)

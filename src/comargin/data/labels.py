@@ -1,7 +1,7 @@
 """Labels of all formats: which columns they are, what a cell means, and lists of names against an indicator.
 
-Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed) or as lists of names. `settled` makes
-entries of Y of the numbers, `indicator` of the lists.
+Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed) or as lists of names. `settled`
+converts the numbers to entries of Y, `indicator` the lists.
 """
 
 from collections.abc import Iterable, Sequence
@@ -69,7 +69,7 @@ def label_of_cell(cell: str) -> float | None:
 
 
 def settled(labels: Any) -> Any:
-    """Entries of Y of the numbers that a reader yields, where a missing label counts as 0; of lists, distinct names."""
+    """Labels of a part, ready to be stacked: numbers as entries of Y (a missing label is 0), lists without repeats."""
     if isinstance(labels, list):
         return [list(dict.fromkeys(row)) for row in labels]
     values = labels.data if sp.issparse(labels) else labels

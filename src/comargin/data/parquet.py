@@ -46,8 +46,6 @@ def parquet_rows(path: Path, wanted: Wanted, *, text: str | None) -> Rows:
     with _parquet_file(path) as file:
         schema, footer = file.schema_arrow, file.metadata
     n_rows = max(footer.num_rows, sum(footer.row_group(i).num_rows for i in range(footer.num_row_groups)))
-    if n_rows == 0:
-        raise DataFormatError(path, "has no rows")
     is_text = wanted.is_text
     if is_text is None and wanted.to_learn:
         is_text = wanted.labels is True and {TEXT_COLUMN, LABELS_COLUMN} <= set(schema.names)
@@ -76,7 +74,7 @@ class _ParquetRows(Rows):
     def parts(self) -> Iterator[Part]:
         """Yield all rows at once to learn from, else at most some thousand at a time."""
         id_name, first = self.wanted.id, 0
-        for table in self._tables([*self.used, *([] if id_name is None else [id_name])]):
+        for table in filter(len, self._tables([*self.used, *([] if id_name is None else [id_name])])):
             ids = None
             if id_name is not None:
                 ids = ["" if value is None else str(value) for value in table.column(id_name).to_pylist()]
@@ -142,10 +140,8 @@ class _TextRows(_ParquetRows):
 
     def __init__(self, path: Path, schema: Any, footer: Any, n_rows: int, wanted: Wanted, text: str) -> None:
         super().__init__(path, wanted)
-        if wanted.drop:
-            raise ValueError("drop= means nothing to texts: only the two columns are read")
-        wanted.check_label_lists()
-        self._text, self._labels = text, LABELS_COLUMN if wanted.labels is True else wanted.labels
+        wanted.check_texts()
+        self._text, self._labels = text, wanted.place_of_lists()
         self._check_columns(schema)
         match_names(path, schema.names, [] if wanted.id is None else [wanted.id])
         self.used = [text] if self._labels is None else [text, self._labels]
@@ -157,7 +153,7 @@ class _TextRows(_ParquetRows):
         self.dictionaries = list({leaf.path_in_schema for leaf in leaves})
         n_bytes = sum(chunk.total_uncompressed_size for chunk in leaves)
         # Four times the average size of a row; a repeated text costs only its references.
-        self.row_bytes = 4 * (n_bytes // n_rows + _OBJECT_BYTES)
+        self.row_bytes = 4 * (n_bytes // max(n_rows, 1) + _OBJECT_BYTES)
         if wanted.to_learn:
             n_values = sum(chunk.num_values for chunk in leaves)
             _check_size(path, _OBJECT_BYTES * n_values + 4 * n_bytes, f"{n_values} texts and labels")

@@ -29,7 +29,7 @@ def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, A
             raise FileNotFoundError(f"there is no file {source}")
     elif reading:
         options = ", ".join(f"{name}=" for name in reading)
-        raise ValueError(f"{source} is not a file, and {options} only says how to read a file")
+        raise ValueError(f"{options} only says how to read a file, and {source} is none")
     return load(source, split=split, data_home=data_home)
 
 

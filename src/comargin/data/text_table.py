@@ -12,7 +12,7 @@ from ..core.files import AtomicFiles
 from ..core.wording import nearest
 from ._dataset import DataFormatError, Dataset
 from ._source import TextSource
-from ._table import TableRows, check_width, csv_header, csv_records, delimiter_hint, delimiter_of
+from ._table import TableRows, check_width, csv_header, csv_records, delimiter_hint, delimiter_of, write_csv
 from .chunks import Part, Rows, Wanted, match_names, parts_of_rows
 from .labels import LABELS_COLUMN, TEXT_COLUMN, check_separable, names_follow_from, split_tags, tags_of
 
@@ -27,11 +27,13 @@ def table_kind(path: Path, delimiter: str | None) -> str:
     return "text-csv" if has_labels and TEXT_COLUMN in header else "csv"
 
 
-def csv_rows(source: TextSource, wanted: Wanted, *, text: str | None, sep: str, delimiter: str) -> Rows:
-    """Rows of a CSV file of either kind; the header says which when the caller does not."""
+def csv_rows(
+    source: TextSource, wanted: Wanted, only_texts: bool = False, *, text: str | None, sep: str, delimiter: str
+) -> Rows:
+    """Rows of a CSV file of either kind; when the caller does not say which, the header of new rows does."""
     header = csv_header(source, delimiter)
-    is_text = TEXT_COLUMN in header if wanted.is_text is None else wanted.is_text
-    if is_text:
+    may_be_text = TEXT_COLUMN in header and not wanted.to_learn if wanted.is_text is None else wanted.is_text
+    if only_texts or may_be_text:
         return TextRows(source, header, wanted, text or TEXT_COLUMN, sep, delimiter)
     return TableRows(source, header, wanted, delimiter)
 
@@ -44,7 +46,8 @@ class TextRows(Rows):
     def __init__(
         self, source: TextSource, header: Sequence[str], wanted: Wanted, text: str, sep: str, delimiter: str
     ) -> None:
-        wanted.check_label_lists()
+        wanted.check_texts()
+        place = wanted.place_of_lists()
         self._source, self._wanted, self._delimiter, self._sep = source, wanted, delimiter, sep
         self._width = len(header)
         hint = delimiter_hint(header, delimiter)
@@ -58,8 +61,8 @@ class TextRows(Rows):
                 self.label_names = split_tags(name.removeprefix(_LISTING), sep)
                 if len(set(self.label_names)) < len(self.label_names):
                     raise source.fail("the header lists a label twice", 1)
-        elif wanted.labels is not None:
-            self._labels = one_column(source.path, header, wanted.labels, "labels", hint, 1)
+        elif place is not None:
+            self._labels = one_column(source.path, header, place, "labels", hint, 1)
         self._id = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
 
     def parts(self) -> Iterator[Part]:
@@ -91,8 +94,18 @@ def one_column(
     raise DataFormatError(path, reason + near + hint, line)
 
 
+def write_table(dataset: Dataset, path: Path, files: AtomicFiles, *, sep: str, delimiter: str) -> None:
+    """Write a CSV file of the kind that holds the data."""
+    if isinstance(dataset.X, list):
+        write_text_csv(dataset, path, files, sep=sep, delimiter=delimiter)
+    else:
+        write_csv(dataset, path, files, delimiter=delimiter)
+
+
 def write_text_csv(dataset: Dataset, path: Path, files: AtomicFiles, *, sep: str, delimiter: str) -> None:
     """Write texts with tags as CSV; no label name may contain ``sep``."""
+    if not isinstance(dataset.X, list):
+        raise ValueError("format='text-csv' takes texts, X holds numbers")
     check_separable("dataset", dataset.label_names, sep)
     tags = tags_of(dataset.Y, dataset.label_names)
     head = LABELS_COLUMN

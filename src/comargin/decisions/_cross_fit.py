@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 from ..core.executor import Processes, Task, run
 from ..core.memory import Memory, fit_clone
 from ..core.row_blocks import take_rows
+from ..core.wording import CONSTANT_LABEL
 from ..metrics import scores_of
 
 
@@ -95,7 +96,7 @@ def _score_fold(
 @contextmanager
 def _silent_about_constant_labels() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        warnings.filterwarnings("ignore", CONSTANT_LABEL, UserWarning)
         yield
 
 

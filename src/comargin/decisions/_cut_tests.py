@@ -75,7 +75,10 @@ class Events:
         return replace(self, p=self.p[kept], rows=self.rows[kept] - first, bad=self.bad[kept], size=self.size[rows])
 
     def cut(self, place: int) -> float:
-        """The riskiest cut with so many groups of events behind it, off the probabilities by more than rounding."""
+        """A cut behind so many groups of equal probabilities: halfway to the next group, but near it where that is far.
+
+        It stays off the probabilities themselves by more than rounding.
+        """
         if place == len(self.ends) - 1:
             return np.inf if self.rising else -np.inf
         p, margin = float(self.p[self.ends[place]]), 1e-6 * float(self.p[self.ends[place]])

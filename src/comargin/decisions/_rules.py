@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_option, check_range, dense
+from ..core.checks import number, whole_number
+from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_option, dense
 from .curves import Curve, balance_f1, best_mean_f1, score_curve
 
 
@@ -142,9 +143,9 @@ class PerLabelCut(_CutRule):
         self.fbr = fbr
 
     def _cuts(self, scores: FloatArray, Y: sparse.csc_array, weight: FloatArray | float) -> FloatArray:
-        check_range("micro_weight", self.micro_weight, 0.0, 1.0)
-        check_range("shrinkage", self.shrinkage, 0.0, np.inf)
-        check_range("fbr", self.fbr, 0.0, 1.0)
+        number("micro_weight", self.micro_weight, 0.0, 1.0)
+        number("shrinkage", self.shrinkage, 0.0)
+        number("fbr", self.fbr, 0.0, 1.0)
         curves = _label_curves(scores, Y, weight)
         best_f1 = np.array([curve.f1().max() for curve in curves])
         trusted = best_f1 >= self.fbr
@@ -241,11 +242,7 @@ class TopK(ThresholdRule):
         n_labels = scores.shape[1]
         check_option("measure", self.measure, ("micro_f1", "hamming_loss"))
         if self.k is not None:
-            if isinstance(self.k, bool) or not isinstance(self.k, int | np.integer) or not 1 <= self.k <= n_labels:
-                raise ValueError(
-                    f"k must be an int from 1 to the number of labels, {n_labels}, or None; got {self.k!r}."
-                )
-            self.k_ = int(self.k)
+            self.k_ = whole_number("k", self.k, 1, n_labels)
             return
         order = _descending(scores, constant)
         place = np.empty_like(order)

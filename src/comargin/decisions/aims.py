@@ -17,7 +17,6 @@ The cut F/2 holds for any set of rows: adding an entry of probability p to predi
 changes it to 2 (H + p) / (D + 1), which is more if and only if p > H / D = F / 2.
 """
 
-import re
 from typing import Any, Self
 
 import numpy as np
@@ -25,8 +24,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_range
+from ..core.checks import number
+from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule
 from ..core.wording import did_you_mean
+from ..metrics.measures import split_depth
 from ._expected_f1 import best_expected_f1
 from ._rules import PerLabelCut, top_mask
 from .set_calibration import SetCalibrator, check_probabilities
@@ -159,7 +160,7 @@ class AimRule(ThresholdRule):
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
         check_aim(self.aim, scores.shape[1])
-        check_range("zero_division", self.zero_division, 0.0, 1.0)
+        number("zero_division", self.zero_division, 0.0, 1.0)
         self.sets_ = SetCalibrator().fit(scores, Y, weight)
         p = self.sets_.marginals(scores)
         self.macro_cuts_ = 0.5 * _best_expected_f1(p, weight)
@@ -189,12 +190,11 @@ def check_aim(aim: Any, n_labels: int) -> tuple[str, Any]:
         return "costs", _check_costs(aim, n_labels)
     if aim in AIMS:
         return aim, None
-    depth = re.fullmatch(r"precision_at_([1-9]\d*)", aim)
-    if depth:
-        k = int(depth[1])
+    name, k = split_depth(aim)
+    if name == "precision_at_k" and k:
         if k > n_labels:
             raise ValueError(f"aim must be of at most {n_labels} labels, got {aim!r}.")
-        return "precision_at_k", k
+        return name, k
     if aim.startswith("precision_at"):
         raise ValueError(f'aim must have a number of labels, e.g. "precision_at_3"; got {aim!r}.')
     known = (*AIMS, "precision_at_3")

@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
+from ..core.checks import whole_number
 from ..core.wording import counted
 
 if TYPE_CHECKING:
@@ -168,8 +169,8 @@ class LabelGraph:
         >>> [tuple(edge) for edge in graph.top_edges()]
         [('a', 'b', 0.5), ('b', 'c', -0.5)]
         """
-        if k is not None and (isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 0):
-            raise ValueError(f"k must be a non-negative integer or None, got {k!r}")
+        if k is not None:
+            whole_number("k", k)
         edges, weights = self.edges, self.edge_weights
         order = np.argsort(-np.abs(weights), kind="stable")[:k]  # stable: ties stay in label order
         names = self.label_names

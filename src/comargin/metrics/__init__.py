@@ -4,6 +4,9 @@ Three kinds: measures of predicted label sets take ``(Y_true, Y_pred)``, measure
 measures of probabilities ``(Y_true, probabilities)``; the last are no scorers. Y and predictions are {0, 1} indicators,
 dense or sparse. `evaluate` gives all that apply at once.
 
+- _sets.py, _ranking.py, _top_k.py, _probabilities.py: the measures by what they take. _input.py: their arguments.
+- measures.py: the table of all. _evaluate.py: `evaluate` and `per_label`. _scorers.py: `scorers`.
+
 **A scorer of a loss returns the negated loss**: ``scorers["hamming_loss"]``, ``["one_error"]``, ``["coverage"]``
 and ``["ranking_loss"]`` are 0 at best, because ``scoring=`` of scikit-learn is maximised. The functions of the
 same names, and `evaluate`, return the loss itself.

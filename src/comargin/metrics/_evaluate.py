@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from ..core.indicator import check_weight
-from ._input import Weights, check_predicted, check_probabilities, check_scores, check_true, mean_defined
-from ._probabilities import CALIBRATION_AT, PROBABILITY_MEASURES, Probabilities, top_calibration_error
-from ._ranking import RANKING_MEASURES, Ranking, label_auc
-from ._sets import FORMULAS, SET_MEASURES, count_sets
-from ._top_k import AT_K_MEASURES, TopLabels, check_k, check_propensities, propensity_scored_of
+from ._input import Weights, check_predicted, check_probabilities, check_scores, check_true
+from ._ranking import label_auc
+from ._sets import FORMULAS, count_sets
+from ._top_k import check_k, check_propensities
+from .measures import MEASURES, values_of
 
 
 def evaluate(
@@ -74,32 +73,18 @@ def evaluate(
         Y_pred = check_predicted(Y_pred, Y, "Y")
     if scores is not None:
         scores = check_scores(scores, Y, accept_sparse=True, true_name="Y")
-    weight = check_weight(sample_weight, Y.shape[0])
-
-    result: dict[str, float] = {}
-    if Y_pred is not None:
-        counts = count_sets(Y, Y_pred, weight)
-        result |= {name: of(counts, 0.0) for name, of in SET_MEASURES.items()}
-    if scores is not None and not sparse.issparse(scores):
-        ranking = Ranking(Y, scores, None if sample_weight is None else weight)
-        result |= {name: of(ranking) for name, of in RANKING_MEASURES.items()}
-    depths = [check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])]
-    if depths and scores is not None:
-        best = TopLabels(Y, scores, weight, max(depths))
-        for stem, measure in AT_K_MEASURES.items():
-            result |= {f"{stem}_{depth}": mean_defined(measure(best, depth), weight) for depth in depths}
-        if propensities is not None:
-            values = check_propensities(propensities, Y.shape[1])
-            for depth in depths:
-                result[f"propensity_scored_precision_at_{depth}"] = propensity_scored_of(best, depth, values)
     if probabilities is not None:
-        p = check_probabilities(probabilities, Y, "Y")
-        of = Probabilities(Y, p, weight)
-        result |= {name: measure(of) for name, measure in PROBABILITY_MEASURES.items()}
-        if depths:
-            best = TopLabels(Y, p, weight, max(depths))
-            result |= {f"{CALIBRATION_AT}_{depth}": top_calibration_error(best, p, depth) for depth in depths}
-    return result
+        probabilities = check_probabilities(probabilities, Y, "Y")
+    return values_of(
+        MEASURES,
+        Y,
+        None if sample_weight is None else check_weight(sample_weight, Y.shape[0]),
+        Y_pred=Y_pred,
+        scores=scores,
+        probabilities=probabilities,
+        depths=[check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])],
+        propensities=None if propensities is None else check_propensities(propensities, Y.shape[1]),
+    )
 
 
 def per_label(

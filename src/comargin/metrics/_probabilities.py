@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from ..core.checks import whole_number
 from ..core.indicator import check_weight
 from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_probabilities, check_true, documented
 from ._top_k import TopLabels, check_k
@@ -69,21 +70,19 @@ def _equal_mass_bins(p: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
     return np.minimum((n_bins * middle / mass.sum()).astype(np.int64), n_bins - 1)[level]
 
 
-def top_calibration_error(best: TopLabels, p: FloatArray, k: int, n_bins: int = N_BINS) -> float:
+def top_calibration_error(best: TopLabels, k: int, n_bins: int = N_BINS) -> float:
     """Calibration error of the entries that are among the k likeliest of their row."""
     top = best.top[:, :k]
-    chosen = np.take_along_axis(p, top, axis=1).ravel()
+    chosen = np.take_along_axis(best.scores, top, axis=1).ravel()
     return _binned_error(best.hits[:, :k].ravel().astype(float), chosen, np.repeat(best.weight, top.shape[1]), n_bins)
 
 
-#: The measures of probabilities, in the order of `evaluate`; all are losses.
+#: The measures of probabilities, in the order of `evaluate`.
 PROBABILITY_MEASURES: dict[str, Callable[[Probabilities], float]] = {
     "brier_score": lambda of: of.mean_loss(_squared),
     "log_loss": lambda of: of.mean_loss(_logarithmic),
     "calibration_error": _by_label,
 }
-CALIBRATION_AT = "calibration_error_at"
-PROBABILITY_LOSSES = frozenset(PROBABILITY_MEASURES) | {CALIBRATION_AT}
 
 
 def _checked(Y_true: Any, probabilities: Any, sample_weight: Weights) -> Probabilities:
@@ -91,13 +90,6 @@ def _checked(Y_true: Any, probabilities: Any, sample_weight: Weights) -> Probabi
     return Probabilities(
         Y_true, check_probabilities(probabilities, Y_true), check_weight(sample_weight, Y_true.shape[0])
     )
-
-
-def check_bins(n_bins: Any) -> int:
-    """Return the number of bins, checked."""
-    if isinstance(n_bins, bool) or not isinstance(n_bins, int | np.integer) or n_bins < 1:
-        raise ValueError(f"n_bins must be a positive int, got {n_bins!r}.")
-    return int(n_bins)
 
 
 @documented()
@@ -152,7 +144,7 @@ def calibration_error(Y_true: Any, probabilities: Any, *, n_bins: int = N_BINS, 
     >>> round(calibration_error(Y, P, n_bins=2), 4)
     0.15
     """
-    return _by_label(_checked(Y_true, probabilities, sample_weight), check_bins(n_bins))
+    return _by_label(_checked(Y_true, probabilities, sample_weight), whole_number("n_bins", n_bins, 1))
 
 
 @documented()
@@ -173,4 +165,4 @@ def calibration_error_at_k(
     0.2
     """
     of, k = _checked(Y_true, probabilities, sample_weight), check_k(k)
-    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), of.p, k, check_bins(n_bins))
+    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), k, whole_number("n_bins", n_bins, 1))

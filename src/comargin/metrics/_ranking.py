@@ -142,7 +142,6 @@ RANKING_MEASURES: dict[str, Callable[[Ranking], float]] = {
     "macro_auc": lambda ranking: mean_defined(label_auc(ranking.Y, ranking.scores, ranking.weight)),
     "micro_auc": lambda ranking: pooled_auc(ranking.Y, ranking.scores, ranking.weight),
 }
-RANKING_LOSSES = frozenset({"one_error", "coverage", "ranking_loss"})
 
 
 def _measured(name: str, Y_true: Any, scores: Any, sample_weight: Weights) -> float:

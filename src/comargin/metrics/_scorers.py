@@ -1,44 +1,37 @@
 """Every measure as a scorer for `GridSearchCV` and `cross_val_score`, and the scores of any classifier."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..core.indicator import refuse_label_sets
+from ..core.indicator import check_weight, refuse_label_sets
 from ..core.wording import did_you_mean
-from . import _probabilities, _ranking, _sets, _top_k
-from ._input import Weights, check_true
+from ._input import Weights, check_predicted, check_scores, check_true
+from ._top_k import check_k, check_propensities
+from .measures import MEASURES, Kind, at_depths, split_depth, values_of
 
 _DEPTHS = (1, 3, 5)
-
-_PROPENSITY_AT = "propensity_scored_precision_at"
-_NAMES = (
-    *_sets.SET_MEASURES,
-    *_ranking.RANKING_MEASURES,
-    *(f"{stem}_{k}" for stem in _top_k.AT_K_MEASURES for k in _DEPTHS),
-)
-
-_OF_PROBABILITIES = (*_probabilities.PROBABILITY_MEASURES, *(f"{_probabilities.CALIBRATION_AT}_{k}" for k in _DEPTHS))
-_LOSSES = _sets.SET_LOSSES | _ranking.RANKING_LOSSES | _probabilities.PROBABILITY_LOSSES
+_PROPENSITY_AT = "propensity_scored_precision_at_"
 
 
-def _split_depth(name: Any) -> tuple[str, int]:
-    """``"ndcg_at_3"`` as ``("ndcg_at", 3)``; any other name with depth 0."""
-    found = re.fullmatch(r"(\w+_at)_([1-9]\d*)", str(name))
-    return (found[1], int(found[2])) if found else (str(name), 0)
+def _names(*kinds: Kind) -> tuple[str, ...]:
+    """Names of the measures of some kinds, at the usual depths."""
+    chosen = [name for name, measure in MEASURES.items() if measure.kind in kinds]
+    return tuple(at for name in chosen for at in at_depths(name, _DEPTHS))
+
+
+_SCORED = _names(Kind.SETS, Kind.RANKING, Kind.TOP)
 
 
 def _unknown(name: Any) -> KeyError:
     """The error for an unknown name; its parts may be in another order, as in ``f1_micro``."""
-    if _split_depth(name)[0] == _PROPENSITY_AT:
+    if str(name).startswith(_PROPENSITY_AT):
         return KeyError(f"{name!r} depends on the propensities: use propensity_scorer(k, propensities)")
-    advice = did_you_mean(str(name), _NAMES, lambda text: "_".join(sorted(text.split("_"))))
+    advice = did_you_mean(str(name), _SCORED, lambda text: "_".join(sorted(text.split("_"))))
     return KeyError(f"no measure is named {name!r}; {advice}")
 
 
@@ -53,8 +46,8 @@ class _ByMeasure(Mapping[str, Value]):
         self._value_of = value_of
 
     def __getitem__(self, name: str) -> Value:
-        stem, depth = _split_depth(name)
-        if name in self._names or (depth and f"{stem}_{_DEPTHS[0]}" in self._names):
+        stem, depth = split_depth(name)
+        if name in self._names or (depth and f"{stem[:-1]}{_DEPTHS[0]}" in self._names):
             return self._value_of(name)
         raise _unknown(name)
 
@@ -70,8 +63,7 @@ class _ByMeasure(Mapping[str, Value]):
 
 #: Whether greater values of a measure are better, by name (of any depth: ``higher_is_better["ndcg_at_7"]``).
 higher_is_better: Mapping[str, bool] = _ByMeasure(
-    (*_NAMES, *(f"{_PROPENSITY_AT}_{k}" for k in _DEPTHS), *_OF_PROBABILITIES),
-    lambda name: name not in _LOSSES and _split_depth(name)[0] not in _LOSSES,
+    _names(*Kind), lambda name: not MEASURES[split_depth(name)[0]].lower_is_better
 )
 
 
@@ -199,25 +191,27 @@ class MeasureScorer:
 
         ``y`` is the true indicator, or the classes of a binary estimator, with ``classes_[1]`` as the one label.
         """
-        sign = 1.0 if higher_is_better[self.name] else -1.0
+        name, depth = split_depth(self.name)
+        measure = MEASURES.get(name)
+        if measure is None or (measure.kind is Kind.TOP_PROPENSITIES) != (self.propensities is not None):
+            raise _unknown(self.name)
         classes = _two_classes(estimator, y)
         Y = check_true(y if classes is None else (np.asarray(y) == classes[1])[:, None], "y")
-        if self.name not in _sets.SET_MEASURES:
-            return sign * self._measure_scores(Y, scores_of(estimator, X, n_labels=Y.shape[1]), sample_weight)
-        predicted = estimator.predict(X)
-        if classes is not None:
-            predicted = predicted == classes[1]
-        if Y.shape[1] == 1 and predicted.ndim == 1:  # many estimators take a column, and return a vector
-            predicted = predicted[:, None]
-        return sign * float(getattr(_sets, self.name)(Y, predicted, sample_weight=sample_weight))
-
-    def _measure_scores(self, Y: sparse.csr_array, scores: Any, sample_weight: Weights) -> float:
-        stem, depth = _split_depth(self.name)
-        more = {} if self.propensities is None else {"propensities": self.propensities}
-        if depth and not more and stem not in _top_k.AT_K_MEASURES:
-            raise _unknown(self.name)
-        measure = partial(getattr(_top_k, f"{stem}_k"), k=depth, **more) if depth else getattr(_ranking, stem)
-        return float(measure(Y, scores, sample_weight=sample_weight))
+        given: dict[str, Any] = {"depths": [depth] if depth else []}
+        if measure.kind is Kind.SETS:
+            predicted = estimator.predict(X)
+            if classes is not None:
+                predicted = predicted == classes[1]
+            if Y.shape[1] == 1 and predicted.ndim == 1:  # many estimators take a column, and return a vector
+                predicted = predicted[:, None]
+            given["Y_pred"] = check_predicted(predicted, Y)
+        else:
+            given["scores"] = check_scores(scores_of(estimator, X, n_labels=Y.shape[1]), Y)
+        if self.propensities is not None:
+            given["propensities"] = check_propensities(self.propensities, Y.shape[1])
+        weight = None if sample_weight is None else check_weight(sample_weight, Y.shape[0])
+        value = values_of({name: measure}, Y, weight, **given)[self.name]
+        return -value if measure.lower_is_better else value
 
 
 def propensity_scorer(k: int, propensities: ArrayLike) -> MeasureScorer:
@@ -242,8 +236,8 @@ def propensity_scorer(k: int, propensities: ArrayLike) -> MeasureScorer:
     >>> cross_val_score(KNeighborsClassifier(), X, Y, scoring=scorer, cv=2).shape
     (2,)
     """
-    values = _top_k.check_propensities(propensities, np.size(propensities))
-    return MeasureScorer(f"{_PROPENSITY_AT}_{_top_k.check_k(k)}", tuple(values.tolist()))
+    values = check_propensities(propensities, np.size(propensities))
+    return MeasureScorer(f"{_PROPENSITY_AT}{check_k(k)}", tuple(values.tolist()))
 
 
 class Scorers(_ByMeasure[MeasureScorer]):
@@ -270,4 +264,4 @@ class Scorers(_ByMeasure[MeasureScorer]):
 
 
 #: Every measure as a scorer, by name; **those of losses are negated**. See `Scorers`.
-scorers = Scorers(_NAMES, MeasureScorer)
+scorers = Scorers(_SCORED, MeasureScorer)

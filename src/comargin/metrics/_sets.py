@@ -52,7 +52,7 @@ def count_sets(Y_true: sparse.csr_array, Y_pred: sparse.csr_array, weight: Float
 
 
 Formula = Callable[[Counts, float], FloatArray]
-SetMeasure = Callable[[SetCounts, float], float]
+SetMeasure = Callable[..., float]  # of `SetCounts`, and of the value of 0/0, which is 0 by default
 #: Measures of each row or label, from its counts and the value of 0/0.
 FORMULAS: dict[str, Formula] = {
     "precision": lambda counts, zero_division: ratio(counts.hits, counts.predicted, zero_division),
@@ -61,13 +61,13 @@ FORMULAS: dict[str, Formula] = {
 }
 
 
-def _hamming(counts: SetCounts, zero_division: float) -> float:
+def _hamming(counts: SetCounts, zero_division: float = 0.0) -> float:
     rows = counts.rows
     wrong = rows.true + rows.predicted - 2 * rows.hits
     return mean_defined(wrong / counts.n_labels, counts.weight)
 
 
-def _subset_accuracy(counts: SetCounts, zero_division: float) -> float:
+def _subset_accuracy(counts: SetCounts, zero_division: float = 0.0) -> float:
     rows = counts.rows
     right = (rows.hits == rows.true) & (rows.hits == rows.predicted)
     return mean_defined(right.astype(np.float64), counts.weight)
@@ -75,13 +75,13 @@ def _subset_accuracy(counts: SetCounts, zero_division: float) -> float:
 
 def _example(formula: Formula) -> SetMeasure:
     """Weighted mean of the formula over the rows."""
-    return lambda counts, zero_division: mean_defined(formula(counts.rows, zero_division), counts.weight)
+    return lambda counts, zero_division=0.0: mean_defined(formula(counts.rows, zero_division), counts.weight)
 
 
 def _micro(formula: Formula) -> SetMeasure:
     """The formula of the counts of all labels together."""
 
-    def measure(counts: SetCounts, zero_division: float) -> float:
+    def measure(counts: SetCounts, zero_division: float = 0.0) -> float:
         pooled = Counts(*(np.array([values.sum()]) for values in counts.labels))
         return float(formula(pooled, zero_division)[0])
 
@@ -90,10 +90,10 @@ def _micro(formula: Formula) -> SetMeasure:
 
 def _macro(formula: Formula) -> SetMeasure:
     """Mean of the formula over the labels."""
-    return lambda counts, zero_division: mean_defined(formula(counts.labels, zero_division))
+    return lambda counts, zero_division=0.0: mean_defined(formula(counts.labels, zero_division))
 
 
-def _macro_f1_of_averages(counts: SetCounts, zero_division: float) -> float:
+def _macro_f1_of_averages(counts: SetCounts, zero_division: float = 0.0) -> float:
     precision, recall = (_macro(FORMULAS[name])(counts, zero_division) for name in ("precision", "recall"))
     return 2 * precision * recall / (precision + recall) if precision + recall != 0 else 0.0
 
@@ -107,7 +107,6 @@ SET_MEASURES: dict[str, SetMeasure] = {
     **{f"macro_{name}": _macro(formula) for name, formula in FORMULAS.items()},
     "macro_f1_of_averages": _macro_f1_of_averages,
 }
-SET_LOSSES = frozenset({"hamming_loss"})
 
 
 def _measured(name: str, Y_true: Any, Y_pred: Any, sample_weight: Weights, zero_division: float = 0.0) -> float:
@@ -194,18 +193,25 @@ Examples
 """
 
 
+def meaning_of(name: str) -> str:
+    """What a measure with the name of an average and a formula is."""
+    average, _, ratio_name = name.partition("_")
+    ratio, formula, _ = _RATIOS[ratio_name]
+    return _AVERAGES[average][0].format(formula=formula, ratio=ratio, title=ratio.capitalize())
+
+
 def _averaged(name: str, example: float, note: str = "") -> _DividingMeasure:
     """The measure of this name, an average and a formula, documented; ``example`` is its value in the example."""
     average, _, ratio_name = name.partition("_")
-    ratio, formula, lacking = _RATIOS[ratio_name]
-    summary, sklearn_average, undefined, left = _AVERAGES[average]
+    lacking = _RATIOS[ratio_name][2]
+    _, sklearn_average, undefined, left = _AVERAGES[average]
 
     def measure(Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None) -> float:
         return _measured(name, Y_true, Y_pred, sample_weight, zero_division)
 
     measure.__name__ = measure.__qualname__ = name
     measure.__doc__ = _DOCUMENTATION.format(
-        summary=summary.format(formula=formula, ratio=ratio, title=ratio.capitalize()),
+        summary=meaning_of(name),
         name=name,
         ratio_name=ratio_name,
         average=sklearn_average,

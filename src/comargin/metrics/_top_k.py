@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from ..core.checks import whole_number
 from ..core.indicator import check_weight
 from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, documented, mean_defined
 
 
 def check_k(k: Any) -> int:
-    if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or k < 1:
-        raise ValueError(f"k must be a positive integer, got {k!r}.")
-    return int(k)
+    """Return the number of labels that are taken of each row, checked."""
+    return whole_number("k", k, 1)
 
 
 def top_labels(scores: Any, k: int) -> IntArray:
@@ -76,37 +76,42 @@ def hits_at(Y_true: sparse.csr_array, top: IntArray) -> NDArray[np.bool_]:
 class TopLabels:
     """Checked labels and scores: the best labels of each row, best first, and which of them are relevant."""
 
-    def __init__(self, Y: sparse.csr_array, scores: Any, weight: FloatArray, k: int) -> None:
-        self.Y, self.weight = Y, weight
+    def __init__(self, Y: sparse.csr_array, scores: Any, weight: FloatArray, k: int, propensities: Any = None) -> None:
+        self.Y, self.scores, self.weight, self.propensities = Y, scores, weight, propensities
         self.top = top_labels(scores, k)
         self.hits = hits_at(Y, self.top)
         self.relevant = np.diff(Y.indptr)
 
 
-def _recall(best: TopLabels, k: int) -> FloatArray:
-    undefined = np.full(len(best.hits), np.nan)
-    return np.divide(best.hits[:, :k].sum(axis=1), best.relevant, out=undefined, where=best.relevant > 0)
+def _precision(best: TopLabels, k: int) -> float:
+    return mean_defined(best.hits[:, :k].sum(axis=1) / k, best.weight)
 
 
-def _ndcg(best: TopLabels, k: int) -> FloatArray:
+def _recall(best: TopLabels, k: int) -> float:
+    undefined, some = np.full(len(best.hits), np.nan), best.relevant > 0
+    return mean_defined(np.divide(best.hits[:, :k].sum(axis=1), best.relevant, out=undefined, where=some), best.weight)
+
+
+def _ndcg(best: TopLabels, k: int) -> float:
     hits = best.hits[:, :k]
     places = hits.shape[1]
     discount = 1 / np.log2(np.arange(2, places + 2))
     ideal = np.concatenate([[np.nan], np.cumsum(discount)])[np.minimum(best.relevant, places)]
-    return (hits @ discount) / ideal
+    return mean_defined((hits @ discount) / ideal, best.weight)
 
 
-#: The measures at k, one value per row, by the names of their functions without ``_k``; in the order of `evaluate`.
-AT_K_MEASURES: dict[str, Callable[[TopLabels, int], FloatArray]] = {
-    "precision_at": lambda best, k: best.hits[:, :k].sum(axis=1) / k,
-    "recall_at": _recall,
-    "ndcg_at": _ndcg,
+#: The measures at k, in the order of `evaluate`.
+AT_K_MEASURES: dict[str, Callable[[TopLabels, int], float]] = {
+    "precision_at_k": _precision,
+    "recall_at_k": _recall,
+    "ndcg_at_k": _ndcg,
 }
 
 
-def propensity_scored_of(best: TopLabels, k: int, propensities: FloatArray) -> float:
+def propensity_scored(best: TopLabels, k: int) -> float:
     """Gain of the ranking over the largest possible gain, both summed over the rows."""
-    Y = best.Y
+    Y, propensities = best.Y, best.propensities
+    assert propensities is not None
     gain = np.where(best.hits, 1 / propensities[best.top], 0.0)[:, :k].sum(axis=1)
     ideal = top_labels(sparse.csr_array((1 / propensities[Y.indices], Y.indices, Y.indptr), Y.shape), k)
     ideal_gain = np.where(ideal >= 0, 1 / propensities[ideal], 0.0).sum(axis=1)
@@ -123,15 +128,17 @@ def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
     return values
 
 
-def _best(Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> TopLabels:
+def _best(Y_true: Any, scores: Any, k: int, sample_weight: Weights, propensities: Any = None) -> TopLabels:
     Y_true = check_true(Y_true)
     scores = check_scores(scores, Y_true, accept_sparse=True)
-    return TopLabels(Y_true, scores, check_weight(sample_weight, Y_true.shape[0]), check_k(k))
+    if propensities is not None:
+        propensities = check_propensities(propensities, Y_true.shape[1])
+    return TopLabels(Y_true, scores, check_weight(sample_weight, Y_true.shape[0]), check_k(k), propensities)
 
 
 def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> float:
     best = _best(Y_true, scores, k, sample_weight)
-    return mean_defined(AT_K_MEASURES[name](best, k), best.weight)
+    return AT_K_MEASURES[name](best, k)
 
 
 @documented(
@@ -149,7 +156,7 @@ def precision_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights =
     >>> precision_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2)
     0.5
     """
-    return _measured("precision_at", Y_true, scores, k, sample_weight)
+    return _measured("precision_at_k", Y_true, scores, k, sample_weight)
 
 
 @documented()
@@ -165,7 +172,7 @@ def recall_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = No
     >>> recall_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2)
     0.75
     """
-    return _measured("recall_at", Y_true, scores, k, sample_weight)
+    return _measured("recall_at_k", Y_true, scores, k, sample_weight)
 
 
 @documented()
@@ -183,7 +190,7 @@ def ndcg_at_k(Y_true: Any, scores: Any, *, k: int, sample_weight: Weights = None
     >>> round(ndcg_at_k([[1, 0, 0], [0, 1, 1]], [[0.9, 0.2, 0.1], [0.5, 0.4, 0.3]], k=2), 4)
     0.6934
     """
-    return _measured("ndcg_at", Y_true, scores, k, sample_weight)
+    return _measured("ndcg_at_k", Y_true, scores, k, sample_weight)
 
 
 @documented()
@@ -208,8 +215,7 @@ def propensity_scored_precision_at_k(
     >>> propensity_scored_precision_at_k(Y, scores, k=1, propensities=[0.5, 0.25, 1.0])
     0.3333333333333333
     """
-    best = _best(Y_true, scores, k, sample_weight)
-    return propensity_scored_of(best, k, check_propensities(propensities, best.Y.shape[1]))
+    return propensity_scored(_best(Y_true, scores, k, sample_weight, propensities), k)
 
 
 def label_propensities(Y_train: Any, *, A: float = 0.55, B: float = 1.5) -> FloatArray:

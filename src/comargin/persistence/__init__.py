@@ -4,7 +4,7 @@ A ``.cmg`` file is a zip file of plain arrays and one JSON document; see ``docs/
 
 - _files.py: models to files and back. _archive.py: the zip file; sizes are checked before memory is taken.
 - _registry.py: which classes a file may hold. _codecs.py: how one is written. _values.py: values to JSON and back.
-- _kinds.py: what attributes hold. _learners.py, _sklearn.py, _trees.py: our classes, theirs. _starts.py: kept states.
+- _kinds.py: what attributes hold. _learners.py, _decisions.py, _sklearn.py: codecs. _starts.py: kept states.
 """
 
 from ._archive import ModelFileError

@@ -39,11 +39,21 @@ def _read_fields(nodes: dict[str, Node], kinds: Mapping[str, Kind], reader: Read
 
 
 @dataclass(frozen=True)
-class RecordCodec:
+class _Named:
+    """What a codec writes, and the name it has in files."""
+
+    cls: type
+    alias: str = field(default="", kw_only=True)  # if the name is not that of the class
+
+    @property
+    def name(self) -> str:
+        return self.alias or self.cls.__name__.lstrip("_")
+
+
+@dataclass(frozen=True)
+class RecordCodec(_Named):
     """Objects that are nothing but their fields, all given to the constructor."""
 
-    name: str
-    cls: type
     fields: Mapping[str, Kind]
     check: Callable[[Any, str], None] = lambda obj, where: None  # raises ValueError when fields do not fit together
 
@@ -60,11 +70,9 @@ class RecordCodec:
 
 
 @dataclass(frozen=True)
-class PackedCodec:
+class PackedCodec(_Named):
     """Objects that are taken apart into other fields than their own, which stand beside the name of the class."""
 
-    name: str
-    cls: type
     fields: Mapping[str, Kind]
     split: Callable[[Any], dict[str, Any]]
     join: Callable[[dict[str, Any], Reader, str], Any]  # raises ValueError when fields do not fit together
@@ -77,11 +85,9 @@ class PackedCodec:
 
 
 @dataclass(frozen=True)
-class EstimatorCodec:
+class EstimatorCodec(_Named):
     """Estimators: parameters of the constructor, and fitted attributes by name."""
 
-    name: str
-    cls: type
     fitted: Mapping[str, Kind] = field(default_factory=dict)
     rebuilt: frozenset[str] = frozenset()  # attributes that are not saved: the constructor or `rebuild` makes them
     allowed: Mapping[str, Kind] = field(default_factory=dict)  # parameters that are not free
@@ -259,7 +265,6 @@ def _join_graph(fields: dict[str, Any], reader: Reader, where: str) -> LabelGrap
 
 
 GRAPH_CODEC = PackedCodec(
-    "LabelGraph",
     LabelGraph,
     {"weights": instance(sp.csr_array), "label_names": TEXTS},
     lambda graph: {"weights": graph.weights, "label_names": graph.label_names},

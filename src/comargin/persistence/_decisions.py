@@ -101,18 +101,16 @@ def _check_aim_rule(rule: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'sets_')}: is of another number of labels")
 
 
-def _codec(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
-    return EstimatorCodec(cls.__name__, cls, fitted, **more)
-
-
 _RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut, AimRule, LabelDecisions)
 CODECS: tuple[Codec, ...] = (
-    _codec(GlobalCut, {**_COMMON, "thresholds_": _BY_LABEL, "cut_": NUMBER}),
-    _codec(PerLabelCut, {**_COMMON, "thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR}),
-    _codec(ProportionalCut, {**_COMMON, "thresholds_": _BY_LABEL}),
-    _codec(TopK, {**_COMMON, "k_": COUNT}, check=_check_top_k),
-    _codec(RankSVMCut, {**_COMMON, "coef_": VECTOR.shaped("labels"), "intercept_": NUMBER}),
-    _codec(
+    EstimatorCodec(GlobalCut, {**_COMMON, "thresholds_": _BY_LABEL, "cut_": NUMBER}),
+    EstimatorCodec(
+        PerLabelCut, {**_COMMON, "thresholds_": _BY_LABEL, "global_cut_": NUMBER, "best_f1_": kinds.LOOSE_VECTOR}
+    ),
+    EstimatorCodec(ProportionalCut, {**_COMMON, "thresholds_": _BY_LABEL}),
+    EstimatorCodec(TopK, {**_COMMON, "k_": COUNT}, check=_check_top_k),
+    EstimatorCodec(RankSVMCut, {**_COMMON, "coef_": VECTOR.shaped("labels"), "intercept_": NUMBER}),
+    EstimatorCodec(
         LabelCalibrator,
         {
             **dict.fromkeys(("slope_", "offset_", "share_"), VECTOR.shaped("labels")),
@@ -121,7 +119,7 @@ CODECS: tuple[Codec, ...] = (
         },
         check=_check_calibrator,
     ),
-    _codec(
+    EstimatorCodec(
         SetCalibrator,
         {
             "sets_": kinds.csr(sp.csr_array).shaped("sets", "labels"),
@@ -130,7 +128,7 @@ CODECS: tuple[Codec, ...] = (
         },
         check=_check_sets,
     ),
-    _codec(
+    EstimatorCodec(
         AimRule,
         {
             **_COMMON,
@@ -140,7 +138,6 @@ CODECS: tuple[Codec, ...] = (
         check=_check_aim_rule,
     ),
     RecordCodec(
-        "Guarantee",
         Guarantee,
         {
             "measure": kinds.choice("recall", "precision", "false tags per row"),
@@ -150,7 +147,6 @@ CODECS: tuple[Codec, ...] = (
         },
     ),
     RecordCodec(
-        "RiskCurve",
         RiskCurve,
         {
             "guarantee": instance(Guarantee),
@@ -159,7 +155,7 @@ CODECS: tuple[Codec, ...] = (
             "cut": NUMBER,
         },
     ),
-    _codec(
+    EstimatorCodec(
         RiskController,
         {
             "cuts_": _BY_LABEL,
@@ -170,7 +166,7 @@ CODECS: tuple[Codec, ...] = (
         },
         check=_check_controller,
     ),
-    _codec(
+    EstimatorCodec(
         LabelDecisions,
         {
             "n_labels_": COUNT,
@@ -179,8 +175,8 @@ CODECS: tuple[Codec, ...] = (
         },
         check=_check_decisions,
     ),
-    _codec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
-    _codec(
+    EstimatorCodec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
+    EstimatorCodec(
         DecisionClassifierCV,
         {
             **_CLASSIFIER,

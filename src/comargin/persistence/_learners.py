@@ -168,12 +168,8 @@ def _check_chains(model: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'chains_')}: are of another number of labels")
 
 
-def _codec(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
-    return EstimatorCodec(cls.__name__, cls, fitted, **more)
-
-
 def _learner(cls: type, fitted: dict[str, Kind], **more: Any) -> EstimatorCodec:
-    return _codec(cls, {**_FITTED, **fitted}, sizes=_learner_sizes, check=_check_learner, **more)
+    return EstimatorCodec(cls, {**_FITTED, **fitted}, sizes=_learner_sizes, check=_check_learner, **more)
 
 
 def _structured(cls: type, fitted: dict[str, Kind]) -> EstimatorCodec:
@@ -203,7 +199,7 @@ CODECS: tuple[Codec, ...] = (
             "_dual_start": instance(PrMLStart),
         },
     ),
-    _codec(
+    EstimatorCodec(
         ZeroShotClassifier,
         {
             "estimator_": kinds.CLASSIFIER,
@@ -214,7 +210,7 @@ CODECS: tuple[Codec, ...] = (
             **dict.fromkeys(("class_prior_", "score_mean_", "score_scale_"), VECTOR.shaped("classes")),
         },
     ),
-    _codec(
+    EstimatorCodec(
         ChainEnsemble,
         {
             "chains_": list_of(instance(ClassifierChain)),
@@ -225,7 +221,6 @@ CODECS: tuple[Codec, ...] = (
         check=_check_chains,
     ),
     RecordCodec(
-        "Targets",
         Targets,
         {
             "kind": kinds.choice("indicator", "binary", "multiclass", "constant"),
@@ -236,7 +231,6 @@ CODECS: tuple[Codec, ...] = (
         _check_targets,
     ),
     RecordCodec(
-        "KernelFunction",
         KernelFunction,
         {
             "kernel": kinds.choice("linear", "rbf", "poly", "precomputed"),
@@ -247,12 +241,10 @@ CODECS: tuple[Codec, ...] = (
     ),
     *STARTS,
     RecordCodec(
-        "MultilabelStratifiedKFold",
         MultilabelStratifiedKFold,
         {"n_splits": COUNT, "shuffle": kinds.FLAG, "random_state": kinds.ANYTHING},
     ),
     RecordCodec(
-        "MultilabelStratifiedShuffleSplit",
         MultilabelStratifiedShuffleSplit,
         dict.fromkeys(("n_splits", "test_size", "train_size", "random_state"), kinds.ANYTHING),
     ),

@@ -86,7 +86,7 @@ def register(
     if issubclass(cls, MultilabelClassifier):
         kinds = {**LEARNER_STATE, **kinds}
     allowed = {key: kind_of(declared) for key, declared in (parameters or {}).items()}
-    _REGISTERED[name] = EstimatorCodec(name, cls, kinds, allowed=allowed)
+    _REGISTERED[name] = EstimatorCodec(cls, kinds, allowed=allowed, alias=name)
 
 
 @cache

@@ -75,7 +75,7 @@ def _join_tree(fields: dict[str, Any], reader: Reader, where: str) -> Any:
 
 
 # A leaf has the children -1 and the feature -2; other nodes stand before their children.
-TREE_CODEC = PackedCodec("Tree", TREE, _TREE_FIELDS, _split_tree, _join_tree)
+TREE_CODEC = PackedCodec(TREE, _TREE_FIELDS, _split_tree, _join_tree)
 
 
 def _tree_depth(left: np.ndarray, right: np.ndarray, feature: np.ndarray, n_features: int, where: str) -> int:
@@ -196,7 +196,7 @@ def _rebuild_neighbors(model: Any, reader: Reader) -> None:
 
 
 def _codec(cls: type, fitted: dict[str, Kind], check: Any = lambda model, where: None, **more: Any) -> EstimatorCodec:
-    return EstimatorCodec(cls.__name__.lstrip("_"), cls, {**_INPUT, **fitted}, check=check, foreign=True, **more)
+    return EstimatorCodec(cls, {**_INPUT, **fitted}, check=check, foreign=True, **more)
 
 
 _BY_FEATURE = REALS.shaped("features")
@@ -324,15 +324,12 @@ CODECS: tuple[Codec, ...] = (
     _tree(ExtraTreeClassifier),
     _forest(RandomForestClassifier, DecisionTreeClassifier),
     _forest(ExtraTreesClassifier, ExtraTreeClassifier),
-    VectorizerCodec("CountVectorizer", CountVectorizer),
-    VectorizerCodec("TfidfVectorizer", TfidfVectorizer),
-    EstimatorCodec(
-        "HashingVectorizer", HashingVectorizer, allowed={**TEXT_PARAMETERS, "n_features": _POSITIVE}, foreign=True
-    ),
+    VectorizerCodec(CountVectorizer),
+    VectorizerCodec(TfidfVectorizer),
+    EstimatorCodec(HashingVectorizer, allowed={**TEXT_PARAMETERS, "n_features": _POSITIVE}, foreign=True),
     PipelineCodec(),
-    RecordCodec("KFold", KFold, dict.fromkeys(("n_splits", "shuffle", "random_state"), kinds.ANYTHING)),
+    RecordCodec(KFold, dict.fromkeys(("n_splits", "shuffle", "random_state"), kinds.ANYTHING)),
     RecordCodec(
-        "ShuffleSplit",
         ShuffleSplit,
         dict.fromkeys(("n_splits", "test_size", "train_size", "random_state"), kinds.ANYTHING),
     ),

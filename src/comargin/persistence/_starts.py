@@ -177,11 +177,10 @@ _PAIR = Kind(
 _STARTS = kinds.any_of(MATRIX, instance(RankStart, PrBRStart, LSG21Start, PrMLStart, StructuredDual, StoppedGeneration))
 
 _RECORD_CODECS = (
-    RecordCodec("FitState", FitState, {"solution": _STARTS, "history": _HISTORY, "measured": _MEASURED}),
-    RecordCodec("Kept", Kept, {"value": kinds.ANYTHING}),
-    RecordCodec("Checkpoint", Checkpoint, {"n_iter": COUNT, **dict.fromkeys(("seconds", "primal", "dual"), NUMBER)}),
+    RecordCodec(FitState, {"solution": _STARTS, "history": _HISTORY, "measured": _MEASURED}),
+    RecordCodec(Kept, {"value": kinds.ANYTHING}),
+    RecordCodec(Checkpoint, {"n_iter": COUNT, **dict.fromkeys(("seconds", "primal", "dual"), NUMBER)}),
     RecordCodec(
-        "Round",
         Round,
         {
             "cliques": _CLIQUES,
@@ -191,15 +190,14 @@ _RECORD_CODECS = (
             "seconds": NUMBER,
         },
     ),
-    RecordCodec("RankStart", RankStart, {"dual": kinds.any_of(NOTHING, instance(RankDual), _PAIR), "shape": _SHAPE}),
-    RecordCodec("RankDual", RankDual, {"alpha": VECTOR, "bias": VECTOR.shaped("labels")}),
-    RecordCodec("PrBRStart", PrBRStart, {"dual": instance(SlackDual), "shape": _SHAPE}),
-    RecordCodec("SlackDual", SlackDual, {"A": MATRIX.shaped("rows", "labels"), "B": MATRIX.shaped("sets", "labels")}),
-    RecordCodec("LSG21Start", LSG21Start, {"W": MATRIX.shaped("features", "labels"), "shape": _SHAPE}),
-    RecordCodec("PrMLStart", PrMLStart, {"point": instance(PrMLState), "shape": _SHAPE}),
-    RecordCodec("PrMLPoint", PrMLState, {**_SOLUTION, "stopped": kinds.any_of(NOTHING, instance(PrMLStopped))}),
+    RecordCodec(RankStart, {"dual": kinds.any_of(NOTHING, instance(RankDual), _PAIR), "shape": _SHAPE}),
+    RecordCodec(RankDual, {"alpha": VECTOR, "bias": VECTOR.shaped("labels")}),
+    RecordCodec(PrBRStart, {"dual": instance(SlackDual), "shape": _SHAPE}),
+    RecordCodec(SlackDual, {"A": MATRIX.shaped("rows", "labels"), "B": MATRIX.shaped("sets", "labels")}),
+    RecordCodec(LSG21Start, {"W": MATRIX.shaped("features", "labels"), "shape": _SHAPE}),
+    RecordCodec(PrMLStart, {"point": instance(PrMLState), "shape": _SHAPE}),
+    RecordCodec(PrMLState, {**_SOLUTION, "stopped": kinds.any_of(NOTHING, instance(PrMLStopped))}, alias="PrMLPoint"),
     RecordCodec(
-        "PrMLStopped",
         PrMLStopped,
         {
             "number": COUNT,
@@ -211,12 +209,10 @@ _RECORD_CODECS = (
         },
     ),
     RecordCodec(
-        "PrMLFinished",
         PrMLFinished,
         {**_SOLUTION, "history": _BEGUN_HISTORY, "status": kinds.choice(*(status.name for status in Status))},
     ),
     RecordCodec(
-        "Generation",
         Generation,
         {
             **dict.fromkeys(("per_round", "order", "max_rounds"), COUNT),
@@ -228,11 +224,8 @@ _RECORD_CODECS = (
 _RECORDS = {codec.cls: codec.fields for codec in _RECORD_CODECS}
 CODECS: tuple[Codec, ...] = (
     *_RECORD_CODECS,
+    PackedCodec(StructuredDual, _DUAL_FIELDS, _split_dual, lambda *read: StructuredDual(**_dual_values(*read))),
     PackedCodec(
-        "StructuredDual", StructuredDual, _DUAL_FIELDS, _split_dual, lambda *read: StructuredDual(**_dual_values(*read))
-    ),
-    PackedCodec(
-        "StoppedGeneration",
         StoppedGeneration,
         {**_DUAL_FIELDS, **_GENERATION_FIELDS},
         lambda stopped: {**_split_dual(stopped), **{name: getattr(stopped, name) for name in _GENERATION_FIELDS}},

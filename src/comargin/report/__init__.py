@@ -2,6 +2,11 @@
 
 Needs the extra ``comargin[report]`` (plotly, networkx); neither is imported before a figure is made. All text
 that a caller gives (label names, names of fits, titles) is shown as it is, never read as markup.
+
+- _label_graph.py, _graph_svg.py: a label graph with plotly and without. positions.py: places of its labels and names.
+- _curves.py: objectives and rounds. label_figures.py: the other figures of a page. theme.py, svg.py: what they share.
+- _report.py: `model_report`. _sections.py: its sections. _page.py: the file. anatomy.py: the parts of a fitted model.
+- _assessment.py: the model on labelled rows.
 """
 
 from ._curves import objective_figure, rounds_figure

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import metrics
 from ..core.wording import counted
 from ..graphs import LabelGraph
+from ..metrics.measures import MEASURES, split_depth
 from ._assessment import Assessment, ConfusedPair, Histogram, cut_curve, reliability, score_histogram
 from ._curves import objective_figure, rounds_figure
 from ._page import Section, escaped, facts, figure_place, folded, table
@@ -48,7 +48,7 @@ def summary_section(assessment: Assessment) -> Section:
     """The most used measures at a glance, all others in a table."""
     rows, tiles = [], {}
     for name, value in assessment.measures.items():
-        better = "higher" if metrics.higher_is_better[name] else "lower"
+        better = "lower" if MEASURES[split_depth(name)[0]].lower_is_better else "higher"
         rows.append((_shown(name), value, better, _meaning(name)))
         if np.isfinite(value):
             small = f"<small>{better} is better</small>"
@@ -356,11 +356,9 @@ def _shown(measure: str) -> str:
 
 
 def _meaning(measure: str) -> str:
-    """First line of the documentation of a measure."""
-    name, _, depth = measure.rpartition("_at_")
-    function = getattr(metrics, f"{name}_at_k" if depth.isdigit() else measure)
-    line = function.__doc__.strip().splitlines()[0].replace("`", "")
-    return line.replace("the k best", f"the {depth} best").replace("its k best", f"its {depth} best") if name else line
+    """One sentence on a measure."""
+    name, depth = split_depth(measure)
+    return MEASURES[name].meaning.format(k=depth)
 
 
 def _label_facts(assessment: Assessment, k: int) -> list[list[str]]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.wording import shortened
 from .theme import number
 
 _LONGEST_VALUE = 160
@@ -32,23 +33,20 @@ class Anatomy:
 
 def take_apart(model: Any) -> Anatomy:
     """Follow pipelines (``steps``), searches (``best_estimator_``) and wrappers (``estimator_``) to the classifier."""
+    from ..core.validation import fitted_inside
+
     layers: list[Any] = []
     transformers: list[Any] = []
-    inside = model
-    while True:
-        if hasattr(inside, "steps") and hasattr(inside, "named_steps"):
-            steps = [step for _, step in inside.steps if step is not None and not isinstance(step, str)]
-            layers += steps[:-1]
-            transformers += steps[:-1]
-            inside = steps[-1]
-            continue
-        layers.append(inside)
-        if hasattr(inside, "best_estimator_"):
-            inside = inside.best_estimator_
-        elif hasattr(inside, "estimator_") and not hasattr(inside, "estimators_"):  # an ensemble's is not fitted
-            inside = inside.estimator_
+    classifier = inside = model
+    while inside is not None:
+        if hasattr(inside, "named_steps"):
+            steps = [step for _, step in inside.steps[:-1] if step is not None and not isinstance(step, str)]
+            layers += steps
+            transformers += steps
         else:
-            return Anatomy(model, tuple(layers), tuple(transformers), inside)
+            layers.append(inside)
+        classifier, inside = inside, fitted_inside(inside)
+    return Anatomy(model, tuple(layers), tuple(transformers), classifier)
 
 
 def linear_weights(classifier: Any) -> np.ndarray | None:
@@ -111,7 +109,7 @@ def value_text(value: Any) -> str:
     else:
         text = getattr(value, "__name__", None) or repr(value)
     text = " ".join(text.split())
-    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+    return shortened(text, _LONGEST_VALUE)
 
 
 def tuned_values(anatomy: Anatomy) -> list[tuple[str, str]]:

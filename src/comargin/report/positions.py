@@ -11,6 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, shortest_path
 
+from ..core.checks import whole_number
+from ..core.wording import shortened
+
 # The clearest of four or two layouts by least stress is kept; their cost grows with the square of the labels.
 _MAX_LABELS_WITH_FOUR_STARTS, _MAX_LABELS_BY_STRESS = 60, 300
 _TOUCHING = 0.03  # a node so near to an edge, as a fraction of the width, looks like a part of it
@@ -42,8 +45,7 @@ class Plane(NamedTuple):
 
 def place_labels(edges: np.ndarray, label_names: Sequence[str], sizes: np.ndarray, widest: float, seed: int) -> Plane:
     """Place nodes of these sizes and their names, given the edges of all graphs together."""
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or not 0 <= seed < 2**31:
-        raise ValueError(f"seed must be an integer in 0..{2**31 - 1}, got {seed!r}")
+    whole_number("seed", seed, 0, 2**31 - 1)
     n_labels = len(label_names)
     names = [short_name(name) for name in label_names]
     font_size = 12.0 if n_labels <= 60 else 10.0
@@ -72,7 +74,7 @@ def place_labels(edges: np.ndarray, label_names: Sequence[str], sizes: np.ndarra
 
 def short_name(name: str) -> str:
     """The name as a picture shows it; hover texts have the whole name."""
-    return name if len(name) <= _LONGEST_NAME else name[: _LONGEST_NAME - 3] + "..."
+    return shortened(name, _LONGEST_NAME)
 
 
 def text_width(text: str, font_size: float) -> float:

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
-# Values of one parameter that a warning lists.
-_MOST_LISTED = 5
+from ..core.wording import shortened
+
+_MOST_LISTED = 5  # values of one parameter that a warning lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,4 +106,4 @@ def text_of(value: Any) -> str:
     if isinstance(value, Real) and not isinstance(value, bool | Integral):
         return f"{float(value):g}"
     text = " ".join(str(getattr(value, "__name__", value)).split())
-    return text if len(text) <= 40 else f"{text[:37]}..."
+    return shortened(text, 40)

@@ -10,9 +10,9 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.metrics import get_scorer, zero_one_loss
 from sklearn.model_selection import check_cv
-from sklearn.pipeline import Pipeline
 
 from ..core.estimator import MultilabelClassifier
+from ..core.validation import learner_of
 from ..metrics import MeasureScorer, higher_is_better, scorers
 from ..model_selection import MultilabelStratifiedKFold
 
@@ -84,7 +84,7 @@ def checked_grid(grid: Any, estimator: Any) -> list[tuple[str, tuple[Any, ...]]]
         try:  # in order: a step may replace the estimator of a later name
             for value in reversed(tried):  # check all before hours are spent; the first one stays
                 model.set_params(**{name: clone(value, safe=False)})
-                last = model[-1] if isinstance(model, Pipeline) else model
+                last = learner_of(model)
                 if isinstance(last, MultilabelClassifier):
                     last._validate_params()
         except ValueError as error:

@@ -16,6 +16,7 @@ from ..core.memory import Memory
 from ..core.path import has_path
 from ..core.progress import Progress
 from ..core.validation import check_sample_weight, check_seed, indexable_targets, require_estimator
+from ..core.wording import CONSTANT_LABEL
 from ._cells import (
     Cell,
     Rows,
@@ -148,7 +149,7 @@ def tune(
     sign = 1.0 if measure.greater_is_better else -1.0
     with warnings.catch_warnings():
         # Rare labels are missing in some folds.
-        warnings.filterwarnings("ignore", r"Label (not )?\S+ is present in all training examples", UserWarning)
+        warnings.filterwarnings("ignore", CONSTANT_LABEL, UserWarning)
         for place, (name, values) in enumerate(grid):
             key = shorts[place] if shorts.count(shorts[place]) == 1 else f"{shorts[place]}_{place}"
             base = with_parameters(estimator, best)

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.explanation import Explanation, explain
-from ..core.validation import dense_if_needed, has_scores
+from ..core.validation import dense_if_needed, has_scores, learner_of
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
 from ..data.matching import matched
@@ -20,7 +20,6 @@ from ..decisions import DecisionClassifierCV, RiskController
 from ..decisions.predictions import predictions
 from ..metrics import evaluate, scores_of
 from ..persistence import DEFAULT_MAX_SIZE, ModelFileError, inspect, load, save
-from .building import learner_of
 
 _META = "tagger"
 
@@ -223,9 +222,7 @@ class Tagger:
             options |= {"feature_names": self.feature_names, "n_features": self.n_features}
         if labels is True:
             labels = self.reading.get("labels", True)
-        # Parquet has lists of labels, and no separator.
-        is_parquet = options.get("format") == "parquet" or str(source).endswith((".parquet", ".pq"))
-        if labels is not None and "sep" in self.reading and not is_parquet:
+        if labels is not None and "sep" in self.reading:
             options.setdefault("sep", self.reading["sep"])
         return stream(source, labels=labels, **options)
 

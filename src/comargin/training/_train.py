@@ -11,12 +11,14 @@ import scipy.sparse as sp
 from sklearn.base import clone
 
 from .. import __version__
+from ..core.checks import whole_number
 from ..core.estimator import MultilabelClassifier
 from ..core.executor import Threads, chosen_or, using
 from ..core.indicator import check_indicator
 from ..core.memory import Memory
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
+from ..core.validation import learner_of
 from ..data import Dataset, fingerprint
 from ..decisions import RiskController, parse_guarantee
 from ..decisions.aims import check_aim
@@ -28,11 +30,9 @@ from ._folder import FolderMemory
 from ._tagger import Tagger
 from .building import (
     build,
-    check_integer,
     check_rule,
     criterion_of,
     decided_by,
-    learner_of,
     search,
     searched,
     with_named_parameters,
@@ -134,8 +134,8 @@ def train(
     began = time.perf_counter()
     (recipe,) = checked_models(model)
     X, Y = _checked_rows(dataset)
-    check_integer("folds", folds, 2)
-    check_integer("random_state", random_state, 0)
+    whole_number("folds", folds, 2)
+    whole_number("random_state", random_state)
     folds, seed = int(folds), int(random_state)
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0: a number of threads, or -1 for all cores")

@@ -1,7 +1,6 @@
 """From a recipe to an estimator for the data at hand: features made ready, seeds and parameters set and searched."""
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
-from ..core.validation import has_scores
+from ..core.validation import has_scores, learner_of
 from ..core.wording import did_you_mean
 from ..decisions import RULES
 from ..decisions.workbench import BY_AIM
@@ -27,12 +26,6 @@ LEARNER = "model"  # name of the last step of a pipeline
 _MANY_TEXTS = 1000
 _COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
 Grid = tuple[tuple[str, Any], ...]  # parameters in the order of the search, each with its values
-
-
-def check_integer(name: str, value: Any, least: int) -> None:
-    """Raise ValueError unless an argument is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name} must be an int of at least {least}, got {value!r}")
 
 
 def check_rule(thresholds: Any) -> None:
@@ -103,11 +96,6 @@ def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
 def prefix_of(estimator: Any) -> str:
     """Prefix of the learner's parameters in the names of ``set_params``."""
     return f"{LEARNER}__" if isinstance(estimator, Pipeline) else ""
-
-
-def learner_of(estimator: Any) -> Any:
-    """The last step of a Pipeline, or the estimator itself."""
-    return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
 def full_name(estimator: Any, name: str, argument: str) -> str:
