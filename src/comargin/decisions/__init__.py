@@ -26,9 +26,9 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 `decision_classifier.py` `DecisionClassifierCV` and `LabelDecisions`
 `_classifier.py`         `ThresholdClassifierCV`
 `_rules.py`              the rules; `curves.py` has their counts of hits along the cuts
-`calibration.py`         `LabelCalibrator`
+`calibration.py`         `LabelCalibrator`, by the Newton steps of `_loops_sigmoid.py`
 `set_calibration.py`     `SetCalibrator`
-`aims.py`                `AimRule`; `_expected_f1.py` has the best set for example-F1
+`aims.py`                `AimRule`; `_expected_f1.py`, `_loops_f1.py`: the best set for example-F1
 `guarantees.py`          `RiskController`: the cuts that keep promises, and what is said of them
 `_parse_guarantee.py`    `Guarantee` and its text
 `_cut_tests.py`          which cuts the rows vouch for, by the bets of `_loops_betting.py`

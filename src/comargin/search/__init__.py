@@ -3,6 +3,8 @@
 =====================  ========================================================================
 `tuning.py`            `tune`: one parameter after the other
 `path_cv.py`           `PathSearch`, the base of `M3LClassifierCV` and `LSG21ClassifierCV`
+`m3l_cv.py`            `M3LClassifierCV`
+`lsg21_cv.py`          `LSG21ClassifierCV`
 `_cells.py`            the tasks of both: one value, or a path of values, on one fold
 `tune_input.py`        the criterion, the grid and the folds, checked
 `_tune_result.py`      `TuneResult`, its steps and its table
