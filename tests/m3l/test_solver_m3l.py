@@ -124,7 +124,7 @@ def test_finishing_steps_never_lower_the_dual(rng, monkeypatch):
     S = np.where(rng.random((150, 2)) < 0.4, 1, -1).astype(np.int8)
     problem = with_identity(Z + 50.0, S, np.ones(150), np.ones((2, 2)))
 
-    def nonsense(M, linear, upper, gap, ridge):
+    def nonsense(M, linear, upper, gap):
         return np.full(len(upper), np.nan), upper * rng.random(len(upper))
 
     monkeypatch.setattr("comargin.m3l._finish.interior_point_on_box", nonsense)

@@ -1,8 +1,9 @@
 """Finishing steps for M3L labels on which coordinate descent is slow.
 
-Labels not solved after some passes are badly scaled. Methods that see all directions at once finish them: an
-interior-point method when the features are few, and Newton steps on the few dual variables that matter. They may cost
-as much as the expected remaining passes, but not much more than all passes so far. Every step taken raises the dual.
+Labels of the hinge loss not solved after some passes are badly scaled. Methods that see all directions at once finish
+them: an interior-point method when the features are few, and Newton steps on the few dual variables that matter. They
+may cost as much as the expected remaining passes, but not much more than all passes so far. Every step taken raises the
+dual.
 """
 
 from __future__ import annotations
@@ -44,9 +45,7 @@ class LabelBox(NamedTuple):
 
     labels: slice  # which labels of the block
     part: PriorPart  # R on these labels
-    upper: np.ndarray  # bounds, finite; 0 for variables that no score depends on
-    cost: np.ndarray  # U
-    ridge: np.ndarray  # diagonal that the loss adds to the Hessian of -D
+    upper: np.ndarray  # U; 0 for variables that no score depends on
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # values that are not finite are not taken
@@ -56,9 +55,8 @@ def finish(block: Block) -> None:
     n_stored = view.data.size if isinstance(view, CSR) else view.size
     n_labels = len(part.labels)
     matters = (dual.sqnorm > 0.0)[:, None] & (part.diagonal > 0.0)
-    cost = np.where(matters, block.problem.cost(), 0.0)
-    upper = dual.loss.finite_upper(dual.A, cost, block.problem.target())
-    everything = LabelBox(slice(None), part, upper, cost, 2.0 * dual.loss.ridge(cost))
+    upper = np.where(matters, block.problem.cost(), 0.0)
+    everything = LabelBox(slice(None), part, upper)
     flops = max(POLICY.blas * 4.0 * n_stored * block.forecast.epochs_to_go * n_labels, POLICY.free_flops)
     Z, coupled = block.now.Z, part.form != "diagonal"
     if coupled:
@@ -72,7 +70,7 @@ def finish(block: Block) -> None:
     for label in unsolved:
         one = slice(label, label + 1)
         own = PriorPart(part.labels[one], "diagonal", part.diagonal[one])
-        box = LabelBox(one, own, *(array[:, one] for array in everything[2:]))
+        box = LabelBox(one, own, upper[:, one])
         change = _solve(block, box, Z[:, one], flops / unsolved.size, POLICY.share * block.allowed / n_labels)
         if coupled and change.any():
             Z += 2.0 * (block.problem.X.T @ change) * R[label]  # Eq. (40)
@@ -108,11 +106,11 @@ def _hessian_factor(block: Block, box: LabelBox, flops: float) -> LabelRows | No
 
 def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float) -> np.ndarray:
     """Solve for the dual variables of some labels, of weights Z, to a gap; returns the change of S o A."""
-    X, dual, ridge = block.problem.X, block.dual_state, box.ridge
+    X, dual = block.problem.X, block.dual_state
     A, S = dual.A[:, box.labels], dual.S[:, box.labels].astype(np.float64)
     t = dual.targets[:, box.labels] if dual.targets.size else dual.loss.margin
     start = A.copy()
-    gradient = 2.0 * (S * (X @ Z) - t)  # Eq. (29), of f = -D without the conjugate of the loss
+    gradient = 2.0 * (S * (X @ Z) - t)  # Eq. (29), of f = -D
 
     def moved_by(step: np.ndarray) -> tuple[np.ndarray, float]:
         """The gradient after a step, and the quadratic part of the change of f."""
@@ -124,8 +122,8 @@ def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float)
         """-D(a) + D(start), and the gap of these labels at a."""
         step = a - start
         moved, quadratic = moved_by(step)
-        change = float(np.vdot(gradient, step)) + quadratic + 0.5 * float(np.vdot(ridge, step * (a + start)))
-        return change, 2.0 * float(np.sum(dual.loss.gaps(a, box.cost, -0.5 * moved)))
+        change = float(np.vdot(gradient, step)) + quadratic
+        return change, 2.0 * float(np.sum(dual.loss.gaps(a, box.upper, -0.5 * moved)))
 
     candidates, newton_start = [], start
     M = _hessian_factor(block, box, flops)
@@ -133,20 +131,18 @@ def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float)
         place = np.unravel_index(M.chosen, A.shape)
         linear = gradient[place] - M.times(M.transposed(start[place]))
         inside, newton_start = start.copy(), start.copy()
-        inside[place], newton_start[place] = interior_point_on_box(
-            M, linear, box.upper[place], gap=gap, ridge=ridge[place]
-        )
+        inside[place], newton_start[place] = interior_point_on_box(M, linear, box.upper[place], gap=gap)
         candidates.append(inside)
 
     def hessian(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """4 S_il S_jk R_lk K_ij, and the ridge of the loss on the diagonal."""
+        """4 S_il S_jk R_lk K_ij."""
         K = X[rows] @ X[rows].T
         K = K if isinstance(K, np.ndarray) else K.toarray()
         s, R = S[rows, labels], box.part.to_array()[np.ix_(labels, labels)]
-        return 4.0 * np.outer(s, s) * K * R + np.diag(ridge[rows, labels])
+        return 4.0 * np.outer(s, s) * K * R
 
     moved = gradient if M is None else moved_by(newton_start - start)[0]
-    candidates.append(newton_step(newton_start, box.upper, moved + ridge * newton_start, hessian, flops))
+    candidates.append(newton_step(newton_start, box.upper, moved, hessian, flops))
     # Values alone do not tell: near the optimum they agree in all digits when gaps still differ a million times.
     smallest = np.inf
     for candidate in candidates:

@@ -82,9 +82,9 @@ def interior_point_flops(shape: tuple[int, int], n_labels: int, rank: int) -> fl
 
 
 def interior_point_on_box(
-    M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0, ridge: np.ndarray | float = 0.0
+    M: LabelRows, linear: np.ndarray, upper: np.ndarray, *, gap: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Minimise ``1/2 ||M^T x||^2 + 1/2 x . (ridge x) + linear . x`` over ``0 <= x <= upper``, with ``upper`` positive.
+    """Minimise ``1/2 ||M^T x||^2 + linear . x`` over ``0 <= x <= upper``, with ``upper`` positive.
 
     Stops at the duality gap (complementarity) ``gap``, or at 1e-10 of the linear term if that is larger.
 
@@ -99,17 +99,17 @@ def interior_point_on_box(
     # x is in units of its bounds, so that one mu fits variables of very different weight; M becomes diag(upper) M.
     cost = upper * (np.mean(np.abs(linear)) + np.finfo(np.float64).tiny)  # the unit of each gradient entry
     enough = max(gap, _PRECISION * float(np.sum(cost)))
-    linear, ridge = linear * upper, ridge * upper**2
+    linear = linear * upper
     x = np.full(upper.shape, 0.5)
     room = 1.0 - x  # stored, because 1 - x loses all digits near the upper bound
-    residual = upper * M.times(M.transposed(upper * x)) + ridge * x + linear  # of stationarity, without the multipliers
+    residual = upper * M.times(M.transposed(upper * x)) + linear  # of stationarity, without the multipliers
     scale = float(np.max(np.abs(residual))) + float(np.max(cost))
     low, high = np.full(x.shape, scale), np.full(x.shape, scale)  # multipliers of x >= 0 and x <= 1
     low += np.maximum(residual, 0.0)
     high += np.maximum(-residual, 0.0)
     smallest, inside, last, n_worse = np.inf, x, (x, room, low, high), 0
     for _ in range(_MAX_ITER):
-        gradient = upper * M.times(M.transposed(upper * x)) + ridge * x + linear
+        gradient = upper * M.times(M.transposed(upper * x)) + linear
         # The gap of x with its own gradient; the multipliers may be far from it.
         at_x = float(x @ np.maximum(gradient, 0.0) - room @ np.minimum(gradient, 0.0))
         n_worse = 0 if at_x < smallest else n_worse + 1
@@ -122,7 +122,7 @@ def interior_point_on_box(
         mu = float(x @ low + room @ high) / (2 * x.size)
         if mu <= 0.0:
             break
-        direction = _newton_system(M, upper, ridge, (x, room, low, high), gradient - low + high)
+        direction = _newton_system(M, upper, (x, room, low, high), gradient - low + high)
         # Predictor: straight to complementarity zero; its progress sets the centring of the corrector.
         dx, dlow, dhigh = direction(-x * low, -room * high)
         step = longest_step((x, dx), (room, -dx), (low, dlow), (high, dhigh))
@@ -140,16 +140,16 @@ def interior_point_on_box(
 
 
 def _newton_system(
-    M: LabelRows, upper: np.ndarray, ridge: np.ndarray, point: tuple[np.ndarray, ...], residual: np.ndarray
+    M: LabelRows, upper: np.ndarray, point: tuple[np.ndarray, ...], residual: np.ndarray
 ) -> Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Linearise the optimality conditions at ``point`` = (x, room, low, high), factorised once for both steps.
 
-    (Theta + M M^T) dx = right, Theta = low / x + high / room + ridge, is solved in the columns of M by Woodbury's
+    (Theta + M M^T) dx = right, Theta = low / x + high / room, is solved in the columns of M by Woodbury's
     formula. The returned function gives the steps of x and both multipliers that change x * low and room * high by its
     arguments, to first order.
     """
     x, room, low, high = point
-    theta = low / x + high / room + ridge
+    theta = low / x + high / room
     triangle = M.triangle(upper**2 / theta)
 
     def solve(right: np.ndarray) -> np.ndarray:

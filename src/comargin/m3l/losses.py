@@ -20,8 +20,9 @@ t_il where no other is asked for. A quadratic conjugate (no entropy) makes two n
 second derivative.
 
 ``_loops_step.py`` has the same functions for the loops. Another conjugate needs a branch in ``slope``, ``second``,
-``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there. ``_finish.py`` and
-the pair steps take ``ridge`` as a constant second derivative; losses with another conjugate go to ``_newton.py``.
+``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there. The pair
+steps take ``ridge`` as a constant second derivative; with kernels losses of another conjugate go to ``_newton.py``, and
+so do all smooth ones where passes over linear features are slow. ``_finish.py`` is for the hinge.
 """
 
 from typing import NamedTuple
