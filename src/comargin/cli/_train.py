@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -176,7 +177,8 @@ class _Stop:
             if not self.fitting or self.wanted:
                 raise KeyboardInterrupt
             self.wanted = True
-            remark("Ctrl-C: the fit ends here, and the tagger is written as it is; once more to give up.")
+            # Not through sys.stderr, which the interrupted line may be writing to.
+            os.write(2, b"Ctrl-C: the fit ends here, and the tagger is written as it is; once more to give up.\n")
 
         before = signal.signal(signal.SIGINT, interrupt)
         try:
