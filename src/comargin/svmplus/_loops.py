@@ -106,3 +106,13 @@ def signed_products(products, rows, signs, out):
         row = products[rows[a]]
         for b in range(a + 1):
             out[a, b] = signs[a] * signs[b] * row[rows[b]]
+
+
+@compiled
+def add_rows(X, signed, V):
+    """Add X^T ``signed`` to V; rows of zeros, nearly all near the solution of a label, cost nothing."""
+    own = np.empty(signed.shape[1])
+    for i in range(signed.shape[0]):
+        own[:] = signed[i]
+        if own.any():
+            row_ger(X, i, own, V)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
-from ._loops import add_pairs, signed_products
+from ._loops import add_pairs, add_rows, signed_products
 from .problem import PrivilegedSets
 
 Run = Callable[..., Iterable[Any]]  # maps a function over items, as map does
@@ -34,8 +34,11 @@ class Features:
 
     def average(self, signed: np.ndarray) -> np.ndarray:
         """X^T ``signed``."""
-        rows = np.flatnonzero(signed.any(axis=1))  # few, near the solution of a label
-        return np.asarray(self.X[rows].T @ signed[rows])
+        if isinstance(self.X, np.ndarray):
+            return self.X.T @ signed
+        V = np.zeros((self.n_features, signed.shape[1]))
+        add_rows(self.view, np.ascontiguousarray(signed, dtype=np.float64), V)
+        return V
 
     @cached_property
     def sqnorm(self) -> np.ndarray:
