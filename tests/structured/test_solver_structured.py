@@ -245,7 +245,7 @@ def test_the_gap_counts_the_bound_of_inference(seed):
         return Loose(engine_of(cliques), 0.01)
 
     loose = solve_structured(problem, loop_view(problem.X), loose_engine_of, Control(1e-5, 60), seed=0)
-    assert loose.status is Status.MAX_ITER
+    assert loose.status.falls_short
     assert loose.gap >= 0.01
     assert loose.dual <= exact.primal
     np.testing.assert_allclose(loose.primal, exact.primal + 0.01, rtol=1e-2)
