@@ -278,8 +278,8 @@ class Part:
     def certify(self) -> None:
         """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found.
 
-        The primal is that of the best multiple of the weights on the known labelings. Near the optimum of a small
-        lambda the dual is exact long before the length of its weights is.
+        After passes the primal is that of the best multiple of the weights on the known labelings: with a small lambda
+        the dual is right long before the length of its weights is.
         """
         problem, products, engine = self.data.problem, self.data.products, self.data.engine
         self._refresh()
