@@ -26,6 +26,7 @@ LEARNERS = [
     M3LClassifier(loss="logistic"),
     M3LClassifier(loss="logistic", kernel="rbf"),
     StructuredSVMClassifier(alpha=0.01),
+    StructuredSVMClassifier(alpha=0.01, kernel="rbf"),
     CGMClassifier(alpha=0.01),
     RankCVMClassifier(),
     RankCVMClassifier(kernel="linear"),

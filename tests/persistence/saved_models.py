@@ -42,6 +42,10 @@ LEARNERS = {
     "cgm": comargin.CGMClassifier(alpha=1e-2, random_state=0),
     "structured": comargin.StructuredSVMClassifier(alpha=1e-2, random_state=0, graph=[(0, 1), (1, 2)], groups=[0, 1]),
     "structured, a clique": comargin.StructuredSVMClassifier(alpha=1e-2, graph=[(0, 1, 2)], random_state=0),
+    "structured rbf": comargin.StructuredSVMClassifier(
+        alpha=1e-2, graph=[(0, 1), (1, 2)], kernel="rbf", random_state=0
+    ),
+    "cgm rbf": comargin.CGMClassifier(alpha=1e-2, max_cliques=2, kernel="rbf", random_state=0),
     "rank-cvm": comargin.RankCVMClassifier(random_state=0, warm_start=True),
     "rank-cvm linear": comargin.RankCVMClassifier(kernel="linear", random_state=np.random.RandomState(3)),
     "rank-svm": comargin.RankSVMClassifier(random_state=0, warm_start=True),

@@ -71,9 +71,11 @@ _RANK: dict[str, Kind] = {
     "_dual_start": instance(RankStart),
 }
 _STRUCTURED: dict[str, Kind] = {
-    **_LINEAR,
+    **_KERNEL,
     "cliques_": list_of(CLIQUE).shaped("cliques"),
-    "clique_coef_": list_of(MATRIX).shaped("cliques"),
+    "clique_coef_": list_of(MATRIX).shaped("cliques", optional=True),
+    "clique_dual_coef_": list_of(MATRIX).shaped("cliques", optional=True),
+    "kernel_residual_": NUMBER,
     "clique_intercept_": list_of(VECTOR).shaped("cliques"),
     "clique_norms_": VECTOR.shaped("cliques"),
     "label_graph_": instance(LabelGraph).shaped("labels"),
@@ -144,15 +146,20 @@ def _check_support(model: Any, where: str) -> None:
 def _check_structured(model: Any, n_labels: int, where: str) -> None:
     if list(check_cliques(model.cliques_, n_labels, inside(where, "cliques_"))) != model.cliques_:
         raise ValueError(f"{inside(where, 'cliques_')}: labels of a clique must rise")
-    for clique, coef, intercept in zip(model.cliques_, model.clique_coef_, model.clique_intercept_, strict=True):
-        check_shape(inside(where, "clique_coef_"), coef.shape, 1 << len(clique), model.n_features_in_)
+    name, n_weights = "clique_coef_", model.n_features_in_
+    if hasattr(model, "support_"):
+        name, n_weights = "clique_dual_coef_", len(model.support_)
+    for clique, coef, intercept in zip(model.cliques_, getattr(model, name), model.clique_intercept_, strict=True):
+        check_shape(inside(where, name), coef.shape, 1 << len(clique), n_weights)
         check_shape(inside(where, "clique_intercept_"), intercept.shape, 1 << len(clique))
 
 
 def _rebuild_structured(model: Any, reader: Reader) -> None:
     """Stack the weights that prediction uses, and prepare inference on the cliques with weights."""
-    n_labels, used = len(model.coef_), np.flatnonzero(model.clique_norms_)
-    model._column_coef = np.concatenate([model.coef_, *(model.clique_coef_[c] for c in used)])
+    dual, used = "dual_" if hasattr(model, "support_") else "", np.flatnonzero(model.clique_norms_)
+    coef, clique_coef = getattr(model, f"{dual}coef_"), getattr(model, f"clique_{dual}coef_")
+    n_labels = len(coef)
+    model._column_coef = np.concatenate([coef, *(clique_coef[c] for c in used)])
     model._column_intercept = np.concatenate([model.intercept_, *(model.clique_intercept_[c] for c in used)])
     cliques = tuple(model.cliques_[c] for c in used)
     model._inference_engine = model._engine(CliqueSet(n_labels, cliques, (0,) * len(used)))

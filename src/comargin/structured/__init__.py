@@ -11,6 +11,7 @@ dual, Eq. (4) and (8). For groups of fixed cliques:
 - ``_part.py``       one connected part: passes over the rows, Newton steps where passes are slow, certificates
 - ``_loops.py``      a pass over a block of rows: pairwise steps, in place of Algorithm 2; means of label products
 - ``_planes.py``     Newton's method on the labelings met so far; ``_loops_planes.py`` its loops
+- ``kernel_features.py``  a factor of the kernel matrix in place of the features, and what its truncation can cost
 - ``classifier.py``  ``StructuredSVMClassifier``: the graph is given
 
 CGM, Algorithm 1, adds cliques in rounds:

@@ -278,6 +278,33 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
 
 
 @compiled
+def scores_of_known(rows, layout, known, potentials, out):
+    """Write how much more each labeling of the rows int64 (b,) scores than the true one, 0 in slots not in use.
+
+    potentials (b, M), out (b, at least the slots in use).
+    """
+    members, begin, column = layout.members, layout.begin, layout.column
+    labels, count = known.labels, known.count
+    out[:] = 0.0
+    for r in range(rows.shape[0]):
+        i = rows[r]
+        true = 0.0
+        for p in range(count[i]):
+            score = 0.0
+            for k in range(labels.shape[2]):
+                if labels[i, p, k] != 0:
+                    score += potentials[r, k]
+            for c in range(begin.shape[0] - 1):
+                state = 0
+                for t in range(begin[c], begin[c + 1]):
+                    state = 2 * state + int(labels[i, p, members[t]])
+                score += potentials[r, column[c] + state]
+            if p == 0:
+                true = score
+            out[r, p] = score - true
+
+
+@compiled
 def structured_coefficients(rows, truth, cost, layout, known, out):
     """Write the moments of q_i of the rows int64 (b,) into ``out`` (b, S); returns their part of sum Delta a."""
     labels, mass, _, count = known

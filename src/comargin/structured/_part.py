@@ -4,9 +4,9 @@ A pass visits the rows in blocks. Each row of a block meets the labeling that vi
 weights, then the masses of the labelings it knows are optimised (``_loops.py``); the weights follow. This
 is block-coordinate Frank-Wolfe (Lacoste-Julien et al., 2013) with its labelings kept and pairwise steps.
 
-With few features or a small lambda passes converge slowly. Then the restricted problem, with the labelings known so
-far, is solved by Newton's method (``_planes.py``), all rows meet their worst labelings at its solution, and so on: a
-cutting plane method with one slack per row.
+With few features passes converge slowly. When they have cost as much as it would, the restricted problem, with the
+labelings known so far, is solved by Newton's method (``_planes.py``), all rows meet their worst labelings at its
+solution, and so on: a cutting plane method with one slack per row.
 """
 
 from dataclasses import dataclass
@@ -18,13 +18,15 @@ from ..core.loop import tolerance
 from ..core.row_blocks import row_blocks
 from ..core.row_products import RowProducts
 from ..inference import Inference
-from ._loops import Known, Layout, meet_labelings, structured_block, structured_coefficients
+from ._loops import Known, Layout, meet_labelings, scores_of_known, structured_block, structured_coefficients
 from ._planes import PlaneProblem, newton_planes
 from .cliques import prox_squared_l21
 from .labelings import columns_of, layout_of, with_room
 from .problem import StructuredProblem
 
 _CHUNK = 1024  # rows whose worst labelings are found together at a certificate
+_MULTIPLES = (0.5, 2.0)  # of the weights, among which the best is certified
+_HALVINGS = 25  # of this interval: 4e-8 of it is left
 
 
 @dataclass(frozen=True)
@@ -37,10 +39,9 @@ class StructuredPolicy:
     together: int = 1024  # rows that share a product, if their inner products fit and rows have twice as many entries
     oldest: int = 10  # passes before a labeling without mass is forgotten; 2 to 40 need the same passes
     last_capacity: int = 64  # most labelings of a row: memory against labelings that are met again and again
-    passes_first: int = 20  # before a Newton attempt, first or after a failure; over half as many the rate is measured
-    most_optimism: float = 100.0  # limit of how many times larger than its estimate the gap is expected
-    too_many: float = 200.0  # expected passes above which Newton steps come
-    too_many_again: float = 50.0  # the same after a start that needed them: CGM on the toy in 1.5 s instead of 2.3 s
+    fewest_passes: int = 20  # before a Newton attempt, after a start that needed it or in few features
+    passes_per_feature: float = 2.0  # passes whose work is about that of Newton's method, per dimension of X
+    most_passes: int = 600  # before a Newton attempt
     newton_work: float = 3000.0  # products with all rows that the first attempt may cost; doubled when it is useless
     first_sigma: float = 0.1  # first proximal parameter of Newton's method, times the mean mass of a row
     smallest_weight: float = 1e-3  # step of Algorithm 3: it sets groups below about this weight to exactly zero
@@ -84,49 +85,40 @@ class PartData:
 
 
 class Pace:
-    """Chooses between passes and Newton steps by how fast the gap shrinks.
+    """Chooses between passes and Newton steps: passes first, until they have cost about as much as Newton's method.
 
     After a start that needed Newton steps these come first, or with new cliques only earlier: without labelings of the
     new cliques and good weights of their groups, Newton steps take more products than the passes that find both.
     """
 
-    def __init__(self, tol: float, newton_before: bool = False, new_cliques: bool = False) -> None:
-        newton_first = newton_before and not new_cliques
+    def __init__(
+        self, tol: float, shape: tuple[int, ...] = (0, 0), newton_before: bool = False, new_cliques: bool = False
+    ) -> None:
         self.tol = tol
-        self.too_many = POLICY.too_many_again if newton_before else POLICY.too_many
-        self.n_passes, self.newton_from = 0, 0 if newton_first else POLICY.passes_first
+        self.budget = max(POLICY.fewest_passes, int(min(POLICY.passes_per_feature * min(shape), POLICY.most_passes)))
+        self.n_passes, self.newton_from = 0, self.budget
+        if newton_before:
+            self.newton_from = POLICY.fewest_passes if new_cliques else 0
         self.newton_work = POLICY.newton_work
-        self.anchor = (0, np.inf)  # passes and gap of an earlier certificate
-        self.optimism = 1.0  # how many times larger the gap was than its estimate
-        self.passes_to_go = np.inf if newton_first else 0.0
-        self.estimate = np.inf
+        self.met, self.ratio = 0.0, 1.0  # gap met on the way in the last pass, and how much larger the certified one is
 
     @property
-    def passes_are_slow(self) -> bool:
-        """Whether too many passes are expected."""
-        return self.passes_to_go > self.too_many
+    def newton_is_next(self) -> bool:
+        """Whether the passes have spent their budget."""
+        return self.n_passes >= self.newton_from
 
-    def update(self, certificate: Certificate, gap_before: float, by_newton: bool) -> None:
-        """Expect that the gap goes on shrinking as it did since the last certificate."""
-        gap, n_passes = certificate.gap, self.n_passes - self.anchor[0]
-        allowed = 0.5 * tolerance(self.tol, certificate.primal)
-        if self.n_passes == 0:  # passes begin without the weights of a start, and may lose some of it
-            return
-        if by_newton:  # go on with Newton steps as long as they help
-            if gap > 0.5 * gap_before:
-                self.newton_from = self.n_passes + POLICY.passes_first
-                self.newton_work *= 2.0
-            self.passes_to_go, self.anchor = np.inf, (self.n_passes, gap)
-            return
-        if 0.0 < self.estimate <= allowed < gap:  # the estimate was too small
-            self.optimism = min(self.optimism * gap / self.estimate, POLICY.most_optimism)
-        if self.anchor[1] == np.inf:
-            self.anchor = (self.n_passes, gap)
-        elif 2 * n_passes >= POLICY.passes_first:  # over fewer the gap may well rise
-            shrinkage = np.log(self.anchor[1] / gap) if 0.0 < gap < self.anchor[1] else 0.0
-            ahead = np.log(gap / allowed) if 0.0 < allowed < gap else 0.0
-            self.passes_to_go = n_passes * ahead / shrinkage if shrinkage > 0.0 else np.inf
-            self.anchor = (self.n_passes, gap)
+    @property
+    def estimate(self) -> float:
+        """The gap that a certificate is expected to find; 0 when nothing is known."""
+        return self.ratio * self.met
+
+    def update(self, gap: float, gap_before: float, by_newton: bool) -> None:
+        """Learn from the gap of a certificate: go on with Newton steps as long as they help."""
+        if by_newton and self.n_passes > 0 and gap > 0.5 * gap_before:
+            self.newton_from = self.n_passes + POLICY.fewest_passes
+            self.newton_work *= 2.0
+        elif not by_newton and self.met > 0.0:
+            self.ratio = gap / self.met
 
 
 class Part:
@@ -151,6 +143,7 @@ class Part:
         self.rng = np.random.default_rng(seed)
         self.moments, self.linear = data.products.zeros(len(data.problem.cliques.subsets)), 0.0
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
+        self.multiple = 1.0  # of these weights that was certified
         self.relative_sigma = max(sigma, POLICY.first_sigma)  # of the next Newton steps, times the mean mass of a row
         self.certificate, self.certified = Certificate(), False
         self._refresh()
@@ -163,12 +156,13 @@ class Part:
     @property
     def weights(self) -> np.ndarray:
         """W, the primal solution."""
-        return self.average * self.scale if self.W is None else self.W
+        W = self.average * self.scale if self.W is None else self.W
+        return self.multiple * W
 
     @property
     def wants_newton(self) -> bool:
         """Whether Newton steps came last, or were to come next."""
-        return self.W is not None or (not self.done and self.pace.passes_are_slow)
+        return self.W is not None or (not self.done and self.pace.newton_is_next)
 
     @property
     def gap(self) -> float:
@@ -205,11 +199,11 @@ class Part:
     def step(self) -> None:
         """Make one pass, or Newton steps, to be certified afterwards; both move t."""
         pace = self.pace
-        if pace.passes_are_slow and pace.n_passes >= pace.newton_from:
+        if pace.newton_is_next:
             self._newton()
-            pace.estimate = 0.0
+            pace.met = 0.0
         else:
-            pace.estimate = pace.optimism * self.run_pass()
+            pace.met = self.run_pass()
             self.regroup()
         self.certified = False
         pace.n_passes += 1
@@ -221,6 +215,7 @@ class Part:
         if self.W is not None:
             self._refresh()
             self.W = None
+        self.multiple = 1.0
         parts = np.zeros(3)
         for k in self.rng.permutation(len(data.super_blocks)):
             rows = data.super_blocks[k]
@@ -261,6 +256,7 @@ class Part:
         work = self.pace.newton_work
         masses, self.W, sigma = newton_planes(planes, *start, self.scale, sigma, goal, work, self.regroup)
         self.relative_sigma = max(sigma / mean_mass, POLICY.first_sigma)
+        self.multiple = 1.0
         planes.store(self.known, masses)
 
     def _refresh(self) -> None:
@@ -280,28 +276,65 @@ class Part:
             self.data.products.add(rows, coefficients, self.moments)  # u(alpha), v(alpha) of Eq. (4)
 
     def certify(self) -> None:
-        """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found."""
+        """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found.
+
+        After passes the primal is that of the best multiple of the weights on the known labelings: with a small lambda
+        the dual is right long before the length of its weights is.
+        """
         problem, products, engine = self.data.problem, self.data.products, self.data.engine
         self._refresh()
-        V = self.average
-        weights = V * self.scale if self.W is None else self.W
+        V, self.multiple = self.average, 1.0
+        weights = self.weights
+        chunks = row_blocks(len(problem.Y), _CHUNK)
+        all_potentials = list(
+            products.pool.map(lambda rows: np.ascontiguousarray(products.part(rows) @ weights), chunks)
+        )
+        squares = np.einsum("ij,ij->j", weights, weights)
+        norm = 0.5 * float(np.sum(np.divide(squares, self.scale, out=np.zeros_like(squares), where=squares > 0.0)))
+        if self.W is None:  # Newton steps find the length too, and a start was certified as it is
+            self.multiple = self._best_multiple(norm, chunks, all_potentials)
 
-        def worst(rows: slice) -> tuple[float, np.ndarray, int]:
-            potentials = np.ascontiguousarray(products.part(rows) @ weights)
+        def worst(rows: slice, potentials: np.ndarray) -> tuple[float, np.ndarray, int]:
+            potentials *= self.multiple
             true = engine.score(potentials, problem.Y[rows])
             constant = problem.augment(potentials, rows)
             found, _, bound = engine.map(potentials)  # Eq. (14)
             loss = float(problem.mass[rows] @ np.maximum(bound + constant - true, 0.0))
             return loss, found, meet_labelings(np.arange(rows.start, rows.stop), found, self.known, POLICY.oldest)
 
-        chunks = row_blocks(len(problem.Y), _CHUNK)
-        losses, all_found, without_room = zip(*products.pool.map(worst, chunks), strict=True)
+        losses, all_found, without_room = zip(*products.pool.map(worst, chunks, all_potentials), strict=True)
         if self._make_room(sum(without_room)):
             for rows, found in zip(chunks, all_found, strict=True):
                 meet_labelings(np.arange(rows.start, rows.stop), found, self.known, POLICY.oldest)
-        squares = np.einsum("ij,ij->j", weights, weights)
-        norm = 0.5 * float(np.sum(np.divide(squares, self.scale, out=np.zeros_like(squares), where=squares > 0.0)))
         dual = self.linear - 0.5 * float(self.scale @ np.einsum("ij,ij->j", V, V))
         gap_before, self.certified = self.certificate.gap, True
-        self.certificate = Certificate(norm + sum(losses), dual, sum(losses))
-        self.pace.update(self.certificate, gap_before, self.W is not None)
+        self.certificate = Certificate(self.multiple**2 * norm + sum(losses), dual, sum(losses))
+        self.pace.update(self.certificate.gap, gap_before, self.W is not None)
+
+    def _best_multiple(self, norm: float, chunks: list[slice], all_potentials: list[np.ndarray]) -> float:
+        """The s that minimises s^2 norm + sum_i m_i max_p (Delta_ip + s B_ip . theta_i) over the known labelings p.
+
+        1 where that gains less than half of the tolerance.
+        """
+        problem = self.data.problem
+        shape = len(problem.Y), int(self.known.count.max(initial=1))
+        linear, constant = np.empty(shape), np.empty(shape)
+        for rows, potentials in zip(chunks, all_potentials, strict=True):
+            augmented, numbers = potentials.copy(), np.arange(rows.start, rows.stop)
+            problem.augment(augmented, rows)
+            scores_of_known(numbers, self.data.layout, self.known, potentials, linear[rows])
+            scores_of_known(numbers, self.data.layout, self.known, augmented, constant[rows])
+        constant -= linear
+
+        def value(multiple: float) -> float:
+            return multiple**2 * norm + float(problem.mass @ np.max(constant + multiple * linear, axis=1))
+
+        every, (low, high) = np.arange(len(linear)), _MULTIPLES
+        for _ in range(_HALVINGS):  # of the interval where the derivative changes its sign
+            middle = 0.5 * (low + high)
+            worst = np.argmax(constant + middle * linear, axis=1)
+            slope = 2.0 * middle * norm + problem.mass @ linear[every, worst]
+            low, high = (low, middle) if slope > 0.0 else (middle, high)
+        best = 0.5 * (low + high)
+        before = value(1.0)
+        return best if before - value(best) > 0.5 * tolerance(self.pace.tol, before) else 1.0

@@ -40,7 +40,10 @@ class CGMClassifier(StructuredClassifier):
     round_tol : float, default=0.05
         Stop when the objective fell by no more than this fraction in two rounds, and take these two back. 0 goes on
         until another rule stops.
-    {inference} {fit_intercept} {class_weight}
+    {kernel} {gamma} {degree} {coef0} {cache_size} {inference}
+    {fit_intercept}
+        With a kernel, in its feature space: 1 is added to every kernel value.
+    {class_weight}
     tol : float, default=1e-3
         Relative tolerance of the last round: the duality gap is at most ``tol`` times the objective. Rounds before it
         are solved to 0.01 if that is more. Also: stop when no clique can improve the objective by more.
@@ -64,7 +67,8 @@ class CGMClassifier(StructuredClassifier):
         For every round: cliques activated, their number so far, objective, gap, improvement, training Hamming loss,
         passes and seconds. ``improvement`` bounds what any further cliques can gain: the relaxed problem (6) of the
         paper, over all sets of ``cliques_per_round`` cliques, has an optimum of at least objective - improvement.
-    {coef_} {intercept_} {clique_coef_}
+    {coef_} {intercept_} {clique_coef_} {support_} {support_vectors_} {dual_coef_} {clique_dual_coef_}
+    {kernel_residual_}
     objective_, dual_objective_, duality_gap_ : float
         The certificate of the last round, for its cliques.
     history_ : list of Checkpoint

@@ -9,10 +9,12 @@ from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.estimator import Interval, MultilabelClassifier, StrOptions
+from ..core.estimator import Interval, StrOptions
 from ..core.explanation import Contribution, Explanation, linear_explanations
+from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
 from ..core.result import Result
 from ..core.row_blocks import row_blocks
@@ -20,6 +22,7 @@ from ..core.validation import Matrix, TrainingData, loop_view, validate_features
 from ..graphs import LabelGraph, chow_liu_tree
 from ..inference import Inference, MapResult
 from .cliques import CliqueSet, check_cliques
+from .kernel_features import KernelFeatures, residual_bound
 from .labelings import StructuredDual
 from .problem import StructuredProblem
 from .solver import solve_structured
@@ -28,13 +31,19 @@ _BLOCK_BYTES = 2**26  # of potentials in memory together, in prediction
 _SMALLEST_MASS = 1e-100  # share of all weight below which a row has none: its inverse must be finite
 
 
-class StructuredClassifier(MultilabelClassifier):
+class StructuredClassifier(KernelMultilabelClassifier):
     r"""Base of learners that score labelings: a weight vector for every node and every state of a clique.
 
     A subclass writes ``_learn``, which returns a solver's result and the cliques that its columns belong to.
 
     Parameters
     ----------
+    kernel : {"linear", "rbf", "poly", "precomputed"} or callable, default="linear"
+        Replaces the product of two rows. "precomputed" takes kernel matrices for X: those of the training rows in
+        ``fit``, of new rows with all training rows in ``predict``. A callable gets two matrices of rows and returns the
+        kernel values of all pairs.
+    cache_size : float, default=1000
+        Megabytes for the factor of the kernel matrix, which limit its rank: ``kernel_residual_`` says what that costs.
     inference : {"auto", "exact", "mplp"}, default="auto"
         How the best labeling is found. "auto" is exact where it can be (small treewidth, or few labels in a connected
         part); elsewhere the certificate counts the bound of inference. "exact" refuses graphs whose treewidth is too
@@ -46,12 +55,21 @@ class StructuredClassifier(MultilabelClassifier):
     Attributes
     ----------
     coef_ : ndarray of shape (n_labels, n_features)
-        Weights of the labels on their own.
+        Weights of the labels on their own (linear kernel only).
     intercept_ : ndarray of shape (n_labels,)
         Their weights of the constant feature.
     clique_coef_, clique_intercept_ : list of ndarray
         Weights of the states of the cliques, of shape (2^order, n_features) and (2^order,): state
-        :math:`\sum_t y_{c_t} 2^{|c| - 1 - t}`.
+        :math:`\sum_t y_{c_t} 2^{|c| - 1 - t}`. With a kernel there is no ``clique_coef_``.
+    support_ : int ndarray of shape (n_support,)
+        Training rows that scores depend on (kernels only, as all below).
+    dual_coef_ : ndarray of shape (n_labels, n_support)
+        Coefficients of kernel values with the support rows, in place of ``coef_``.
+    clique_dual_coef_ : list of ndarray of shape (2^order, n_support)
+        The same in place of ``clique_coef_``.
+    kernel_residual_ : float
+        Bound of what the objective can lose as its kernel matrix has been projected on the support rows;
+        ``dual_objective_`` and ``duality_gap_`` include it.
     """
 
     alpha: float = field(default=1e-4, kw_only=False)
@@ -80,7 +98,8 @@ class StructuredClassifier(MultilabelClassifier):
         n_labels = Y.shape[1]
         mass = weight / weight.sum()
         mass[mass < _SMALLEST_MASS] = 0.0
-        X, basis = _in_row_space(data.X)
+        features = self._kernel_features(data.X)
+        X, basis = _in_row_space(data.X) if features is None else (features.factor.F, None)
         problem = StructuredProblem(X, Y, mass, cost, CliqueSet(n_labels), float(self.alpha))
         result, cliques, attributes = self._learn(problem, weight, start, control)
         if basis is not None:
@@ -89,16 +108,23 @@ class StructuredClassifier(MultilabelClassifier):
         coef, intercept = result.coef, np.zeros(len(result.coef))
         if self.fit_intercept:
             coef, intercept = np.ascontiguousarray(coef[:, :-1]), coef[:, -1].copy()
+        kernel_attributes = {}
+        if features is not None:
+            residual = residual_bound(replace(problem, cliques=cliques), result.dual_coef, features.factor.residual)
+            result = self._with_residual(result, residual, control)
+            coef = features.coefficients(coef)
+            kernel_attributes = features.attributes() | {"kernel_residual_": residual}
         tables = [slice(a, b) for a, b in itertools.pairwise(cliques.column)]
         # A clique without weights changes no labeling, and costs nothing at prediction.
         used = np.flatnonzero(norms)
         columns = np.concatenate([np.arange(n_labels), *(np.arange(tables[c].start, tables[c].stop) for c in used)])
         engine = self._engine(CliqueSet(n_labels, tuple(cliques.cliques[c] for c in used), (0,) * len(used)))
-        return result, attributes | {
-            "coef_": coef[:n_labels],
+        dual = "" if features is None else "dual_"
+        return result, attributes | kernel_attributes | {
+            f"{dual}coef_": coef[:n_labels],
             "intercept_": intercept[:n_labels],
             "cliques_": list(cliques.cliques),
-            "clique_coef_": [coef[table] for table in tables],
+            f"clique_{dual}coef_": [coef[table] for table in tables],
             "clique_intercept_": [intercept[table] for table in tables],
             "clique_norms_": norms,
             "label_graph_": _label_graph(cliques, norms, data.targets.names),
@@ -106,6 +132,31 @@ class StructuredClassifier(MultilabelClassifier):
             "_column_intercept": intercept[columns],
             "_inference_engine": engine,
         }
+
+    def _kernel_features(self, X: Matrix) -> KernelFeatures | None:
+        """Features in whose place the kernel stands; None for a linear one, which has its own."""
+        if self._is_linear():
+            return None
+        function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, X)
+        return KernelFeatures.of(function, X, self.cache_size, constant=self.fit_intercept)
+
+    def _with_residual(self, result: Result, residual: float, control: Control) -> Result:
+        """The result with the certificate of the kernel itself; a warning if its factor spoils it."""
+        if residual > result.tol_abs:
+            control.warnings.append(
+                ConvergenceWarning(
+                    f"{type(self).__name__}: the factor of the kernel matrix may cost {residual:.1e} of the objective "
+                    f"{result.primal:.4g}, more than the tolerance {result.tol_abs:.1e}. Increase cache_size or alpha."
+                )
+            )
+        last = result.history[-1]
+        return replace(result, history=(*result.history[:-1], last._replace(dual=last.dual - residual)))
+
+    def _is_linear(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "linear"
+
+    def _appends_constant(self) -> bool:
+        return self.fit_intercept and self._is_linear()
 
     def _convergence_message(self, result: Result) -> str:
         message = super()._convergence_message(result)
@@ -124,7 +175,12 @@ class StructuredClassifier(MultilabelClassifier):
         X = validate_features(self, X)
         size = max(1, _BLOCK_BYTES // (8 * len(self._column_coef)))
         for rows in row_blocks(X.shape[0], size):
-            yield np.ascontiguousarray(X[rows] @ self._column_coef.T + self._column_intercept)
+            part, coef = X[rows], self._column_coef
+            if hasattr(self, "coef_"):
+                scores = part @ coef.T
+            else:
+                scores = self._kernel_function.scores(part, self.support_vectors_, self.support_, coef)
+            yield np.ascontiguousarray(scores + self._column_intercept)
 
     def _scores(self, X: Any) -> np.ndarray:
         return np.concatenate([self._inference_engine.max_marginals(part) for part in self._potentials(X)])
@@ -139,9 +195,14 @@ class StructuredClassifier(MultilabelClassifier):
         for part in self._potentials(X):
             here = slice(first, first + len(part))
             pulls = _Pulls(self._inference_engine.cliques, part, self._inference_engine.map(part)[0])
-            found += linear_explanations(
-                rows[here], self.coef_, self.intercept_, asked[here], top, names, more=pulls.of
-            )
+            given = asked[here], top
+            if hasattr(self, "coef_"):
+                found += linear_explanations(rows[here], self.coef_, self.intercept_, *given, names, more=pulls.of)
+            else:
+                values = self._kernel_function.values(rows[here], self.support_vectors_, self.support_)
+                found += linear_explanations(
+                    values, self.dual_coef_, self.intercept_, *given, self.support_, kind="training_row", more=pulls.of
+                )
             first = here.stop
         return found
 
@@ -234,7 +295,10 @@ class StructuredSVMClassifier(StructuredClassifier):
     groups : sequence of int or None, default=None
         Group of every clique in the regulariser; cliques of different groups compete, and useless groups are dropped.
         None is one group, the ordinary squared norm.
-    {inference} {fit_intercept} {class_weight} {tol}
+    {kernel} {gamma} {degree} {coef0} {cache_size} {inference}
+    {fit_intercept}
+        With a kernel, in its feature space: 1 is added to every kernel value.
+    {class_weight} {tol}
     max_iter : int, default=1000
         Most passes over the rows; a ``ConvergenceWarning`` says when they do not suffice.
     {n_jobs} {random_state} {verbose} {callback}
@@ -243,7 +307,7 @@ class StructuredSVMClassifier(StructuredClassifier):
 
     Attributes
     ----------
-    {coef_} {intercept_}
+    {coef_} {intercept_} {support_} {support_vectors_} {dual_coef_} {clique_dual_coef_} {kernel_residual_}
     cliques_ : list of tuple of int
         Cliques of the graph.
     {clique_coef_}

@@ -87,7 +87,8 @@ def solve_structured(
             columns.append(places)
             Y, cost = np.ascontiguousarray(problem.Y[:, labels]), np.ascontiguousarray(problem.cost[:, labels])
             data = PartData.of(replace(problem, Y=Y, cost=cost, cliques=local), engine_of(local), products)
-            pace = Pace(control.tol, start.by_newton, new_cliques=given.cliques != problem.cliques)
+            new_cliques = given.cliques != problem.cliques
+            pace = Pace(control.tol, problem.X.shape, start.by_newton, new_cliques)
             W = None if start.weights is None else np.asfortranarray(start.weights[:, places])
             parts.append(Part(data, pace, seed, known[labels], W, start.group_weights, start.sigma))
 
