@@ -256,6 +256,12 @@ for _model in (
         description="clique generating machine: a structured SVM that learns its label graph; best labelings",
     ),
     ModelRecipe(
+        "cgm-rbf",
+        CGMClassifier(alpha=0.01, kernel="rbf", cliques_per_round=2),
+        (("gamma", _GAMMAS), ("alpha", (0.03, 0.01, 0.003, 0.001))),
+        description="CGM with an rbf kernel; best labelings",
+    ),
+    ModelRecipe(
         "ssvm-tree",
         StructuredSVMClassifier(alpha=1.0, graph="tree"),
         (("alpha", _ALPHAS),),
