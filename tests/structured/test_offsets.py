@@ -170,3 +170,13 @@ def test_wrong_offsets(offsets, message, rng):
     model.fit_with_offsets(X, Y, right)
     with pytest.raises(ValueError, match=message):
         model.predict(X, offsets=offsets)
+
+
+def test_a_kernel_takes_offsets_too(rng):
+    X, Y, offsets = make(rng)
+    shared = {"alpha": 0.05, "fit_intercept": False, "tol": 1e-6, "max_iter": 5000, "random_state": 0}
+    linear = StructuredSVMClassifier(**shared).fit_with_offsets(X, Y, offsets)
+    model = StructuredSVMClassifier(kernel="precomputed", **shared).fit_with_offsets(X @ X.T, Y, offsets)
+    assert_allclose(model.objective_, linear.objective_, rtol=3e-6)
+    values = model.decision_function(X @ X.T, offsets=offsets)
+    assert_allclose(values, linear.decision_function(X, offsets=offsets), atol=0.02)
