@@ -58,7 +58,7 @@ def structured_problem(X: np.ndarray, Y: np.ndarray, edges: list[Any], alpha: fl
     cliques = CliqueSet(n_labels, tuple(tuple(edge) for edge in edges), (0,) * len(edges))
     rows = np.ascontiguousarray(np.column_stack([X, np.ones(n_samples)]))
     mass = np.full(n_samples, 1.0 / n_samples)
-    return StructuredProblem(rows, Y.astype(np.uint8), mass, np.ones((2, n_labels)), cliques, alpha)
+    return StructuredProblem(rows, Y.astype(np.uint8), mass, np.ones(Y.shape), cliques, alpha)
 
 
 def show(title: str, rows: list[Row]) -> None:

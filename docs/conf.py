@@ -85,7 +85,8 @@ autodoc_default_options = {
     "members": True,
     # What is inherited from these is scikit-learn's and Python's.
     "inherited-members": "BaseEstimator, ClassifierMixin, MetaEstimatorMixin, BaseShuffleSplit, Mapping, tuple, Enum",
-    "exclude-members": "get_metadata_routing, set_fit_request, set_score_request, set_predict_request, n_features_in_",
+    "exclude-members": "get_metadata_routing, set_fit_request, set_score_request, set_predict_request, "
+    "set_decision_function_request, n_features_in_",
 }
 napoleon_google_docstring = False
 napoleon_use_rtype = napoleon_use_param = False  # types as they are written: `n_labels` in a shape is no link

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
         training,
     )
     from .core import Explanation, explain
-    from .decisions import DecisionClassifierCV
+    from .decisions import DecisionClassifierCV, StackedStructureClassifier
     from .lsg21 import LSG21Classifier
     from .m3l import M3LClassifier, ZeroShotClassifier
     from .persistence import load, save
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "core": ("Explanation", "explain"),
-    "decisions": ("DecisionClassifierCV",),
+    "decisions": ("DecisionClassifierCV", "StackedStructureClassifier"),
     "lsg21": ("LSG21Classifier",),
     "m3l": ("M3LClassifier", "ZeroShotClassifier"),
     "persistence": ("load", "save"),
@@ -61,6 +61,7 @@ __all__ = [
     "PrMLClassifier",
     "RankCVMClassifier",
     "RankSVMClassifier",
+    "StackedStructureClassifier",
     "StructuredSVMClassifier",
     "TuneResult",
     "ZeroShotClassifier",

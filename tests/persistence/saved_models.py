@@ -72,6 +72,12 @@ LEARNERS = {
         )
         for rule in ("per-label", "global", "proportional", "rank-svm", decisions.TopK(k=2))
     },
+    "stack": comargin.StackedStructureClassifier(
+        [comargin.M3LClassifier(random_state=0)], graph="tree", alpha=0.1, cv=2, random_state=0
+    ),
+    "stack without correction": comargin.StackedStructureClassifier(
+        [comargin.M3LClassifier(random_state=0), OneVsRestClassifier(LogisticRegression())], alpha=np.inf, cv=2
+    ),
     "decisions": DecisionClassifierCV(comargin.M3LClassifier(random_state=0), cv=2, random_state=0),
     "decisions with a promise": DecisionClassifierCV(
         comargin.M3LClassifier(random_state=0),

@@ -40,14 +40,14 @@ def make(rng, graph, n=6):
     count = rng.integers(1, 6, size=n).astype(np.int32)
     count[4], count[2] = 1, 5
     known = Known(labels, rng.random((n, 5)), np.zeros((n, 5), dtype=np.int32), count)
-    cost = rng.random((2, cliques.n_labels))
+    cost = rng.normal(0.5, 1.0, size=truth.shape)
     rows = np.array([2, 4, 0, 5])
     B = [
         label_products(labels[i, : count[i]], cliques.subsets) - label_products(truth[[i]], cliques.subsets)
         for i in rows
     ]
     delta = [
-        sum(cost[truth[i, k], k] for k in range(cliques.n_labels) if labels[i, p, k] != truth[i, k])
+        sum(cost[i, k] for k in range(cliques.n_labels) if labels[i, p, k] != truth[i, k])
         for i in rows
         for p in range(count[i])
     ]

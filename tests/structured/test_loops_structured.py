@@ -65,7 +65,9 @@ def make(rng, graph, n=7, d=4, capacity=6):
         masses[i, : count[i]] = mass[i] * share / share.sum()
         age[i, 1 : count[i]] = np.where(masses[i, 1 : count[i]] > 0.0, 0, rng.integers(0, OLDEST, count[i] - 1))
     scale = 0.2 + rng.random(cliques.n_columns)
-    return State(X, truth, 0.3 + rng.random((2, n_labels)), cliques, Known(labels, masses, age, count), scale, mass)
+    return State(
+        X, truth, rng.normal(0.6, 0.6, size=(n, n_labels)), cliques, Known(labels, masses, age, count), scale, mass
+    )
 
 
 def copy(known):
@@ -76,7 +78,7 @@ def losses(state, i):
     """Delta of the labelings in use of a row, by loops."""
     return np.array(
         [
-            sum(state.cost[t, k] for k, t in enumerate(state.truth[i]) if t != state.known.labels[i, p, k])
+            sum(state.cost[i, k] for k, t in enumerate(state.truth[i]) if t != state.known.labels[i, p, k])
             for p in range(state.known.count[i])
         ]
     )
@@ -260,7 +262,7 @@ def test_one_step_by_hand(mass, moved):
     state = State(
         np.ones((1, 1)),
         np.zeros((1, 1), np.uint8),
-        np.array([[1.0], [9.0]]),
+        np.ones((1, 1)),
         CliqueSet(1),
         known,
         np.array([2.0]),

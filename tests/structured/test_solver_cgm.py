@@ -40,7 +40,7 @@ def problem_of(rng, cliques, n=14, n_features=3, alpha=0.05):
     Y[:, -1] = Y[:, 0] ^ Y[:, 1]
     mass = 0.5 + rng.random(n)
     mass[3] = 0.0
-    return StructuredProblem(X, Y, mass / mass.sum(), np.ones((2, n_labels)), cliques, alpha)
+    return StructuredProblem(X, Y, mass / mass.sum(), np.ones(Y.shape), cliques, alpha)
 
 
 def engine_of(cliques):
@@ -141,7 +141,7 @@ def test_masses_on_the_truth_ask_for_no_clique(rng):
 def test_one_label_has_no_cliques(rng):
     problem = problem_of(rng, CliqueSet(4))
     Y = np.ascontiguousarray(problem.Y[:, :1])
-    one = replace(problem, Y=Y, cost=np.ones((2, 1)), cliques=CliqueSet(1))
+    one = replace(problem, Y=Y, cost=np.ones((len(Y), 1)), cliques=CliqueSet(1))
     result, cliques, rounds = solve(one, Generation(1, 2, None, 50, 0.0))
     assert cliques.cliques == ()
     assert len(rounds) == 1

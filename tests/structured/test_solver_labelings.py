@@ -16,7 +16,7 @@ def problem_of(rng, cliques, n=12, n_features=3, mass=None, Y=None):
     Y = rng.integers(0, 2, size=(n, cliques.n_labels)).astype(np.uint8) if Y is None else Y
     X = np.column_stack([rng.normal(size=(n, n_features)), np.ones(n)])
     mass = np.full(n, 1.0 / n) if mass is None else mass
-    return StructuredProblem(X, Y, mass, np.ones((2, cliques.n_labels)), cliques, 0.1)
+    return StructuredProblem(X, Y, mass, np.ones(Y.shape), cliques, 0.1)
 
 
 def random_dual(rng, problem, capacity=4, weights=False):

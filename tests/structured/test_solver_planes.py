@@ -58,7 +58,8 @@ def make(seed, graph, alpha=0.02, storage="dense", n=14, d=3):
     mass = 0.5 + rng.random(n)
     mass[[4, 9]] = 0.0
     rows = sp.csr_array(X) if storage == "csr" else X
-    cost = 0.7 + 0.6 * rng.random((2, n_labels))
+    sides = 0.7 + 0.6 * rng.random((2, n_labels))
+    cost = np.where(Y > 0, sides[1], sides[0])
     problem = StructuredProblem(rows, Y, mass / mass.sum(), cost, cliques, alpha)
     labels = np.zeros((n, 6, n_labels), dtype=np.uint8)
     masses, count = np.zeros((n, 6)), rng.integers(1, 6, size=n).astype(np.int32)
@@ -84,7 +85,7 @@ def dense_planes(problem, known):
     for i in np.flatnonzero(problem.mass > 0.0):
         labels = known.labels[i, : known.count[i]]
         B = features(problem.cliques, labels) - features(problem.cliques, problem.Y[[i]])
-        yield i, B, np.where(labels != problem.Y[i], problem.costs(slice(i, i + 1)), 0.0).sum(axis=1)
+        yield i, B, np.where(labels != problem.Y[i], problem.cost[i], 0.0).sum(axis=1)
 
 
 def restricted_primal(problem, known, W, scale=None):

@@ -53,7 +53,7 @@ def problem_of(X, Y, graph, alpha, mass=None):
     rows = sp.csr_array(rows) if sp.issparse(X) else rows
     cliques, groups = GRAPHS[graph]
     mass = np.full(len(Y), 1.0 / len(Y)) if mass is None else mass
-    return StructuredProblem(rows, Y, mass, np.ones((2, Y.shape[1])), CliqueSet(Y.shape[1], cliques, groups), alpha)
+    return StructuredProblem(rows, Y, mass, np.ones(Y.shape), CliqueSet(Y.shape[1], cliques, groups), alpha)
 
 
 def solve(problem, tol=1e-6, max_iter=5000, **options):
@@ -175,7 +175,8 @@ def test_costs_of_wrong_labels(seed):
     X, Y = make(seed)
     problem = problem_of(X, Y, "tree", 0.05)
     cost = np.array([[1.0, 2.0, 1.0, 0.5], [3.0, 1.0, 1.0, 0.0]])
-    costly = StructuredProblem(problem.X, Y, problem.mass, cost, problem.cliques, problem.alpha)
+    costs = np.where(Y > 0, cost[1], cost[0])
+    costly = StructuredProblem(problem.X, Y, problem.mass, costs, problem.cliques, problem.alpha)
     result = solve(costly)
     u, tables = blocks(costly, result.coef)
     labelings = all_labelings(4)
@@ -186,7 +187,7 @@ def test_costs_of_wrong_labels(seed):
     for (a, b), table in zip(problem.cliques.cliques, tables, strict=True):
         scores += (rows @ table.T)[:, (2 * labelings[:, a] + labelings[:, b]).astype(int)]
     wrong = labelings[None] != Y[:, None]
-    losses = np.sum(wrong * np.where(Y > 0, cost[1], cost[0])[:, None], axis=2)
+    losses = np.sum(wrong * costs[:, None], axis=2)
     true = scores[np.arange(len(rows)), Y @ (2 ** np.arange(4)[::-1])]
     hinge = np.max(losses + scores - true[:, None], axis=1).mean()
     squares = np.sum(u**2) + sum(np.sum(t**2) for t in tables)

@@ -32,7 +32,10 @@ from .parameters import DeclaredParameters
 from .result import Checkpoint, FitState, Result, Status
 from .validation import TrainingData, label_weights, validate_features, validate_training
 
-__all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions"]
+__all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions", "checks_parameters"]
+
+# Decorator of ``fit``: parameters are checked first.
+checks_parameters = _fit_context(prefer_skip_nested_validation=True)
 
 
 class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin, BaseEstimator):
@@ -149,7 +152,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
     def _scores(self, X: Any) -> np.ndarray:
         """Decision values of shape (n_samples, n_labels) for the X of ``predict``."""
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @checks_parameters
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from labelled rows.
 
@@ -214,9 +217,9 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
         return self._fit(X, y, None, replace(control, keep=keep, before=before), state)
 
     def _fit(
-        self, X: Any, y: Any, sample_weight: Any, control: Control, state: FitState | None = None
+        self, X: Any, y: Any, sample_weight: Any, control: Control, state: FitState | None = None, **more: Any
     ) -> list[Warning]:
-        """Fit, and return the warnings for the caller."""
+        """Fit, and return the warnings for the caller; ``more`` goes to ``_solve`` of a learner that takes it."""
         before = dict(vars(self))
         try:
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
@@ -228,7 +231,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
                     f"rows and {previous.shape[1]} labels, X and y now have {data.Y.shape[0]} and {data.Y.shape[1]}. "
                     "Pass the same rows, or clone the estimator"
                 )
-            result, attributes = self._solve(data, previous, control)
+            result, attributes = self._solve(data, previous, control, **more)
             self.classes_ = data.targets.classes
             self._targets = data.targets
             self._adopt(result, attributes)

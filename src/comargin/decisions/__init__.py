@@ -10,6 +10,8 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 `RiskController`    the cut that keeps a promise (`Guarantee`, `parse_guarantee`)
 ==================  ===========================================================================
 
+`StackedStructureClassifier` learns with `ScoreStructure` what labels say about each other beyond what classifiers say.
+
 `ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
@@ -25,6 +27,8 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 `_cross_fit.py`          scores of rows that a model has not learned from
 `decision_classifier.py` `DecisionClassifierCV` and `LabelDecisions`
 `_classifier.py`         `ThresholdClassifierCV`
+`stacked_structure.py`   `StackedStructureClassifier`
+`score_structure.py`     `ScoreStructure`: a structured SVM that corrects a blend of scores
 `_rules.py`              the rules; `curves.py` has their counts of hits along the cuts
 `calibration.py`         `LabelCalibrator`, by the Newton steps of `_loops_sigmoid.py`
 `set_calibration.py`     `SetCalibrator`
@@ -45,7 +49,9 @@ from .aims import AIMS, AimRule
 from .calibration import LabelCalibrator
 from .decision_classifier import DecisionClassifierCV, LabelDecisions
 from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
+from .score_structure import ScoreStructure
 from .set_calibration import SetCalibrator
+from .stacked_structure import StackedStructureClassifier
 
 __all__ = [
     "AIMS",
@@ -61,7 +67,9 @@ __all__ = [
     "RankSVMCut",
     "RiskController",
     "RiskCurve",
+    "ScoreStructure",
     "SetCalibrator",
+    "StackedStructureClassifier",
     "ThresholdClassifierCV",
     "ThresholdRule",
     "TopK",

@@ -143,7 +143,7 @@ class CrossFittedClassifier(WrappingClassifier):
                 raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {self.cv!r}.')
             check_is_fitted(self.estimator)
             return self.estimator, score_matrix(self.estimator, X, Y.shape[1]), np.arange(Y.shape[0])
-        splits = self._splits(X, y, groups)
+        splits = splits_of(self.cv, X, y, groups, self.random_state)
         if not self.refit and len(splits) > 1:
             raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
         estimator = silent_clone(self.estimator) if self.refit else self.estimator
@@ -198,18 +198,21 @@ class CrossFittedClassifier(WrappingClassifier):
             raise ValueError(f"refit must be True or False; got {self.refit!r}.")
         check_seed(self.random_state)
 
-    def _splits(self, X: Any, y: Any, groups: Any) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-        cv = self.cv
-        if isinstance(cv, bool) or cv is None:
-            raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {cv!r}.')
-        if isinstance(cv, int | np.integer):
-            shuffle = self.random_state is not None
-            cv = MultilabelStratifiedKFold(int(cv), shuffle=shuffle, random_state=self.random_state)
-        elif isinstance(cv, float | np.floating):
-            if not 0.0 < cv < 1.0:
-                raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
-            cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=self.random_state)
-        return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
+
+def splits_of(
+    cv: Any, X: Any, y: Any, groups: Any, random_state: Any
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Training and test rows of every fold, by a ``cv`` as `CrossFittedClassifier` takes it, without "prefit"."""
+    if isinstance(cv, bool | str) or cv is None:
+        raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {cv!r}.')
+    if isinstance(cv, int | np.integer):
+        shuffle = random_state is not None
+        cv = MultilabelStratifiedKFold(int(cv), shuffle=shuffle, random_state=random_state)
+    elif isinstance(cv, float | np.floating):
+        if not 0.0 < cv < 1.0:
+            raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
+        cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
+    return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
 
 
 def _recalled(memory: Memory, kind: type, n_labels: int) -> tuple[Any, Any] | None:

@@ -17,10 +17,13 @@ from ..decisions import (
     RankSVMCut,
     RiskController,
     RiskCurve,
+    ScoreStructure,
     SetCalibrator,
+    StackedStructureClassifier,
     ThresholdClassifierCV,
     TopK,
 )
+from ..structured import CGMClassifier, StructuredSVMClassifier
 from . import _kinds as kinds
 from ._codecs import EstimatorCodec, RecordCodec
 from ._kinds import COUNT, NUMBER, VECTOR, Kind, check_shape, inside, instance, list_of
@@ -94,6 +97,32 @@ def _check_decisions(decisions: Any, where: str) -> None:
     for name, found in parts.items():
         if found != n_labels:
             raise ValueError(f"{inside(where, name)}: is of {found} labels, not of {n_labels}")
+
+
+def _check_structure(rule: Any, where: str) -> None:
+    """All parts are of the same labels, and the correction is one of the log odds of all classifiers."""
+    n_labels, n_columns = rule.n_labels_, rule.n_labels_ * len(rule.calibrators_)
+    sizes = {
+        "calibrators_": {len(each.slope_) for each in rule.calibrators_},
+        "decisions_": {rule.decisions_.n_labels_},
+    }
+    for name, found in sizes.items():
+        if found != {n_labels}:
+            raise ValueError(f"{inside(where, name)}: is not of {n_labels} labels")
+    check_shape(inside(where, "blend_"), rule.blend_.shape, len(rule.calibrators_))
+    check_shape(inside(where, "center_"), rule.center_.shape, n_columns)
+    check_shape(inside(where, "tried_"), rule.tried_.shape, len(rule.tried_), 4)
+    learned = rule.structure_
+    if learned is not None and (learned.n_features_in_, len(learned.classes_)) != (n_columns, n_labels):
+        raise ValueError(f"{inside(where, 'structure_')}: is of other features or labels")
+    if (rule.structure_ is None) != np.isposinf(rule.alpha_):
+        raise ValueError(f"{inside(where, 'alpha_')}: is inf exactly without a correction")
+
+
+def _check_stack(model: Any, where: str) -> None:
+    _check_classifier(model, where)
+    if len(model.estimators_) != len(model.rule_.calibrators_):
+        raise ValueError(f"{inside(where, 'estimators_')}: must be {len(model.rule_.calibrators_)}")
 
 
 def _check_aim_rule(rule: Any, where: str) -> None:
@@ -174,6 +203,31 @@ CODECS: tuple[Codec, ...] = (
             "sets_for_": instance(AimRule),
         },
         check=_check_decisions,
+    ),
+    EstimatorCodec(
+        ScoreStructure,
+        {
+            "n_labels_": COUNT,
+            "calibrators_": list_of(instance(LabelCalibrator)),
+            "blend_": VECTOR,
+            "offset_scale_": NUMBER,
+            **dict.fromkeys(("center_", "factor_"), VECTOR.shaped("columns")),
+            "alpha_": NUMBER,
+            "tried_": kinds.MATRIX,
+            "structure_": kinds.any_of(kinds.NOTHING, instance(StructuredSVMClassifier, CGMClassifier)),
+            "base_loss_": NUMBER,
+            "decisions_": instance(LabelDecisions),
+        },
+        check=_check_structure,
+    ),
+    EstimatorCodec(
+        StackedStructureClassifier,
+        {
+            **{name: kind for name, kind in _CLASSIFIER.items() if name != "estimator_"},
+            "estimators_": list_of(kinds.CLASSIFIER),
+            "rule_": instance(ScoreStructure),
+        },
+        check=_check_stack,
     ),
     EstimatorCodec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
     EstimatorCodec(

@@ -13,6 +13,7 @@ dual, Eq. (4) and (8). For groups of fixed cliques:
 - ``_planes.py``     Newton's method on the labelings met so far; ``_loops_planes.py`` its loops
 - ``kernel_features.py``  a factor of the kernel matrix in place of the features, and what its truncation can cost
 - ``classifier.py``  ``StructuredSVMClassifier``: the graph is given
+- ``_pulls.py``      what cliques contribute to the explanation of a label
 
 CGM, Algorithm 1, adds cliques in rounds:
 

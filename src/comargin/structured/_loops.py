@@ -170,7 +170,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
     ----------
     rows : ndarray (b,), int64
     truth : uint8 ndarray (n, K)
-    cost : ndarray (2, K), of a wrong label whose truth is 0, 1
+    cost : ndarray (n, K), of a wrong label
     layout : Layout
     known : Known
     found : uint8 ndarray (b, K), labelings to meet
@@ -210,7 +210,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
                 if y != 0:
                     score += theta[k]
                 if y != truth[i, k]:
-                    score += cost[truth[i, k], k]
+                    score += cost[i, k]
             for c in range(n_cliques):
                 state = 0
                 for t in range(begin[c], begin[c + 1]):
@@ -320,7 +320,7 @@ def structured_coefficients(rows, truth, cost, layout, known, out):
             right, met = truth[i], labels[i, p]
             for k in range(n_labels):
                 if met[k] != right[k]:
-                    linear += a * cost[right[k], k]
+                    linear += a * cost[i, k]
                     out[r, k] += a if right[k] != 0 else -a
             for m in range(n_labels, n_moments):
                 if all_on(right, layout, m):

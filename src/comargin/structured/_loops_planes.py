@@ -60,7 +60,7 @@ def plane_fill(rows, truth, cost, layout, known, start, columns, values, delta):
             loss = 0.0
             for k in range(n_labels):
                 if met[k] != right[k]:
-                    loss += cost[right[k], k]
+                    loss += cost[i, k]
             for m in range(n_moments):
                 on = all_on(met, layout, m)
                 if on != all_on(right, layout, m):

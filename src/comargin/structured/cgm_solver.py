@@ -318,9 +318,9 @@ def _violation(problem: StructuredProblem, score_of: dict[tuple[int, ...], float
 
 def _expected_loss(problem: StructuredProblem, dual: StructuredDual) -> float:
     """Sum Delta a, the linear part of the dual."""
-    total, all_costs = 0.0, problem.costs()
+    total = 0.0
     for labels, known in zip(dual.parts, dual.known, strict=True):
-        truth, costs = problem.Y[:, labels], all_costs[:, labels]
+        truth, costs = problem.Y[:, labels], problem.cost[:, labels]
         for p in range(known.mass.shape[1]):
             total += float(known.mass[:, p] @ np.sum(costs * (known.labels[:, p] != truth), axis=1))
     return total

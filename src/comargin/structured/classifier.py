@@ -1,19 +1,20 @@
 """Structured SVMs as scikit-learn estimators: labels are predicted together, by the best labeling of a graph."""
 
 import itertools
+import warnings
 from abc import abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import field, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.estimator import Interval, StrOptions
-from ..core.explanation import Contribution, Explanation, linear_explanations
+from ..core.estimator import Interval, StrOptions, checks_parameters
+from ..core.explanation import Explanation, linear_explanations
 from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
 from ..core.result import Result
@@ -21,10 +22,11 @@ from ..core.row_blocks import row_blocks
 from ..core.validation import Matrix, TrainingData, loop_view, validate_features
 from ..graphs import LabelGraph, chow_liu_tree
 from ..inference import Inference, MapResult
+from ._pulls import Pulls
 from .cliques import CliqueSet, check_cliques
 from .kernel_features import KernelFeatures, residual_bound
 from .labelings import StructuredDual
-from .problem import StructuredProblem
+from .problem import StructuredProblem, check_offsets
 from .solver import solve_structured
 
 _BLOCK_BYTES = 2**26  # of potentials in memory together, in prediction
@@ -92,10 +94,40 @@ class StructuredClassifier(KernelMultilabelClassifier):
         Returns the result, its cliques and attributes of the learner.
         """
 
-    def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
-        weight, cost = self._weights(data)
+    @checks_parameters
+    def fit_with_offsets(self, X: Any, y: Any, offsets: Any, sample_weight: Any = None) -> Self:
+        """Learn a correction of scores that are given.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features, as in `fit`.
+        y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
+            Labels, as in `fit`.
+        offsets : array-like of shape (n_samples, n_labels)
+            Part of the score of every label being on that no weights change, e.g. what another model says about the
+            rows; 1 outweighs the cost of a wrong label. `predict` and `decision_function` need those of their rows.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as in `fit`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator. With a large ``alpha`` labels are on where their offset is positive.
+        """
+        for warning in self._fit(X, y, sample_weight, self._control(), offsets=offsets):
+            warnings.warn(warning, stacklevel=3)  # the caller, past scikit-learn's context
+        return self
+
+    def _solve(
+        self, data: TrainingData, start: Any, control: Control, offsets: Any = None
+    ) -> tuple[Result, dict[str, Any]]:
+        weight, sides = self._weights(data)
         Y = data.Y.astype(np.uint8)
         n_labels = Y.shape[1]
+        cost = np.where(Y > 0, sides[1], sides[0])
+        if offsets is not None:
+            cost += (1.0 - 2.0 * Y) * check_offsets(offsets, Y.shape)
         mass = weight / weight.sum()
         mass[mass < _SMALLEST_MASS] = 0.0
         features = self._kernel_features(data.X)
@@ -170,9 +202,11 @@ class StructuredClassifier(KernelMultilabelClassifier):
         except ValueError as error:  # the argument has another name here
             raise ValueError(str(error).replace("method=", "inference=")) from error
 
-    def _potentials(self, X: Any) -> Iterator[np.ndarray]:
+    def _potentials(self, X: Any, offsets: Any = None) -> Iterator[np.ndarray]:
         """Potentials of the rows, in parts."""
         X = validate_features(self, X)
+        n_labels = len(self.intercept_)
+        offsets = None if offsets is None else check_offsets(offsets, (X.shape[0], n_labels))
         size = max(1, _BLOCK_BYTES // (8 * len(self._column_coef)))
         for rows in row_blocks(X.shape[0], size):
             part, coef = X[rows], self._column_coef
@@ -180,21 +214,61 @@ class StructuredClassifier(KernelMultilabelClassifier):
                 scores = part @ coef.T
             else:
                 scores = self._kernel_function.scores(part, self.support_vectors_, self.support_, coef)
-            yield np.ascontiguousarray(scores + self._column_intercept)
+            potentials = np.ascontiguousarray(scores + self._column_intercept)
+            if offsets is not None:
+                potentials[:, :n_labels] += offsets[rows]
+            yield potentials
 
-    def _scores(self, X: Any) -> np.ndarray:
-        return np.concatenate([self._inference_engine.max_marginals(part) for part in self._potentials(X)])
+    def decision_function(self, X: Any, offsets: Any = None) -> np.ndarray:
+        """Max-marginal of every label: the best score with the label on minus the best with it off.
 
-    def _deciding_scores(self, X: Any) -> np.ndarray:
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        offsets : array-like of shape (n_samples, n_labels), default=None
+            Fixed parts of the scores, as in `fit_with_offsets`; zero if None.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y of at most two classes
+            Decision values.
+        """
+        check_is_fitted(self)
+        scores = self._scores(X, offsets)
+        return scores[:, 0] if self._targets.kind in ("binary", "constant") else scores
+
+    def predict(self, X: Any, offsets: Any = None) -> np.ndarray | sp.csr_array:
+        """Best labeling of every row, in the form y had in ``fit``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Features.
+        offsets : array-like of shape (n_samples, n_labels), default=None
+            Fixed parts of the scores, as in `fit_with_offsets`; zero if None.
+
+        Returns
+        -------
+        ndarray or csr_array
+            Indicator in {0, 1} (CSR when y was sparse), or one class per row.
+        """
+        check_is_fitted(self)
+        return self._targets.decode(self._deciding_scores(X, offsets))
+
+    def _scores(self, X: Any, offsets: Any = None) -> np.ndarray:
+        return np.concatenate([self._inference_engine.max_marginals(part) for part in self._potentials(X, offsets)])
+
+    def _deciding_scores(self, X: Any, offsets: Any = None) -> np.ndarray:
         if self._targets.kind == "multiclass":  # one class per row: the label with the largest decision value
-            return self._scores(X)
-        return np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X)])
+            return self._scores(X, offsets)
+        return np.concatenate([self._inference_engine.map(part)[0] for part in self._potentials(X, offsets)])
 
     def _explanations(self, X: Any, asked: list[np.ndarray], top: int, names: Any) -> list[list[Explanation]]:
         rows, first, found = validate_features(self, X), 0, []
         for part in self._potentials(X):
             here = slice(first, first + len(part))
-            pulls = _Pulls(self._inference_engine.cliques, part, self._inference_engine.map(part)[0])
+            pulls = Pulls(self._inference_engine.cliques, part, self._inference_engine.map(part)[0])
             given = asked[here], top
             if hasattr(self, "coef_"):
                 found += linear_explanations(rows[here], self.coef_, self.intercept_, *given, names, more=pulls.of)
@@ -206,13 +280,15 @@ class StructuredClassifier(KernelMultilabelClassifier):
             first = here.stop
         return found
 
-    def predict_map(self, X: Any) -> MapResult:
+    def predict_map(self, X: Any, offsets: Any = None) -> MapResult:
         """Best labelings with their scores, and bounds that no labeling exceeds.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Features.
+        offsets : array-like of shape (n_samples, n_labels), default=None
+            Fixed parts of the scores, as in `fit_with_offsets`; zero if None.
 
         Returns
         -------
@@ -221,36 +297,9 @@ class StructuredClassifier(KernelMultilabelClassifier):
             rows whose labels are proved to be best.
         """
         check_is_fitted(self)
-        parts = [self._inference_engine.map(potentials) for potentials in self._potentials(X)]
+        parts = [self._inference_engine.map(potentials) for potentials in self._potentials(X, offsets)]
         labels, score, bound = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return MapResult(labels, score, bound)
-
-
-class _Pulls:
-    """How much each clique of a label prefers it on to off, with the other labels as in given labelings."""
-
-    def __init__(self, cliques: Sequence[tuple[int, ...]], potentials: np.ndarray, labelings: np.ndarray) -> None:
-        self._potentials, self._labelings = potentials, labelings
-        self._cliques: dict[int, list[tuple[tuple[int, ...], int]]] = defaultdict(list)  # and their first columns
-        column = labelings.shape[1]
-        for clique in cliques:
-            for label in clique:
-                self._cliques[label].append((clique, column))
-            column += 1 << len(clique)
-
-    def of(self, row: int, label: int) -> list[Contribution]:
-        """One contribution for all cliques in which the same other labels are on."""
-        labeling = self._labelings[row]
-        pulls: dict[tuple[str, tuple[int, ...]], float] = defaultdict(float)
-        for clique, column in self._cliques[label]:
-            # State sum_t y_{c_t} 2^{|c| - 1 - t}, without the label.
-            weight = {member: 1 << (len(clique) - 1 - t) for t, member in enumerate(clique)}
-            others = tuple(member for member in clique if member != label)
-            on = tuple(member for member in others if labeling[member])
-            state = column + sum(weight[member] for member in on)
-            difference = self._potentials[row, state + weight[label]] - self._potentials[row, state]
-            pulls["with" if on else "without", on or others] += float(difference)
-        return [Contribution(kind, members, value) for (kind, members), value in pulls.items() if value != 0.0]
 
 
 def _in_row_space(X: Matrix) -> tuple[Matrix, np.ndarray | None]:

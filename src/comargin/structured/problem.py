@@ -7,7 +7,15 @@ r"""Structured SVM with a squared l2,1 norm over groups of cliques, Tan et al. (
 
 with :math:`(u(a), \omega(a)) = \sum_{iy} a_{iy} (\Psi(y_i, x_i) - \Psi(y, x_i))` and :math:`m_i` = 1/n, or the weight
 of the row over the sum of weights. The maximum runs over all labelings, y_i included, so a_{iy_i} is the slack of the
-paper's inequality. Delta counts wrong labels, each at its cost.
+paper's inequality. Delta counts wrong labels, each at its cost c_il.
+
+Offsets o_il are a part sum_l o_il y_l of the score that no weights change. They are signed costs:
+
+.. math:: \Delta(y, y_i) + \sum_l o_{il} (y_l - y_{il}) = \sum_l c'_{il} [y_l \ne y_{il}],
+          \qquad c'_{il} = c_{il} + (1 - 2 y_{il})\, o_{il},
+
+which may be negative: then the label is right by more than its cost without any weights. Here and in all loops, cost
+means c'.
 
 The maximum over groups is the minimum over convex weights t of them,
 
@@ -28,6 +36,7 @@ generation, CVPR 2015. doi:10.1109/CVPR.2015.7299034
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,7 +51,7 @@ class StructuredProblem:
     X: np.ndarray | sp.csr_array  # (n_samples, n_features), a constant feature included where one is wanted
     Y: np.ndarray  # uint8 (n_samples, n_labels) in {0, 1}
     mass: np.ndarray  # m_i (n_samples,), with sum 1
-    cost: np.ndarray  # (2, n_labels): of a wrong label when the true one is 0, and when it is 1
+    cost: np.ndarray  # c' (n_samples, n_labels), of a wrong label; negative ones come from offsets
     cliques: CliqueSet
     alpha: float  # lambda
 
@@ -61,16 +70,24 @@ class StructuredProblem:
         longest = float(np.max(self.cliques.group_lengths(sqnorms), initial=0.0))
         return linear - 0.5 * (nodes + longest**2) / self.alpha  # Eq. (8), theta
 
-    def costs(self, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
-        """Cost of every label being wrong, (n_rows, n_labels)."""
-        return np.where(self.Y[rows] > 0, self.cost[1], self.cost[0])
-
     def augment(self, potentials: np.ndarray, rows: slice | np.ndarray = slice(None)) -> np.ndarray:
         """Add Delta to the potentials X W of some rows, in place: the worst labeling maximises the sum.
 
         Delta(y, y_i) = sum_k c_ik [y_k != y_ik] = sum_k c_ik y_ik + sum_k c_ik (1 - 2 y_ik) y_k. Returns its part that
         does not depend on y, sum_k c_ik y_ik, of shape (n_rows,).
         """
-        costs, truth = self.costs(rows), self.Y[rows].astype(np.float64)
+        costs, truth = self.cost[rows], self.Y[rows].astype(np.float64)
         potentials[:, : self.cliques.n_labels] += costs * (1.0 - 2.0 * truth)
         return np.vecdot(costs, truth)
+
+
+def check_offsets(offsets: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Offsets as float64, one column for a 1-D y of two classes."""
+    offsets = np.asarray(offsets, dtype=np.float64)
+    if offsets.ndim == 1 and shape[1] == 1:
+        offsets = offsets[:, None]
+    if offsets.shape != shape:
+        raise ValueError(f"offsets must have shape {shape}, one number for every row and label, got {offsets.shape}")
+    if not np.isfinite(offsets).all():
+        raise ValueError("offsets must be finite")
+    return offsets

@@ -128,7 +128,7 @@ def _solve_single(
     """Solve for labels without cliques; ``dual_coef`` are the masses of their wrong values, (n, n_single)."""
     alpha, Y, cost = problem.alpha, problem.Y[:, labels], problem.cost[:, labels]
     prior = identity_prior(len(labels))
-    targets = np.empty((0, 0)) if np.all(cost == 1.0) else np.where(Y > 0, cost[1], cost[0])
+    targets = np.empty((0, 0)) if np.all(cost == 1.0) else cost
     signs = 2 * Y.astype(np.int8) - 1
     m3l = M3LProblem(problem.X, signs, problem.mass / alpha, np.ones((2, len(labels))), prior, targets)
     wrong = np.empty(Y.shape)
