@@ -16,7 +16,7 @@ from sklearn.tree import ExtraTreeClassifier
 import comargin
 from comargin import M3LClassifier, tune
 from comargin.data import Dataset, make_correlated
-from comargin.decisions import DecisionClassifierCV, ThresholdClassifierCV, _cross_fit
+from comargin.decisions import DecisionClassifierCV, ThresholdClassifierCV, cross_fit
 from comargin.metrics import evaluate
 from comargin.persistence import ModelFileError
 from comargin.training import ModelRecipe, Tagger, clear_checkpoint, get_model, model_names, train
@@ -175,7 +175,7 @@ def test_the_tagger_is_the_same_for_any_number_of_threads(tmp_path):
 @pytest.mark.parametrize("model", ["m3l", "ovr"])
 def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
     """Each of two fits waits for the other one; probabilities and measures are those of one thread."""
-    first_of_pair, original, threads = threading.Barrier(2, timeout=30), _cross_fit.fit_clone, set()
+    first_of_pair, original, threads = threading.Barrier(2, timeout=30), cross_fit.fit_clone, set()
 
     def fit_together(*arguments, **options):
         threads.add(threading.get_ident())
@@ -183,7 +183,7 @@ def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
         return original(*arguments, **options)
 
     one = train(DATA, model, tune=False, folds=4, n_jobs=1)
-    monkeypatch.setattr(_cross_fit, "fit_clone", fit_together)  # the last fit has its own name of it
+    monkeypatch.setattr(cross_fit, "fit_clone", fit_together)  # the last fit has its own name of it
     two = train(DATA, model, tune=False, folds=4, n_jobs=2)
     assert len(threads) == 2
     assert two.facts["fold_measures"] == one.facts["fold_measures"]
@@ -192,7 +192,7 @@ def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
 
 def test_an_error_in_one_fold_ends_the_others(monkeypatch):
     """The first fold is at its first certificate, far from its tolerance, when the second one fails."""
-    original, fitted, begun = _cross_fit.fit_clone, [], threading.Event()
+    original, fitted, begun = cross_fit.fit_clone, [], threading.Event()
 
     def fit_or_fail(estimator, X, y, memory, key, **options):
         if key == "cuts/1":
@@ -212,7 +212,7 @@ def test_an_error_in_one_fold_ends_the_others(monkeypatch):
         fitted.append(original(estimator, X, y, memory, key, **options))
         return fitted[0]
 
-    monkeypatch.setattr(_cross_fit, "fit_clone", fit_or_fail)
+    monkeypatch.setattr(cross_fit, "fit_clone", fit_or_fail)
     with pytest.raises(KeyError, match="cuts/1"):
         train(DATA, tune=False, folds=2, n_jobs=2)
     assert fitted[0][-1].n_iter_ == 0

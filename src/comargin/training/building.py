@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
@@ -17,13 +15,10 @@ from ..core.wording import did_you_mean
 from ..decisions import RULES
 from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
-from ..models import ModelRecipe
+from ..models import LEARNER, ModelRecipe, preparation
 from ..search import tune
 from ..search.tune_input import DEFAULT_CRITERION
 
-LEARNER = "model"  # name of the last step of a pipeline
-# From so many texts on, words of a single text are dropped: they are half of a vocabulary, and no two texts share them.
-_MANY_TEXTS = 1000
 _COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
 Grid = tuple[tuple[str, Any], ...]  # parameters in the order of the search, each with its values
 
@@ -63,21 +58,6 @@ def criterion_of(recipe: ModelRecipe, criterion: str | None, thresholds: str | N
         return criterion
     is_cut = recipe.learn_cuts and decided_by(recipe, thresholds) is not None
     return "average_precision" if is_cut else "micro_f1"
-
-
-def preparation(X: Any) -> list[tuple[str, Any]]:
-    """Named transformers that make features ready.
-
-    Texts, and sparse features without negative values (counts as a rule), become TF-IDF. Dense features are
-    standardised; other sparse features stay as they are.
-    """
-    if isinstance(X, list):
-        return [("tfidf", TfidfVectorizer(sublinear_tf=True, min_df=2 if len(X) >= _MANY_TEXTS else 1))]
-    if not sp.issparse(X):
-        return [("scale", StandardScaler())]
-    if X.nnz and X.data.min() < 0.0:
-        return []
-    return [("tfidf", TfidfTransformer(sublinear_tf=True))]
 
 
 def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
