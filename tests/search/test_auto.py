@@ -25,7 +25,8 @@ from comargin.metrics import evaluate, log_loss
 from comargin.models import ModelRecipe
 from comargin.search import auto
 from comargin.search._candidates import candidates_for, suited
-from comargin.search._trials import Trial, parse_budget
+from comargin.search._trials import Trial
+from comargin.search.budget import parse_budget
 
 LINEAR = ModelRecipe("linear", M3LClassifier(loss="logistic"), (("C", (0.01, 0.1, 1.0)),))
 TREES = ModelRecipe("trees", RandomForestClassifier(15), (("min_samples_leaf", (1, 2, 5)),))

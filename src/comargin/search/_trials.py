@@ -1,11 +1,9 @@
 """The trials of `AutoClassifier`: what to try next, what it is worth, and which models to blend."""
 
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy.special import logit
@@ -16,47 +14,11 @@ from ..decisions import LabelCalibrator, LabelDecisions
 from ..decisions.blending import blend_weights, row_losses
 from ..metrics import evaluate
 from ._candidates import Candidate, Place
+from .budget import Purse
 
-_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 # A member stays if the blend without it is worse by so many standard errors, paired over the rows. On four choosing
 # sets 0 keeps twice the members for no more than 0.001 of any measure, 2 loses up to 0.015 of macro-F1.
 _STANDARD_ERRORS = 1.0
-_GROWTH = 1.5  # power of the rows that the seconds of a fit grow with, for estimates
-
-
-class Budget(NamedTuple):
-    """How much may be tried: fits of folds, seconds, or no bound."""
-
-    fits: float = np.inf
-    seconds: float = np.inf
-
-
-def parse_budget(budget: Any) -> Budget:
-    """The budget of a text or a number of seconds.
-
-    >>> parse_budget("5m")
-    Budget(fits=inf, seconds=300.0)
-    >>> parse_budget("20 fits").fits
-    20.0
-    >>> parse_budget("soon")
-    Traceback (most recent call last):
-    ...
-    ValueError: budget must be a time such as "90s", "5m" or "1h", or a number of fits such as "20 fits"; got 'soon'.
-    """
-    if budget is None:
-        return Budget()
-    if isinstance(budget, Real) and not isinstance(budget, bool) and 0.0 < float(budget) < np.inf:
-        return Budget(seconds=float(budget))
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?(s|m|h|fits?)", budget.strip()) if isinstance(budget, str) else None
-    if found and float(found[1]) > 0.0:
-        number = float(found[1])
-        if found[2] in _UNITS:
-            return Budget(seconds=number * _UNITS[found[2]])
-        if number.is_integer():
-            return Budget(fits=number)
-    raise ValueError(
-        f'budget must be a time such as "90s", "5m" or "1h", or a number of fits such as "20 fits"; got {budget!r}.'
-    )
 
 
 @dataclass
@@ -119,31 +81,6 @@ class Contender:
         return [place for place in self.candidate.neighbours(self.place) if place not in self.tried]
 
 
-class Purse:
-    """Says whether another trial may begin.
-
-    ``growth`` is how many times more rows the members of the blend are fitted on at the end.
-    """
-
-    def __init__(self, budget: Budget, n_folds: int, growth: float) -> None:
-        self._budget, self._n_folds = budget, n_folds
-        # Of the seconds of a trial: one more fit, or all folds and one fit of more rows.
-        self._finish = 1.0 / n_folds if growth == 1.0 else growth**_GROWTH * (1.0 + 1.0 / n_folds)
-        self._began = time.perf_counter()
-
-    def allows(self, contender: Contender, trials: list[Trial]) -> bool:
-        """Whether another trial of a candidate is within the budget, after these."""
-        if not trials:
-            return True
-        if self._n_folds * (len(trials) + 1) > self._budget.fits:
-            return False
-        seconds = [trial.seconds for trial in trials]
-        mean = sum(seconds) / len(seconds)
-        spent = max(time.perf_counter() - self._began, sum(seconds))  # those of before an interruption too
-        next_one = mean if contender.trial is None else contender.trial.seconds
-        return spent + next_one + self._finish * mean <= self._budget.seconds
-
-
 class Tournament:
     """Trials on one split of some rows, in an order that follows from their results alone.
 
@@ -190,15 +127,19 @@ class Tournament:
         known: list[Contender] = []
         for candidate in candidates:
             contender = Contender(candidate)
-            if purse.allows(contender, self._trials):
+            if purse.allows(None, self._seconds()):
                 self.attempt(contender, candidate.start())
                 known.append(contender)
+        begun = len(self._trials)
         while refine:
             members, weights = self.blend(known)
+            if len(self._trials) == begun:
+                seconds = purse.expected([(one.trial.seconds, len(one.untried())) for one in members])
+                self._show(f"expects to take about {seconds:.0f} s more")
             heaviest = [members[k] for k in np.argsort(-weights, kind="stable")]
             ahead = [(one, place) for one in heaviest for place in one.untried()]
             for contender, place in ahead:
-                if not purse.allows(contender, self._trials):
+                if not purse.allows(contender.trial.seconds, self._seconds()):
                     return known
                 self.attempt(contender, place)
             refine = bool(ahead)
@@ -221,6 +162,9 @@ class Tournament:
             members, weights, losses = fewer, its_weights, its_losses
         alike = (one for one in contenders if not self._clearly_greater(self._losses([one], np.ones(1)), losses))
         return [next(alike)], np.ones(1)
+
+    def _seconds(self) -> list[float]:
+        return [trial.seconds for trial in self._trials]
 
     def _weights(self, members: list[Contender]) -> FloatArray:
         return blend_weights([one.log_odds for one in members], self._Y, self._weight)

@@ -23,7 +23,8 @@ from ..decisions.blending import BlendedClassifier
 from ..decisions.cross_fit import cross_fit
 from ..model_selection import MultilabelStratifiedShuffleSplit
 from ._candidates import candidates_for, made_ready
-from ._trials import Contender, Purse, Tournament, Trial, parse_budget
+from ._trials import Contender, Tournament, Trial
+from .budget import Purse, parse_budget
 
 # Of more than twice as many rows so many are tried first, and only the members of their blend on all rows.
 FIRST_ROWS = 4000

@@ -165,7 +165,7 @@ def clear_checkpoint(folder: str | os.PathLike[str]) -> None:
     >>> from comargin.data import make_correlated
     >>> from comargin.training import clear_checkpoint, train
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     tagger = train(make_correlated(60, n_labels=3, seed=0), tune=False, checkpoint=Path(name, "state"))
+    ...     tagger = train(make_correlated(60, n_labels=3, seed=0), "m3l", tune=False, checkpoint=Path(name, "state"))
     ...     clear_checkpoint(Path(name, "state"))
     ...     Path(name, "state").exists()
     False

@@ -19,6 +19,7 @@ from ..models import LEARNER, ModelRecipe, preparation
 from ..search import tune
 from ..search.tune_input import DEFAULT_CRITERION
 
+DEFAULT_AIM = "micro_f1"
 _COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
 Grid = tuple[tuple[str, Any], ...]  # parameters in the order of the search, each with its values
 
@@ -28,6 +29,11 @@ def check_rule(thresholds: Any) -> None:
     if thresholds is not None and thresholds not in (BY_AIM, *RULES):
         names = ", ".join(map(repr, (BY_AIM, *RULES)))
         raise ValueError(f"thresholds must be None or one of {names}; got {thresholds!r}")
+
+
+def default_model(*of_one_model: Any) -> str:
+    """The model where none is named: the best that is found, or M3L for what only makes sense of one model."""
+    return "m3l" if any(of_one_model) else "auto"
 
 
 def check_criterion(criterion: Any) -> None:
