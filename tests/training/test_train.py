@@ -352,4 +352,4 @@ def test_a_folder_of_another_training_is_refused(tmp_path):
     train(DATA, "m3l", tune=False, checkpoint=tmp_path)
     for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}, {"grid": {"C": [1.0]}}):
         with pytest.raises(ValueError, match="another training run"):
-            train(DATA, "m3l", tune=False, checkpoint=tmp_path, **other)
+            train(DATA, **{"model": "m3l", "tune": False, "checkpoint": tmp_path} | other)

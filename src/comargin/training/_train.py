@@ -40,6 +40,7 @@ from .building import (
     search,
     searched,
     with_named_parameters,
+    with_search,
 )
 from .identity import described, hash_of, json_values
 
@@ -169,7 +170,7 @@ def train(
     estimator = with_named_parameters(build(recipe, X, seed), fixed, "params")
     decides = isinstance(estimator, AutoClassifier)
     if decides:
-        estimator.set_params(tune=tune, **({} if budget is None else {"budget": budget}))
+        estimator = with_search(estimator, tune, budget)
         parse_budget(estimator.budget)
     elif budget is not None:
         raise ValueError(f'budget= is that of model="auto", which chooses between models; got {recipe.name!r}')
@@ -265,7 +266,7 @@ def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
 
 def _tried(fitted: AutoClassifier) -> dict[str, Any]:
     """What was tried, as JSON takes it."""
-    trials = [vars(trial) | {"parameters": json_values(trial.parameters)} for trial in fitted.trials_]
+    trials = [json_values(vars(trial)) | {"parameters": json_values(trial.parameters)} for trial in fitted.trials_]
     return {"trials": trials, "budget": fitted.budget_}
 
 

@@ -16,7 +16,7 @@ from ..decisions import RULES
 from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
 from ..models import LEARNER, ModelRecipe, preparation
-from ..search import tune
+from ..search import AutoClassifier, tune
 from ..search.tune_input import DEFAULT_CRITERION
 
 DEFAULT_AIM = "micro_f1"
@@ -77,6 +77,13 @@ def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
         if (name == "random_state" or name.endswith("__random_state")) and value is None
     }
     return estimator.set_params(**unseeded)
+
+
+def with_search(estimator: Any, tune: bool, budget: Any = None) -> Any:
+    """The estimator; one that searches by itself as a clone that does so, or not, within this budget."""
+    if not isinstance(estimator, AutoClassifier):
+        return estimator
+    return clone(estimator).set_params(tune=tune, **({} if budget is None else {"budget": budget}))
 
 
 def prefix_of(estimator: Any) -> str:
