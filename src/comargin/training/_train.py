@@ -173,7 +173,7 @@ def train(
         estimator = with_search(estimator, tune, budget)
         parse_budget(estimator.budget)
     elif budget is not None:
-        raise ValueError(f'budget= is that of model="auto", which chooses between models; got {recipe.name!r}')
+        raise ValueError(f"budget= is for auto, which chooses between models; the model is {recipe.name!r}")
     if Y.shape[1] == 1 and not (decides or isinstance(learner_of(estimator), MultilabelClassifier)):
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
