@@ -33,7 +33,7 @@ FLOORS = (
 BESIDE = {
     "structured": {"m3l"},
     "svmplus": {"m3l"},
-    "search": set(),
+    "search": {"decisions", "models"},  # `AutoClassifier` looks its candidates up, when it is fitted
     "persistence": {"data"},
     "report": {"data"},
     "training": {"data", "persistence"},

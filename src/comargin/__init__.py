@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .m3l import M3LClassifier, ZeroShotClassifier
     from .persistence import load, save
     from .rank import RankCVMClassifier, RankSVMClassifier
-    from .search import LSG21ClassifierCV, M3LClassifierCV, TuneResult, tune
+    from .search import AutoClassifier, LSG21ClassifierCV, M3LClassifierCV, TuneResult, tune
     from .structured import CGMClassifier, StructuredSVMClassifier
     from .svmplus import PrBRClassifier, PrMLClassifier
     from .training import warmup
@@ -43,13 +43,14 @@ _HOMES = {
     "m3l": ("M3LClassifier", "ZeroShotClassifier"),
     "persistence": ("load", "save"),
     "rank": ("RankCVMClassifier", "RankSVMClassifier"),
-    "search": ("LSG21ClassifierCV", "M3LClassifierCV", "TuneResult", "tune"),
+    "search": ("AutoClassifier", "LSG21ClassifierCV", "M3LClassifierCV", "TuneResult", "tune"),
     "structured": ("CGMClassifier", "StructuredSVMClassifier"),
     "svmplus": ("PrBRClassifier", "PrMLClassifier"),
     "training": ("warmup",),
 }
 
 __all__ = [
+    "AutoClassifier",
     "CGMClassifier",
     "DecisionClassifierCV",
     "Explanation",

@@ -10,10 +10,13 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
 
-from sklearn.ensemble import RandomForestClassifier
+import scipy.sparse as sp
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
@@ -22,6 +25,7 @@ from .core.wording import did_you_mean
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
 from .rank import RankCVMClassifier, RankSVMClassifier
+from .search import AutoClassifier
 from .structured import CGMClassifier, StructuredSVMClassifier
 from .svmplus import PrBRClassifier, PrMLClassifier
 
@@ -93,8 +97,27 @@ _RANK_GRID = (("gamma", _GAMMAS), ("C", (0.25, 1.0, 4.0, 16.0, 64.0)))
 _ALPHAS = (3.0, 1.0, 0.3, 0.1)  # smaller ones cost minutes, and are seldom chosen
 _PRIVILEGED_GRID = (("C", (0.001, 0.01, 0.1, 1.0)), ("gamma2", (0.1, 1.0, 10.0)))
 
+LEARNER = "model"  # name of the last step of a pipeline
+# From so many texts on, words of a single text are dropped: they are half of a vocabulary, and no two texts share them.
+_MANY_TEXTS = 1000
+
 _REGISTRY: dict[str, ModelRecipe] = {}
 _GROUP = "comargin.models"
+
+
+def preparation(X: Any) -> list[tuple[str, Any]]:
+    """Named transformers that make features ready.
+
+    Texts, and sparse features without negative values (counts as a rule), become TF-IDF. Dense features are
+    standardised; other sparse features stay as they are.
+    """
+    if isinstance(X, list):
+        return [("tfidf", TfidfVectorizer(sublinear_tf=True, min_df=2 if len(X) >= _MANY_TEXTS else 1))]
+    if not sp.issparse(X):
+        return [("scale", StandardScaler())]
+    if X.nnz and X.data.min() < 0.0:
+        return []
+    return [("tfidf", TfidfTransformer(sublinear_tf=True))]
 
 
 @cache
@@ -237,6 +260,12 @@ def _checked_model(model: Any) -> ModelRecipe:
 
 _with_cuts = partial(ModelRecipe, learn_cuts=True)
 for _model in (
+    ModelRecipe(
+        "auto",
+        AutoClassifier(),
+        prepare=False,  # it does so itself
+        description="tries several of these and blends the best: no other name is needed",
+    ),
     _with_cuts(
         "m3l",
         M3LClassifier(loss="logistic"),  # ranks better than hinge on all six choosing sets, in less time
@@ -313,6 +342,12 @@ for _model in (
         RandomForestClassifier(n_estimators=200),
         (("min_samples_leaf", (1, 2, 5, 10)),),
         description="scikit-learn: random forest on all labels",
+    ),
+    _with_cuts(
+        "extra-trees",
+        ExtraTreesClassifier(n_estimators=200),
+        (("min_samples_leaf", (1, 2, 5, 10)),),
+        description="scikit-learn: extremely randomised trees on all labels",
     ),
     _with_cuts(
         "knn",

@@ -47,7 +47,8 @@ def train(*arguments, **environment):
 
 
 def test_texts_with_tags(posts, tmp_path):
-    out, err = train(posts, "--text", "body", "--labels", "tags", "--sep", "|", "-o", tmp_path / "tagger.cmg")
+    reading = ("--text", "body", "--labels", "tags", "--sep", "|")
+    out, err = train(posts, *reading, "-m", "m3l", "-o", tmp_path / "tagger.cmg")
     assert "held-out folds" in out
     assert "micro_f1" in out
     assert "tagger.cmg: " in out
@@ -63,6 +64,20 @@ def test_texts_with_tags(posts, tmp_path):
     assert out.splitlines()[0] == "row,labels"
     code, out, _ = run("evaluate", tmp_path / "tagger.cmg", posts, "--json")
     assert json.loads(out)["measures"]["micro_f1"] > 0.9
+
+
+def test_without_a_model_several_are_tried(table, tmp_path):
+    arguments = (table, "--aim", "subset_accuracy", "--budget", "6 fits")
+    _, err = train(*arguments, "-o", tmp_path / "a.cmg")
+    assert "model auto" in err
+    assert "auto: 2  knn  n_neighbors = 5  150 rows, log loss" in err
+    assert "expects to take about" in err
+    assert "member  weight  parameters" in " ".join(err.split("\n")).replace("   ", "  ")
+    assert "tried 2 choices in" in err
+    assert '--budget "6 fits" repeats it' in err
+    out, err = train(*arguments, "--json", "--quiet", "-o", tmp_path / "b.cmg")
+    assert err == ""
+    assert [trial["model"] for trial in json.loads(out)["trials"]] == ["m3l", "knn"]
 
 
 def test_a_holdout_is_not_learned_from(table, tmp_path):
@@ -111,6 +126,11 @@ def test_models_and_typed_parameters(table, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--budget", "soon"], "Error: --budget must be a time such as"),
+        (
+            ["-m", "ovr", "--budget", "5m"],
+            "Error: --budget is for auto, which chooses between models; the model is 'ovr'",
+        ),
         (["-m", "m3k"], "Error: --model: there is no model 'm3k'; did you mean 'm3l'?"),
         (["-p", "c=1"], "Error: --param: there is no parameter 'c'; did you mean 'C'?"),
         (["-p", "C"], "Error: --param C: write NAME=VALUE, such as C=0.1"),

@@ -87,6 +87,10 @@ LEARNERS = {
         cv=2,
         random_state=0,
     ),
+    "auto": comargin.AutoClassifier(["m3l"], budget="2 fits", cv=2, random_state=0),
+    "blend": decisions.BlendedClassifier(
+        [("linear", comargin.M3LClassifier(random_state=0)), ("trees", RandomForestClassifier(5, random_state=0))], cv=2
+    ),
 }
 TREES = {
     "tree": DecisionTreeClassifier(ccp_alpha=0.01, random_state=0),

@@ -14,7 +14,7 @@ import comargin
 from comargin.core import memory
 from comargin.core.memory import Kept
 from comargin.data import make_correlated
-from comargin.decisions import _cross_fit
+from comargin.decisions import cross_fit
 from comargin.search import _cells
 from comargin.training import ModelRecipe, _folder, clear_checkpoint, train
 from comargin.training._folder import FolderMemory
@@ -180,7 +180,7 @@ def test_folds_that_were_scored_are_not_fitted_again(tmp_path, monkeypatch):
 def test_scores_that_are_none(wrong, tmp_path, monkeypatch):
     arguments = {"params": {"C": 1.0}, "folds": 2}
     with monkeypatch.context() as patched:
-        patched.setattr(_cross_fit, "score_matrix", lambda *_: (_ for _ in ()).throw(KilledError))
+        patched.setattr(cross_fit, "score_matrix", lambda *_: (_ for _ in ()).throw(KilledError))
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
     folder = FolderMemory(tmp_path, json.loads((tmp_path / "checkpoint.json").read_text())["identity"])

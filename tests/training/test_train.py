@@ -16,8 +16,8 @@ from sklearn.tree import ExtraTreeClassifier
 import comargin
 from comargin import M3LClassifier, tune
 from comargin.data import Dataset, make_correlated
-from comargin.decisions import DecisionClassifierCV, ThresholdClassifierCV, _cross_fit
-from comargin.metrics import evaluate
+from comargin.decisions import DecisionClassifierCV, ThresholdClassifierCV, cross_fit
+from comargin.metrics import evaluate, scores_of
 from comargin.persistence import ModelFileError
 from comargin.training import ModelRecipe, Tagger, clear_checkpoint, get_model, model_names, train
 from comargin.training.building import preparation
@@ -73,9 +73,9 @@ def test_a_promise_is_one_of_the_facts(tmp_path):
         assert (loaded.predict(data.X, aim) != tagger.predict(data.X, aim)).nnz == 0
     assert (tagger.predict(data.X) != tagger.predict(data.X, [1.0, 3.0])).nnz > 0
     with pytest.raises(ValueError, match="guarantee: there is no label 'sports'"):
-        train(data, guarantee="recall of sports >= 0.9")
+        train(data, "m3l", guarantee="recall of sports >= 0.9")
     with pytest.raises(ValueError, match="aim must be a measure or costs, got 'f1'"):
-        train(data, aim="f1")
+        train(data, "m3l", aim="f1")
 
 
 def test_measures_of_the_folds_are_those_of_rows_not_learned_from():
@@ -122,11 +122,13 @@ def test_texts_become_one_model_with_names(tmp_path):
 def test_models_say_why_or_that_they_cannot(name):
     """The scores that are explained are those of the model, from which probabilities are made."""
     tagger = train(DATA, name, tune=False, thresholds="per-label")
-    if name in ("ovr-rbf", "chain", "forest", "knn"):
+    if name in ("ovr-rbf", "chain", "forest", "extra-trees", "knn"):
         with pytest.raises(ValueError, match=f"^{tagger.facts['estimator']}.* gives no explanation"):
             tagger.explain(DATA.X)
         return
     Y, scores = tagger.labels_and_scores(DATA.X)
+    if name == "auto":  # decides by itself, on the scores of its one member
+        scores = scores_of(tagger.model.estimator_, DATA.X)
     found = tagger.explain(DATA.X, top=2)
     assert [[one.label for one in row] for row in found] == [
         [tagger.label_names[k] for k in row] for row in np.split(Y.indices, Y.indptr[1:-1])
@@ -158,7 +160,7 @@ def test_every_model_that_can_be_saved_is_trained_and_comes_back(name, tmp_path)
     assert tagger.facts["model"] == name
     assert tagger.facts["thresholds"] == "aim"
     by_rule = train(DATA, name, tune=False, thresholds="per-label")
-    assert (by_rule.facts["thresholds"] is None) == (name in ("cgm", "cgm-rbf", "ssvm-tree"))
+    assert (by_rule.facts["thresholds"] is None) == (name in ("auto", "cgm", "cgm-rbf", "ssvm-tree"))
     if "duality_gap" in tagger.facts:
         assert tagger.facts["duality_gap"] >= 0.0
 
@@ -174,7 +176,7 @@ def test_the_tagger_is_the_same_for_any_number_of_threads(tmp_path):
 @pytest.mark.parametrize("model", ["m3l", "ovr"])
 def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
     """Each of two fits waits for the other one; probabilities and measures are those of one thread."""
-    first_of_pair, original, threads = threading.Barrier(2, timeout=30), _cross_fit.fit_clone, set()
+    first_of_pair, original, threads = threading.Barrier(2, timeout=30), cross_fit.fit_clone, set()
 
     def fit_together(*arguments, **options):
         threads.add(threading.get_ident())
@@ -182,7 +184,7 @@ def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
         return original(*arguments, **options)
 
     one = train(DATA, model, tune=False, folds=4, n_jobs=1)
-    monkeypatch.setattr(_cross_fit, "fit_clone", fit_together)  # the last fit has its own name of it
+    monkeypatch.setattr(cross_fit, "fit_clone", fit_together)  # the last fit has its own name of it
     two = train(DATA, model, tune=False, folds=4, n_jobs=2)
     assert len(threads) == 2
     assert two.facts["fold_measures"] == one.facts["fold_measures"]
@@ -191,7 +193,7 @@ def test_folds_of_the_cuts_run_side_by_side(model, monkeypatch):
 
 def test_an_error_in_one_fold_ends_the_others(monkeypatch):
     """The first fold is at its first certificate, far from its tolerance, when the second one fails."""
-    original, fitted, begun = _cross_fit.fit_clone, [], threading.Event()
+    original, fitted, begun = cross_fit.fit_clone, [], threading.Event()
 
     def fit_or_fail(estimator, X, y, memory, key, **options):
         if key == "cuts/1":
@@ -211,9 +213,9 @@ def test_an_error_in_one_fold_ends_the_others(monkeypatch):
         fitted.append(original(estimator, X, y, memory, key, **options))
         return fitted[0]
 
-    monkeypatch.setattr(_cross_fit, "fit_clone", fit_or_fail)
+    monkeypatch.setattr(cross_fit, "fit_clone", fit_or_fail)
     with pytest.raises(KeyError, match="cuts/1"):
-        train(DATA, tune=False, folds=2, n_jobs=2)
+        train(DATA, "m3l", tune=False, folds=2, n_jobs=2)
     assert fitted[0][-1].n_iter_ == 0
 
 
@@ -233,7 +235,7 @@ def test_a_grid_of_ones_own():
 
 
 def test_without_search_and_without_cuts():
-    tagger = train(DATA, tune=False, thresholds=None)
+    tagger = train(DATA, "m3l", tune=False, thresholds=None)
     assert (tagger.facts["searched"], tagger.facts["criterion"], tagger.facts["fold_measures"]) == ({}, None, None)
     np.testing.assert_array_equal(tagger.predict(DATA.X).toarray(), tagger.scores(DATA.X) > 0)
 
@@ -264,7 +266,7 @@ def test_a_fit_that_is_told_to_stop_gives_what_it_has():
 
 def test_one_label():
     data = Dataset(DATA.X, DATA.Y[:, :1], DATA.feature_names, DATA.label_names[:1], "one")
-    tagger = train(data, tune=False)
+    tagger = train(data, "m3l", tune=False)
     assert tagger.predict(data.X).shape == (150, 1)
     assert tagger.scores(data.X).shape == (150, 1)
 
@@ -346,7 +348,7 @@ def test_a_training_goes_on_from_its_folder(tmp_path, monkeypatch):
 
 
 def test_a_folder_of_another_training_is_refused(tmp_path):
-    train(DATA, tune=False, checkpoint=tmp_path)
+    train(DATA, "m3l", tune=False, checkpoint=tmp_path)
     for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}, {"grid": {"C": [1.0]}}):
         with pytest.raises(ValueError, match="another training run"):
-            train(DATA, tune=False, checkpoint=tmp_path, **other)
+            train(DATA, **{"model": "m3l", "tune": False, "checkpoint": tmp_path} | other)

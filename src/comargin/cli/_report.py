@@ -17,7 +17,16 @@ if TYPE_CHECKING:
     from ..training import Tagger
 
 # Facts of a training that other sections of the page show, or that are too long for a line.
-_OMITTED = {"parameters", "fold_measures", "test_measures", "objective", "dual_objective", "duality_gap", "lower_bound"}
+_OMITTED = {
+    "parameters",
+    "fold_measures",
+    "test_measures",
+    "objective",
+    "dual_objective",
+    "duality_gap",
+    "lower_bound",
+    "trials",
+}
 
 
 @streams_labelled_rows

@@ -66,8 +66,14 @@ def train(
     data: Source,
     *,
     model: Annotated[
-        str, Option("--model", "-m", help="m3l, cgm, rank-cvm, lsg21, prbr, ovr ...: see --list-models.")
-    ] = "m3l",
+        str | None,
+        Option(
+            "--model",
+            "-m",
+            help="auto (the default), m3l (with -p, --grid, --criterion or a rule), cgm, rank-cvm ...: "
+            "see --list-models.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, Option("--output", "-o", help="Tagger file to write (default: name of the data, .cmg).")
     ] = None,
@@ -78,6 +84,9 @@ def train(
     tune: Annotated[bool, Option(help="Search the parameters that -p does not give, on folds.")] = True,
     grid: Annotated[
         list[str] | None, Option(metavar="NAME=A,B", help="Values to search, such as C=0.1,1,10; may be repeated.")
+    ] = None,
+    budget: Annotated[
+        str | None, Option(help='When auto ends its search: 90s, 5m, 1h, or "20 fits" (default: when nothing helps).')
     ] = None,
     criterion: Criterion = None,
     folds: Annotated[int, Option(min=2, help="Folds of the training rows, for parameters and cuts.")] = 3,
@@ -110,12 +119,13 @@ def train(
 ) -> None:
     r"""Train a tagger and write it to one file.
 
-    Texts, and sparse counts, become TF-IDF; other features are standardised. Parameters are searched on folds, and so
-    are probabilities and the label sets that are best for --aim. Known sets are measured on their published test rows.
+    Without -m several models are tried, and the best are blended. Texts, and sparse counts, become TF-IDF; other
+    features are standardised. Parameters are searched on folds, and so are probabilities and the label sets that are
+    best for --aim. Known sets are measured on their published test rows.
 
     \b
     comargin train posts.csv --text body --labels tags --sep ";" -o tagger.cmg
-    comargin train bibtex
+    comargin train scene --aim subset_accuracy --budget 5m
     comargin train yeast -m rank-cvm -p C=4 -o yeast.cmg
     comargin train posts.csv --holdout 0.2 --grid C=0.1,1,10 --criterion micro_f1
     comargin train posts.csv --guarantee "recall >= 0.9"
@@ -123,9 +133,10 @@ def train(
     from ..data.sources import rows_to_learn
     from ..training import clear_checkpoint, get_model
     from ..training import train as train_tagger
+    from ..training.building import DEFAULT_AIM, default_model
 
     silent = quiet or as_json
-    recipe = get_model(model)
+    recipe = get_model(model or default_model(param, grid, criterion, thresholds != "aim"))
     if not _has_file(recipe):
         raise ValueError(
             f"--model {recipe.name}: its declaration does not say how it is saved, it can only be compared (comargin "
@@ -138,13 +149,14 @@ def train(
     if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
         raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
     dataset, tested = rows_to_learn(data, split, test, holdout, seed, data_home, reading)
-    remark(f"{dataset.name}: {dataset.Y.shape[0]} rows, {dataset.Y.shape[1]} labels to learn; model {model}", silent)
+    n_rows, n_labels = dataset.Y.shape
+    remark(f"{dataset.name}: {n_rows} rows, {n_labels} labels to learn; model {recipe.name}", silent)
     _warn_about_labels(dataset, silent)
     with _Stop().on_interrupt() as stop:
         tagger = train_tagger(
             dataset, recipe, params=params, tune=tune, grid=values or None, criterion=criterion, folds=folds,
-            thresholds=None if thresholds.lower() == "none" else thresholds,
-            **({} if aim is None else {"aim": as_aim(aim)}), guarantee=guarantee, confidence=confidence, n_jobs=jobs,
+            budget=budget, thresholds=None if thresholds.lower() == "none" else thresholds,
+            aim=DEFAULT_AIM if aim is None else as_aim(aim), guarantee=guarantee, confidence=confidence, n_jobs=jobs,
             random_state=seed, verbose=0 if silent else 1, checkpoint=checkpoint, should_stop=stop.asked,
             reading=_to_remember(dataset, reading),
         )  # fmt: skip
@@ -261,6 +273,8 @@ def _print_result(
         console_for().print(measures_table(shown))
     if "duality_gap" in facts and facts["objective"]:
         remark(f"objective {facts['objective']:.6g}, {_gap_text(facts)}", quiet)
+    if "trials" in facts:
+        _print_trials(facts, quiet)
     if facts["searched"]:
         chosen = ", ".join(f"{name} = {value}" for name, value in facts["searched"].items())
         remark(f"chosen by {facts['criterion']} on {facts['folds']} folds: {chosen}", quiet)
@@ -273,6 +287,23 @@ def _print_result(
     elif stopped:
         remark("stopped early: the tagger is what the fit had reached", quiet)
     say(f"{target}: {file_size(target)}")
+
+
+def _print_trials(facts: dict[str, Any], quiet: bool) -> None:
+    """The members of a blend, as a table, and what was tried."""
+    from rich.table import Table
+
+    if quiet:
+        return
+    table = Table("member", "weight", "parameters", "aim", "log loss", box=None, pad_edge=False)
+    for trial in facts["trials"]:
+        if trial["weight"]:
+            values = ", ".join(f"{name} = {value}" for name, value in trial["parameters"].items())
+            numbers = f"{trial['value']:.3f}", f"{trial['log_loss']:.4g}"
+            table.add_row(trial["model"], f"{trial['weight']:.2f}", values, *numbers)
+    console_for(stderr=True).print(table)
+    seconds = sum(trial["seconds"] for trial in facts["trials"])
+    remark(f'tried {len(facts["trials"])} choices in {seconds:.0f} s; --budget "{facts["budget"]}" repeats it')
 
 
 def _gap_text(facts: dict[str, Any]) -> str:

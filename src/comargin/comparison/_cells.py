@@ -22,7 +22,7 @@ from ..decisions.workbench import fit_decider, make_decider
 from ..metrics import evaluate, scores_of
 from ..metrics.measures import MEASURES, split_depth
 from ..training import ModelRecipe
-from ..training.building import build, criterion_of, decided_by, search
+from ..training.building import build, criterion_of, decided_by, search, with_search
 from ..training.identity import described, hash_of, json_value
 from ._results import Record
 
@@ -65,7 +65,8 @@ def definition_of(model: ModelRecipe, settings: Settings, data: str, protocol: s
         [rule, settings.inner_folds] if (rule := decided_by(model, settings.thresholds)) else [],
         model.prepare,
     ]
-    return hash_of([described(model.estimator, f"models: {model.name!r}"), learned, data, protocol, random_state])
+    estimator = with_search(model.estimator, settings.tune)
+    return hash_of([described(estimator, f"models: {model.name!r}"), learned, data, protocol, random_state])
 
 
 def seed_of(random_state: int, split: int) -> int:
@@ -114,7 +115,7 @@ def _measured(cell: Cell) -> Record:
     start = time.perf_counter()
     model, settings = cell.model, cell.settings
     folds, seed = settings.inner_folds, cell.seed
-    estimator = build(model, X_train, seed)
+    estimator = with_search(build(model, X_train, seed), settings.tune)
     best: dict[str, Any] = {}
     if settings.tune:
         criterion = criterion_of(model, settings.criterion, settings.thresholds)

@@ -44,6 +44,10 @@ class Memory:
     def forget(self, key: str) -> None:
         """Forget a key and all that begin with it and ``/``."""
 
+    def part(self, key: str) -> "Memory":
+        """A memory of the same place, all of whose keys begin with ``key`` and ``/``."""
+        return self
+
     def recall_state(self, key: str, learner: Any, shape: tuple[int, ...]) -> FitState | None:
         """The state of a fit that was interrupted, checked to belong to this learner on ``shape`` rows and labels."""
         return None

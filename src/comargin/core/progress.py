@@ -5,7 +5,10 @@ import time
 
 
 class Progress:
-    """Reports every finished fit on stderr: a bar on a terminal, lines elsewhere, nothing if not verbose."""
+    """Reports every finished fit on stderr: a bar on a terminal, lines elsewhere, nothing if not verbose.
+
+    A ``total`` of 0 is one that is not known.
+    """
 
     def __init__(self, verbose: int, total: int, title: str) -> None:
         self.verbose, self.total, self.title = verbose, total, title
@@ -15,8 +18,9 @@ class Progress:
         if not self.verbose:
             return
         self.done += 1
-        head, seconds = f"{self.title}: {self.done}/{self.total}", time.perf_counter() - self.began
-        if sys.stderr.isatty():
+        of = f"/{self.total}" if self.total else ""
+        head, seconds = f"{self.title}: {self.done}{of}", time.perf_counter() - self.began
+        if sys.stderr.isatty() and self.total:
             bar = "#" * round(20 * self.done / self.total)
             end = "\n" if self.done == self.total else ""
             sys.stderr.write(f"\r\x1b[K{head} [{bar:20}] {text}  {seconds:.1f} s{end}")

@@ -24,13 +24,14 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 
 =======================  ======================================================================
 `_base.py`               the fit of both classifiers: cross-fit, learn the rule, fit all rows
-`_cross_fit.py`          scores of rows that a model has not learned from
+`cross_fit.py`           scores of rows that a model has not learned from
 `decision_classifier.py` `DecisionClassifierCV` and `LabelDecisions`
 `_classifier.py`         `ThresholdClassifierCV`
 `stacked_structure.py`   `StackedStructureClassifier`
 `score_structure.py`     `ScoreStructure`: a structured SVM that corrects a blend of scores
 `_rules.py`              the rules; `curves.py` has their counts of hits along the cuts
 `calibration.py`         `LabelCalibrator`, by the Newton steps of `_loops_sigmoid.py`
+`blending.py`            `BlendedClassifier`: several classifiers as one
 `set_calibration.py`     `SetCalibrator`
 `aims.py`                `AimRule`; `_expected_f1.py`, `_loops_f1.py`: the best set for example-F1
 `guarantees.py`          `RiskController`: the cuts that keep promises, and what is said of them
@@ -46,6 +47,7 @@ from ..rank.label_sets import RankSVMCut
 from ._classifier import RULES, ThresholdClassifierCV
 from ._rules import GlobalCut, PerLabelCut, ProportionalCut, TopK
 from .aims import AIMS, AimRule
+from .blending import BlendedClassifier
 from .calibration import LabelCalibrator
 from .decision_classifier import DecisionClassifierCV, LabelDecisions
 from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
@@ -56,6 +58,7 @@ from .stacked_structure import StackedStructureClassifier
 __all__ = [
     "AIMS",
     "AimRule",
+    "BlendedClassifier",
     "DecisionClassifierCV",
     "GlobalCut",
     "Guarantee",

@@ -19,7 +19,7 @@ from ..core.memory import Memory, fit_clone, silent_clone
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..core.wrapper import WrappingClassifier
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from ._cross_fit import cross_fit, score_matrix
+from .cross_fit import cross_fit, score_matrix
 
 
 class CrossFittedClassifier(WrappingClassifier):
@@ -121,15 +121,17 @@ class CrossFittedClassifier(WrappingClassifier):
             check_weight(sample_weight, Y.shape[0])
         X, y, sample_weight, groups = indexable(X, y, sample_weight, groups)
         params = self._routed(sample_weight, dict(fit_params))
-        estimator, learned = None, _recalled(memory, type(rule), Y.shape[1])
+        learned = _recalled(memory, type(rule), Y.shape[1])
+        estimator = None if learned is None else self._chosen(memory)
         if learned is None:
             estimator, scores, rows = self._held_out(X, y, Y, groups, params, memory, show)
             rule.fit(scores, Y[rows], sample_weight=None if sample_weight is None else np.asarray(sample_weight)[rows])
             learned = rule, measure(rule, scores, Y[rows])
             memory.keep("rule", learned)
-            memory.forget("cuts")
+            for done in ("cuts", "search"):
+                memory.forget(done)
         if self.refit and not isinstance(self.cv, str):
-            estimator = fit_clone(self.estimator, X, y, memory, "fit", params=params, should_stop=should_stop)
+            estimator = self._last_fit(estimator, X, y, params, memory, should_stop)
         self._become(estimator, learned[0], classes, y)
         return learned[1]
 
@@ -137,7 +139,7 @@ class CrossFittedClassifier(WrappingClassifier):
         self, X: Any, y: Any, Y: sparse.csr_array, groups: Any, params: dict[str, Any], memory: Memory,
         show: Callable[[str], None],
     ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:  # fmt: skip
-        """The estimator that is fitted already or on the only part, held-out scores, and their rows."""
+        """What `_last_fit` fits, or the estimator if it is fitted already; held-out scores, and their rows."""
         if isinstance(self.cv, str):
             if self.cv != "prefit":
                 raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {self.cv!r}.')
@@ -147,7 +149,19 @@ class CrossFittedClassifier(WrappingClassifier):
         if not self.refit and len(splits) > 1:
             raise ValueError(f"refit=False needs a cv with one split, e.g. cv=0.2; this one has {len(splits)}.")
         estimator = silent_clone(self.estimator) if self.refit else self.estimator
-        return cross_fit(estimator, X, y, Y, splits, params, self.n_jobs, memory, show)
+        fitted, scores, rows = cross_fit(estimator, X, y, Y, splits, params, self.n_jobs, memory, show)
+        return self.estimator if self.refit else fitted, scores, rows
+
+    def _chosen(self, memory: Memory) -> Any:
+        """What `_last_fit` fits in a fit that goes on after its rule was learned."""
+        return self.estimator
+
+    def _last_fit(
+        self, chosen: Any, X: Any, y: Any, params: dict[str, Any], memory: Memory,
+        should_stop: Callable[[], bool] | None,
+    ) -> Any:  # fmt: skip
+        """The estimator on all rows."""
+        return fit_clone(chosen, X, y, memory, "fit", params=params, should_stop=should_stop)
 
     def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
         self.estimator_, self.rule_, self.classes_ = estimator, rule, classes
@@ -190,10 +204,13 @@ class CrossFittedClassifier(WrappingClassifier):
             tags.target_tags.multi_output = inner.target_tags.multi_output
         return tags
 
-    def _check_parameters(self) -> None:
+    def _check_estimator(self) -> None:
         example = "OneVsRestClassifier(LogisticRegression())"
         what = f"a scikit-learn classifier with decision_function or predict_proba, e.g. {example}"
         require_estimator(self.estimator, what)
+
+    def _check_parameters(self) -> None:
+        self._check_estimator()
         if not isinstance(self.refit, bool | np.bool_):
             raise ValueError(f"refit must be True or False; got {self.refit!r}.")
         check_seed(self.random_state)

@@ -17,9 +17,9 @@ from ..core.row_blocks import take_rows
 from ..core.threshold_rule import FloatArray, read_scores_and_labels
 from ..core.validation import is_estimator
 from ._base import CrossFittedClassifier, names_of_columns, read_target
-from ._cross_fit import one_per_row
 from .aims import AimRule
 from .calibration import LabelCalibrator
+from .cross_fit import one_per_row
 from .guarantees import RiskController, check_confidence
 
 CERTIFIED_SHARE = 0.3

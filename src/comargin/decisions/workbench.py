@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import clone
 
 from ..core.memory import Memory, fit_clone
 from ..core.threshold_rule import FloatArray
@@ -19,10 +20,13 @@ BY_AIM = "aim"  # in place of the name of a rule
 def make_decider(estimator: Any, thresholds: str | None, *, folds: Any, seed: int, aim: Any = "micro_f1") -> Any:
     """A `DecisionClassifierCV` for thresholds="aim", a `ThresholdClassifierCV` for a rule; None: the estimator itself.
 
-    ``folds`` is a number of folds, which ``seed`` shuffles, or their rows. ``aim`` is for thresholds="aim" only.
+    An estimator that decides by itself is cloned with these folds, seed and aim. ``folds`` is a number of folds, which
+    ``seed`` shuffles, or their rows. ``aim`` is for thresholds="aim" only.
     """
     if thresholds is None:
         return estimator
+    if thresholds == BY_AIM and isinstance(estimator, DecisionClassifierCV):
+        return clone(estimator).set_params(aim=aim, cv=folds, random_state=seed)
     if thresholds == BY_AIM:
         return DecisionClassifierCV(estimator, aim=aim, cv=folds, random_state=seed)
     return ThresholdClassifierCV(estimator, rule=thresholds, cv=folds, random_state=seed)

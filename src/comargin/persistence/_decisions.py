@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from ..decisions import (
     AimRule,
+    BlendedClassifier,
     DecisionClassifierCV,
     GlobalCut,
     Guarantee,
@@ -23,12 +24,14 @@ from ..decisions import (
     ThresholdClassifierCV,
     TopK,
 )
+from ..search import AutoClassifier, Trial
 from ..structured import CGMClassifier, StructuredSVMClassifier
 from . import _kinds as kinds
 from ._codecs import EstimatorCodec, RecordCodec
 from ._kinds import COUNT, NUMBER, VECTOR, Kind, check_shape, inside, instance, list_of
 from ._values import Codec
 
+_ROUNDING = 1e-9
 _BY_LABEL = kinds.LOOSE_VECTOR.shaped("labels")
 _COMMON: dict[str, Kind] = {
     "n_labels_": COUNT.shaped("labels"),
@@ -38,6 +41,11 @@ _CLASSIFIER: dict[str, Kind] = {
     "estimator_": kinds.CLASSIFIER,
     "classes_": kinds.CLASSES,
     "target_form_": kinds.choice("classes", "sparse", "dense"),
+}
+_DECISION_CLASSIFIER: dict[str, Kind] = {
+    **_CLASSIFIER,
+    "rule_": instance(LabelDecisions),
+    "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)),
 }
 
 
@@ -56,6 +64,25 @@ def _check_decision_classifier(model: Any, where: str) -> None:
     _check_classifier(model, where)
     if model.promise_ is not None and len(model.promise_.cuts_) != model.rule_.n_labels_:
         raise ValueError(f"{inside(where, 'promise_')}: is of another number of labels")
+
+
+def _check_blend(blend: Any, where: str) -> None:
+    """As many names as members, weights that sum to one, and calibrators of the same labels."""
+    if not isinstance(blend.members, list) or len(blend.members) != len(blend.members_) or not blend.members:
+        raise ValueError(f"{inside(where, 'members')}: are not those of members_")
+    if any(not (isinstance(pair, tuple) and len(pair) == 2 and type(pair[0]) is str) for pair in blend.members):
+        raise ValueError(f"{inside(where, 'members')}: must be pairs of a name and a classifier")
+    if blend.weights_.min() < 0.0 or abs(blend.weights_.sum() - 1.0) > _ROUNDING:
+        raise ValueError(f"{inside(where, 'weights_')}: must not be negative, and sum to one")
+    sizes = {len(calibrator.slope_) for calibrator in blend.calibrators_}
+    if sizes not in ({len(blend.classes_)}, {1}):
+        raise ValueError(f"{inside(where, 'calibrators_')}: are of other numbers of labels")
+
+
+def _check_auto(model: Any, where: str) -> None:
+    _check_decision_classifier(model, where)
+    if not any(trial.weight for trial in model.trials_):
+        raise ValueError(f"{inside(where, 'trials_')}: none has a weight")
 
 
 def _check_controller(controller: Any, where: str) -> None:
@@ -230,13 +257,29 @@ CODECS: tuple[Codec, ...] = (
         check=_check_stack,
     ),
     EstimatorCodec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
-    EstimatorCodec(
-        DecisionClassifierCV,
+    EstimatorCodec(DecisionClassifierCV, _DECISION_CLASSIFIER, check=_check_decision_classifier),
+    RecordCodec(
+        Trial,
         {
-            **_CLASSIFIER,
-            "rule_": instance(LabelDecisions),
-            "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)),
+            "model": kinds.TEXT,
+            "parameters": instance(dict),
+            "rows": COUNT,
+            **dict.fromkeys(("log_loss", "value", "seconds", "weight"), NUMBER),
         },
-        check=_check_decision_classifier,
+    ),
+    EstimatorCodec(
+        AutoClassifier,
+        {**_DECISION_CLASSIFIER, "trials_": list_of(instance(Trial)), "budget_": kinds.TEXT},
+        check=_check_auto,
+    ),
+    EstimatorCodec(
+        BlendedClassifier,
+        {
+            "members_": list_of(kinds.CLASSIFIER).shaped("members"),
+            "weights_": VECTOR.shaped("members"),
+            "calibrators_": list_of(instance(LabelCalibrator)).shaped("members"),
+            "classes_": kinds.CLASSES,
+        },
+        check=_check_blend,
     ),
 )

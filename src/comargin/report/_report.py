@@ -45,7 +45,7 @@ def model_report(
     Sections appear as far as model and data allow: measures, the label graph, precision, recall and F1 of the labels,
     one label in detail (curves over the cut, scores, features, confusions), confused pairs of labels, why some rows
     have their tags, the strongest features of linear models, scores, probabilities, the promise that label sets keep,
-    how the model was trained with its certificate, convergence.
+    the members of an `AutoClassifier`, how the model was trained with its certificate, convergence.
 
     Parameters
     ----------
@@ -105,6 +105,9 @@ def model_report(
 
     explained = {} if rows is None or assessment is None else _explained(model, rows[0], assessment, feature_names)
     sections, data = _data_sections(anatomy, assessment, names, order, feature_names, explained)
+    members = _sections.members_section(anatomy)
+    if members is not None:
+        sections.append(members)
     sections.append(_sections.training_section(anatomy, _data_facts(dataset, assessment), meta or {}))
     convergence = _sections.convergence_section(anatomy)
     if convergence is not None:

@@ -307,6 +307,29 @@ def training_section(anatomy: Anatomy, data_facts: Sequence[tuple[str, str]], me
     return Section("training", "Training", "".join(parts))
 
 
+def members_section(anatomy: Anatomy) -> Section | None:
+    """The members of a blend with what each contributes, and what else was tried; None for a model without trials."""
+    trials = anatomy.first("trials_")
+    if not trials:
+        return None
+    columns = (
+        *(("Model", "text"), ("Parameters", "text"), ("Rows", "count"), ("Value of the aim", "number")),
+        *(("Log loss", "number"), ("Seconds", "number"), ("Weight", "bar")),
+    )
+    rows = [
+        (trial.model, trial.text, trial.rows, trial.value, trial.log_loss, trial.seconds, trial.weight)
+        for trial in sorted(trials, key=lambda trial: (-trial.weight, trial.log_loss))
+    ]
+    n_members = sum(trial.weight > 0.0 for trial in trials)
+    body = (
+        f'<p class="caption">{counted(n_members, "model")} of {counted(len(trials), "trial")}, on rows left out. '
+        "The weight is the share of a member's log odds in those of the whole. A member stays only if the blend "
+        "without it is worse by more than a standard error of the log loss.</p>"
+        f"{table(columns, rows[:n_members])}{folded('All trials', table(columns, rows))}"
+    )
+    return Section("members", "Members", body)
+
+
 def convergence_section(anatomy: Anatomy) -> Section | None:
     """Objective and gap over time; None for a model without a history."""
     classifier = anatomy.classifier

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ class FolderMemory(Memory):
     """
 
     def __init__(self, folder: str | os.PathLike[str], identity: str) -> None:
-        self.path = Path(folder)
+        self.path, self._within = Path(folder), ""
         self._clocks: dict[str, tuple[float, float]] = {}  # time of the last state, and the seconds it took to save
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is a file, not a folder for checkpoints")
@@ -66,7 +67,7 @@ class FolderMemory(Memory):
             )
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "_clocks": {}}  # the clocks of another process mean nothing
+        return {"path": self.path, "_within": self._within, "_clocks": {}}  # the clocks of another process mean nothing
 
     @contextlib.contextmanager
     def in_use(self) -> Iterator[None]:
@@ -102,6 +103,11 @@ class FolderMemory(Memory):
             if file.stem == name or file.stem.startswith(f"{name}-"):
                 file.unlink(missing_ok=True)
 
+    def part(self, key: str) -> "FolderMemory":
+        part = copy(self)
+        part._within, part._clocks = f"{self._within}{key}/", {}
+        return part
+
     def recall_state(self, key: str, learner: Any, shape: tuple[int, ...]) -> FitState | None:
         state = self._read(f"{key}/{_STATE}")
         if state is not None:
@@ -123,7 +129,7 @@ class FolderMemory(Memory):
         return ValueError(f"{self._file(key)} holds {what}; delete the folder, or name another one")
 
     def _file(self, key: str) -> Path:
-        return self.path / f"{key.replace('/', '-')}.cmg"
+        return self.path / f"{(self._within + key).replace('/', '-')}.cmg"
 
     def _read(self, key: str) -> Any:
         path = self._file(key)
@@ -159,7 +165,7 @@ def clear_checkpoint(folder: str | os.PathLike[str]) -> None:
     >>> from comargin.data import make_correlated
     >>> from comargin.training import clear_checkpoint, train
     >>> with tempfile.TemporaryDirectory() as name:
-    ...     tagger = train(make_correlated(60, n_labels=3, seed=0), tune=False, checkpoint=Path(name, "state"))
+    ...     tagger = train(make_correlated(60, n_labels=3, seed=0), "m3l", tune=False, checkpoint=Path(name, "state"))
     ...     clear_checkpoint(Path(name, "state"))
     ...     Path(name, "state").exists()
     False

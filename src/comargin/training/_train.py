@@ -26,33 +26,37 @@ from ..decisions.decision_classifier import split_off
 from ..decisions.workbench import BY_AIM, fit_decider, make_decider
 from ..model_selection import MultilabelStratifiedKFold
 from ..models import ModelRecipe, checked_models
+from ..search import AutoClassifier
+from ..search.budget import parse_budget
 from ._folder import FolderMemory
 from ._tagger import Tagger
 from .building import (
+    DEFAULT_AIM,
     build,
     check_rule,
     criterion_of,
     decided_by,
+    default_model,
     search,
     searched,
     with_named_parameters,
+    with_search,
 )
-from .identity import described, hash_of, json_value
+from .identity import described, hash_of, json_values
 
-DEFAULT_MODEL = "m3l"
-DEFAULT_AIM = "micro_f1"
 DEFAULT_CONFIDENCE = 0.9
 
 
 def train(
     dataset: Dataset,
-    model: str | ModelRecipe = DEFAULT_MODEL,
+    model: str | ModelRecipe | None = None,
     *,
     params: Mapping[str, Any] | None = None,
     tune: bool = True,
     grid: Mapping[str, Sequence[Any]] | None = None,
     criterion: str | None = None,
     folds: int = 3,
+    budget: str | float | None = None,
     thresholds: str | None = BY_AIM,
     aim: Any = DEFAULT_AIM,
     guarantee: str | None = None,
@@ -74,13 +78,15 @@ def train(
     ----------
     dataset : Dataset
         Rows to learn from.
-    model : str or ModelRecipe, default="m3l"
-        A name of `model_names`, or a recipe.
+    model : str, ModelRecipe or None, default=None
+        A name of `model_names`, or a recipe. None: "auto", which tries several models and blends the best
+        (`comargin.AutoClassifier`), or "m3l" if there are params, a grid, a criterion or a rule as thresholds, which
+        are of one model.
     params : mapping or None, default=None
         Values of parameters, by the learner's names, or with the step before them, such as ``tfidf__min_df``. They are
         not searched.
     tune : bool, default=True
-        Whether the other parameters of the model's grid are searched.
+        Whether the other parameters of the model's grid are searched. Without it "auto" tries every model once.
     grid : mapping or None, default=None
         Parameters of the learner and values to try, in place of the model's own.
     criterion : str or None, default=None
@@ -89,6 +95,8 @@ def train(
         labels are more than cuts of scores.
     folds : int, default=3
         Parts the rows are split in, for parameters and for probabilities or rules.
+    budget : str, float or None, default=None
+        When "auto" ends its search: "5m", a number of seconds, or "20 fits"; as in `comargin.AutoClassifier`.
     thresholds : str or None, default="aim"
         "aim": calibrated probabilities decide on labels (`comargin.decisions.DecisionClassifierCV`). Else a rule of
         `comargin.decisions.ThresholdClassifierCV`, for models whose labels are cuts of scores; None leaves every
@@ -132,7 +140,8 @@ def train(
     (120, 3)
     """
     began = time.perf_counter()
-    (recipe,) = checked_models(model)
+    by_rule = thresholds != BY_AIM
+    (recipe,) = checked_models(default_model(params, grid, criterion, by_rule) if model is None else model)
     X, Y = _checked_rows(dataset)
     whole_number("folds", folds, 2)
     whole_number("random_state", random_state)
@@ -159,7 +168,13 @@ def train(
     criterion = criterion_of(recipe, criterion, thresholds)
     fixed = dict(params or {})
     estimator = with_named_parameters(build(recipe, X, seed), fixed, "params")
-    if Y.shape[1] == 1 and not isinstance(learner_of(estimator), MultilabelClassifier):
+    decides = isinstance(estimator, AutoClassifier)
+    if decides:
+        estimator = with_search(estimator, tune, budget)
+        parse_budget(estimator.budget)
+    elif budget is not None:
+        raise ValueError(f"budget= is for auto, which chooses between models; the model is {recipe.name!r}")
+    if Y.shape[1] == 1 and not (decides or isinstance(learner_of(estimator), MultilabelClassifier)):
         raise ValueError(f"model={recipe.name!r} needs at least two labels, the data has one; m3l takes one")
     to_search = searched(estimator, recipe.grid, grid, fixed) if tune or grid is not None else ()
 
@@ -184,12 +199,17 @@ def train(
         watched = _with_threads(estimator, n_jobs, verbose)
         decider = make_decider(watched, rule_name, folds=splits, seed=seed, aim=aim)
         fitted, measures = fit_decider(
-            decider, X, Y, memory=memory, should_stop=should_stop, show=Progress(verbose, folds, "cuts")
+            decider,
+            X,
+            Y,
+            memory=memory,
+            should_stop=should_stop,
+            show=Progress(verbose, 0 if decides else folds, recipe.name if decides else "cuts"),
         )
     if rule_name is not None:
-        fitted.set_params(estimator=estimator, cv=folds)
-    learner = learner_of(fitted if rule_name is None else fitted.estimator_)
-    if isinstance(learner, MultilabelClassifier):  # as the user has set them
+        fitted.set_params(cv=folds, **({"n_jobs": estimator.n_jobs} if decides else {"estimator": estimator}))
+    learner = learner_of(fitted.estimator_ if rule_name is not None or decides else fitted)
+    if isinstance(learner, MultilabelClassifier) and not decides:  # as the user has set them
         learner.set_params(verbose=learner_of(estimator).verbose, n_jobs=learner_of(estimator).n_jobs)
     if certifying is not None:
         fitted.set_params(guarantee=promise.guarantee, confidence=confidence)
@@ -198,9 +218,10 @@ def train(
     facts = {
         "model": recipe.name,
         "estimator": type(learner).__name__,
-        "parameters": {name: json_value(value) for name, value in learner.get_params(deep=False).items()},
-        "searched": {name: json_value(value) for name, value in best.items()},
+        "parameters": json_values(learner.get_params(deep=False)),
+        "searched": json_values(best),
         "criterion": criterion if to_search else None,
+        **(_tried(fitted) if decides else {}),
         "folds": folds,
         "thresholds": rule_name,
         "aim": aim if isinstance(aim, str) else np.asarray(aim).tolist(),
@@ -236,9 +257,17 @@ def _with_threads(estimator: Any, n_jobs: int | None, verbose: int) -> Any:
     """A clone whose learner shows its progress, and uses ``n_jobs`` threads unless the user has set a number."""
     changed = clone(estimator)
     learner = learner_of(changed)
+    if isinstance(learner, AutoClassifier) and learner.n_jobs is None:
+        learner.set_params(n_jobs=n_jobs)
     if isinstance(learner, MultilabelClassifier):
         learner.set_params(verbose=verbose, n_jobs=n_jobs if learner.n_jobs is None else learner.n_jobs)
     return changed
+
+
+def _tried(fitted: AutoClassifier) -> dict[str, Any]:
+    """What was tried, as JSON takes it."""
+    trials = [json_values(vars(trial)) | {"parameters": json_values(trial.parameters)} for trial in fitted.trials_]
+    return {"trials": trials, "budget": fitted.budget_}
 
 
 def _certificate(learner: Any) -> dict[str, float]:

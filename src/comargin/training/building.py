@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, clone
-from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
 
 from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory
@@ -17,13 +15,11 @@ from ..core.wording import did_you_mean
 from ..decisions import RULES
 from ..decisions.workbench import BY_AIM
 from ..metrics import scorers
-from ..models import ModelRecipe
-from ..search import tune
+from ..models import LEARNER, ModelRecipe, preparation
+from ..search import AutoClassifier, tune
 from ..search.tune_input import DEFAULT_CRITERION
 
-LEARNER = "model"  # name of the last step of a pipeline
-# From so many texts on, words of a single text are dropped: they are half of a vocabulary, and no two texts share them.
-_MANY_TEXTS = 1000
+DEFAULT_AIM = "micro_f1"
 _COARSER = 10.0  # tolerance of a fit of the search, relative to that of the last fit; as in `M3LClassifierCV`
 Grid = tuple[tuple[str, Any], ...]  # parameters in the order of the search, each with its values
 
@@ -33,6 +29,11 @@ def check_rule(thresholds: Any) -> None:
     if thresholds is not None and thresholds not in (BY_AIM, *RULES):
         names = ", ".join(map(repr, (BY_AIM, *RULES)))
         raise ValueError(f"thresholds must be None or one of {names}; got {thresholds!r}")
+
+
+def default_model(*of_one_model: Any) -> str:
+    """The model where none is named: the best that is found, or M3L for what only makes sense of one model."""
+    return "m3l" if any(of_one_model) else "auto"
 
 
 def check_criterion(criterion: Any) -> None:
@@ -65,21 +66,6 @@ def criterion_of(recipe: ModelRecipe, criterion: str | None, thresholds: str | N
     return "average_precision" if is_cut else "micro_f1"
 
 
-def preparation(X: Any) -> list[tuple[str, Any]]:
-    """Named transformers that make features ready.
-
-    Texts, and sparse features without negative values (counts as a rule), become TF-IDF. Dense features are
-    standardised; other sparse features stay as they are.
-    """
-    if isinstance(X, list):
-        return [("tfidf", TfidfVectorizer(sublinear_tf=True, min_df=2 if len(X) >= _MANY_TEXTS else 1))]
-    if not sp.issparse(X):
-        return [("scale", StandardScaler())]
-    if X.nnz and X.data.min() < 0.0:
-        return []
-    return [("tfidf", TfidfTransformer(sublinear_tf=True))]
-
-
 def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
     """The estimator of a recipe, not fitted, in a Pipeline if features are made ready; ``seed`` replaces None."""
     steps = preparation(X) if recipe.prepare else []
@@ -91,6 +77,13 @@ def build(recipe: ModelRecipe, X: Any, seed: int) -> Any:
         if (name == "random_state" or name.endswith("__random_state")) and value is None
     }
     return estimator.set_params(**unseeded)
+
+
+def with_search(estimator: Any, tune: bool, budget: Any = None) -> Any:
+    """The estimator; one that searches by itself as a clone that does so, or not, within this budget."""
+    if not isinstance(estimator, AutoClassifier):
+        return estimator
+    return clone(estimator).set_params(tune=tune, **({} if budget is None else {"budget": budget}))
 
 
 def prefix_of(estimator: Any) -> str:

@@ -4,6 +4,7 @@ import hashlib
 import inspect
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,11 @@ def json_value(value: Any) -> Any:
         value = value.item()
     plain = value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and np.isfinite(value))
     return value if plain else repr(value)
+
+
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters by name, as JSON takes them."""
+    return {name: json_value(value) for name, value in values.items()}
 
 
 def _cannot_tell(where: str, what: str) -> str:
