@@ -18,7 +18,7 @@ from ..core.threshold_rule import FloatArray
 from ..core.validation import check_seed, is_estimator, require_estimator
 from ..graphs import LabelGraph
 from ._base import read_target, splits_of
-from ._cross_fit import cross_fit, score_matrix
+from .cross_fit import cross_fit, score_matrix
 from .score_structure import ScoreStructure, check_alpha
 
 
