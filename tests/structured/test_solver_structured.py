@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from tests.structured.reference_structured import (
     all_labelings,
+    features,
     structured_dual,
     structured_objective,
     structured_optimum,
@@ -19,8 +20,9 @@ from comargin.core.validation import loop_view
 from comargin.inference import Inference
 from comargin.structured import _part as module
 from comargin.structured import labelings as _labelings
+from comargin.structured._loops import scores_of_known
 from comargin.structured.cliques import CliqueSet
-from comargin.structured.labelings import StructuredDual, parts_of
+from comargin.structured.labelings import StructuredDual, layout_of, parts_of
 from comargin.structured.problem import StructuredProblem
 from comargin.structured.solver import solve_structured
 
@@ -123,6 +125,21 @@ def test_passes_alone_agree(monkeypatch, seed):
         optimum, _, _ = structured_optimum(X, Y, *GRAPHS[graph], 0.1)
         result = solve(problem_of(X, Y, graph, 0.1), tol=1e-5)
         np.testing.assert_allclose(result.primal, optimum, rtol=3e-5)
+
+
+def test_scores_of_known_labelings_are_differences_from_the_true_one(seed):
+    X, Y = make(seed)
+    problem = problem_of(X, Y, "triple", 0.05)
+    dual = solve(problem, max_iter=5).dual_coef
+    known, cliques = dual.known[0], problem.cliques
+    potentials = np.random.default_rng(seed).normal(size=(len(Y), cliques.n_columns))
+    out = np.full(known.mass.shape, np.nan)
+    scores_of_known(np.arange(len(Y)), layout_of(cliques), known, potentials, out)
+    for i in range(len(Y)):
+        scores = features(cliques, known.labels[i]) @ potentials[i]
+        scores[known.count[i] :] = scores[0]
+        np.testing.assert_allclose(out[i], scores - scores[0], atol=1e-12)
+    assert (known.count > 1).any()
 
 
 def test_the_best_multiple_of_the_weights_is_certified(monkeypatch, seed):

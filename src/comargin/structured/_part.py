@@ -26,7 +26,7 @@ from .problem import StructuredProblem
 
 _CHUNK = 1024  # rows whose worst labelings are found together at a certificate
 _MULTIPLES = (0.5, 2.0)  # of the weights, among which the best is certified
-_HALVINGS = 25  # of this interval: 4e-8 of it is left
+_HALVINGS = 15  # of this interval: 3e-5 of it is left
 
 
 @dataclass(frozen=True)
