@@ -63,7 +63,7 @@ def attributes(node: ast.ClassDef) -> int:
                 found.add(inner.attr)
                 if method.name == "__init__" and inner.attr in parameters:
                     stored.add(inner.attr)
-    is_estimator = any("Classifier" in ast.unparse(base) for base in node.bases)
+    is_estimator = any(part in ast.unparse(base) for base in node.bases for part in ("Classifier", "BaseEstimator"))
     return len(found - stored) if is_estimator else len(found)
 
 

@@ -468,4 +468,4 @@ def test_the_guide_runs(capsys):
     assert "stump" in out
     assert "Average ranks of 3 models on 3 splits" in out
     names = re.findall(r"`([\w-]+)`", "".join(line.split("|")[1] for line in guide.splitlines() if "| yes" in line))
-    assert {*names, "cgm", "cgm-rbf", "ssvm-tree"} == set(model_names()) - {"tree"}
+    assert {*names, "auto", "cgm", "cgm-rbf", "ssvm-tree"} == set(model_names()) - {"tree"}
