@@ -44,7 +44,7 @@ from .decision_classifier import LabelDecisions
 class StructurePolicy:
     """Tuned numbers, chosen on emotions, flags, cal500 and enron."""
 
-    alphas: tuple[float, ...] = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)
+    alphas: tuple[float, ...] = (3.0, 1.0, 0.3, 0.1, 0.03)
     patience: int = 3  # candidates in a row that are no better than the best so far: smaller alphas cost the most
     errors: float = 2.0  # standard errors by which a correction must be better: with 1 noise gets one in three times
     folds: int = 5  # of rows that were all left out together

@@ -80,7 +80,7 @@ class StackedStructureClassifier(DeclaredParameters, ClassifierMixin, MetaEstima
     good as the correction or better: the correction shows the label graph, it is seldom needed for the best label sets.
 
     The correction is tried on the parts of ``cv`` that the scores come from. Beside the fits of the classifiers it
-    costs up to 31 structured SVMs (``cv=5``) with as many features as there are classifiers times labels.
+    costs up to 26 structured SVMs (``cv=5``) with as many features as there are classifiers times labels.
 
     Examples
     --------
