@@ -1,8 +1,7 @@
 """Structure on top of a forest and an rbf M3L, against these, their blend, and aims on the blend.
 
 Each half of a set learns and the other is measured; cells are subset accuracy / Hamming loss, the mean of both halves.
-
-    python benchmarks/bench_stack.py [SET ...]
+Needs COMARGIN_DATA. Run: python benchmarks/bench_stack.py [SET ...]
 """
 
 import sys
@@ -14,11 +13,13 @@ import scipy.sparse as sp
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
 
+from _common import Row, show
 from comargin import M3LClassifier, StackedStructureClassifier
 from comargin.data import load
 from comargin.metrics import hamming_loss, subset_accuracy
 from comargin.model_selection import MultilabelStratifiedKFold
 
+TITLE = "Structure on top of a forest and an rbf M3L: subset accuracy / Hamming loss"
 SETS = ("emotions", "flags", "enron", "scene", "yeast")
 
 
@@ -42,9 +43,9 @@ def label_sets(X: Any, Y: Any, X_test: Any) -> Iterator[tuple[str, Any]]:
         yield f"{name}, aim subset", model.predict(X_test, aim="subset_accuracy")
 
 
-def main(names: list[str]) -> None:
-    header: list[str] = []
-    for name in names:
+def main(names: list[str] | None = None) -> list[Row]:
+    rows = []
+    for name in names or SETS:
         data = load(name)
         X, Y = data.X.toarray() if sp.issparse(data.X) else np.asarray(data.X), data.Y
         Y = np.asarray(Y.toarray() if sp.issparse(Y) else Y)
@@ -53,12 +54,10 @@ def main(names: list[str]) -> None:
             scaler = StandardScaler().fit(X[train])
             for model, on in label_sets(scaler.transform(X[train]), Y[train], scaler.transform(X[test])):
                 found.setdefault(model, []).append((subset_accuracy(Y[test], on), hamming_loss(Y[test], on)))
-        if not header:
-            header = ["set", *found]
-            print("| " + " | ".join(header) + " |\n" + "|---" * len(header) + "|")
-        cells = ["{:.3f} / {:.3f}".format(*np.mean(values, axis=0)) for values in found.values()]
-        print("| " + " | ".join([name, *cells]) + " |", flush=True)
+        cells = {model: "{:.3f} / {:.3f}".format(*np.mean(values, axis=0)) for model, values in found.items()}
+        rows.append({"set": name} | cells)
+    return rows
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(SETS))
+    show(TITLE, main(sys.argv[1:]))
