@@ -270,11 +270,12 @@ def test_a_promise_is_certified_on_other_rows(rng):
 
 
 def test_candidates_suit_the_data(rng):
-    assert suited(500, 6) == ("m3l", "knn", "forest", "extra-trees", "m3l-rbf")
-    assert suited(50_000, 6) == ("m3l", "knn")
-    assert suited(200_000, 6) == ("m3l",)
-    assert suited(500, 1) == ("m3l", "m3l-rbf")
-    assert suited(5000, 1000) == ("m3l", "knn", "m3l-rbf")
+    assert suited(500, 6, False) == ("m3l", "knn", "forest", "extra-trees", "m3l-rbf")
+    assert suited(50_000, 6, False) == ("m3l", "knn")
+    assert suited(500, 6, True) == ("m3l", "knn", "m3l-rbf")
+    assert suited(200_000, 6, False) == ("m3l",)
+    assert suited(500, 1, False) == ("m3l", "m3l-rbf")
+    assert suited(5000, 1000, False) == ("m3l", "knn", "m3l-rbf")
     X = rng.normal(size=(20, 3))
     for n_labels, searched in ((3, ["C", "label_correlation"]), (1001, ["C"])):
         (candidate,) = candidates_for(["m3l"], X, n_labels, 7, False)

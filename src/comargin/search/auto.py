@@ -58,7 +58,7 @@ class AutoClassifier(DecisionClassifierCV):
     ----------
     candidates : list or None, default=None
         Names of `comargin.training.model_names`, `ModelRecipe` or pairs of a name and an estimator, the simplest
-        first. None: "m3l", "knn", "forest", "extra-trees" and "m3l-rbf", unless there are too many rows or labels.
+        first. None: "m3l", "knn" and "m3l-rbf", and on dense features "forest" and "extra-trees" as far as sizes allow.
     {aim} {guarantee} {confidence} {certified_share}
     budget : str, float or None, default=None
         When the search ends: "20 fits" of folds, which gives the same result everywhere, or a time such as "90s", "5m"
@@ -87,7 +87,7 @@ class AutoClassifier(DecisionClassifierCV):
     -----
     Of more than 8000 rows 4000 are tried first, and only the members of their blend are fitted on folds of all rows.
     Transformers are fitted once, on all rows without their labels. A label correlation is tried up to 1000 labels,
-    kernels up to 10000 rows, neighbours up to 50000, forests up to 200000 cells of the indicator.
+    kernels up to 10000 rows, neighbours up to 50000, forests on dense features up to 200000 cells of the indicator.
 
     Decisions are learned from the same out-of-fold scores that chose the members, which makes them a little too
     confident; a guarantee does not rest on that, as its rows are set aside before.
