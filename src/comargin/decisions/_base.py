@@ -8,7 +8,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted
@@ -18,8 +17,7 @@ from ..core.indicator import check_indicator, check_weight
 from ..core.memory import Memory, fit_clone, silent_clone
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..core.wrapper import WrappingClassifier
-from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from .cross_fit import cross_fit, score_matrix
+from .cross_fit import cross_fit, score_matrix, splits_of
 
 
 class CrossFittedClassifier(WrappingClassifier):
@@ -214,22 +212,6 @@ class CrossFittedClassifier(WrappingClassifier):
         if not isinstance(self.refit, bool | np.bool_):
             raise ValueError(f"refit must be True or False; got {self.refit!r}.")
         check_seed(self.random_state)
-
-
-def splits_of(
-    cv: Any, X: Any, y: Any, groups: Any, random_state: Any
-) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    """Training and test rows of every fold, by a ``cv`` as `CrossFittedClassifier` takes it, without "prefit"."""
-    if isinstance(cv, bool | str) or cv is None:
-        raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {cv!r}.')
-    if isinstance(cv, int | np.integer):
-        shuffle = random_state is not None
-        cv = MultilabelStratifiedKFold(int(cv), shuffle=shuffle, random_state=random_state)
-    elif isinstance(cv, float | np.floating):
-        if not 0.0 < cv < 1.0:
-            raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
-        cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
-    return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
 
 
 def _recalled(memory: Memory, kind: type, n_labels: int) -> tuple[Any, Any] | None:

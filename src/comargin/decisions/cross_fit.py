@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 
 from ..core.executor import Processes, Task, run
@@ -15,6 +16,7 @@ from ..core.memory import Memory, fit_clone
 from ..core.row_blocks import take_rows
 from ..core.wording import CONSTANT_LABEL
 from ..metrics import scores_of
+from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
 
 
 def cross_fit(
@@ -98,6 +100,22 @@ def _silent_about_constant_labels() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", CONSTANT_LABEL, UserWarning)
         yield
+
+
+def splits_of(
+    cv: Any, X: Any, y: Any, groups: Any, random_state: Any
+) -> list[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Training and test rows of every fold, by a ``cv`` as `CrossFittedClassifier` takes it, without "prefit"."""
+    if isinstance(cv, bool | str) or cv is None:
+        raise ValueError(f'cv must be an int, a float, a splitter, an iterable or "prefit"; got {cv!r}.')
+    if isinstance(cv, int | np.integer):
+        shuffle = random_state is not None
+        cv = MultilabelStratifiedKFold(int(cv), shuffle=shuffle, random_state=random_state)
+    elif isinstance(cv, float | np.floating):
+        if not 0.0 < cv < 1.0:
+            raise ValueError(f"cv as a float is the share of rows held out, between 0 and 1; got {cv}.")
+        cv = MultilabelStratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
+    return [(np.asarray(a), np.asarray(b)) for a, b in check_cv(cv).split(X, y, groups)]
 
 
 def one_per_row(value: Any, n_samples: int) -> bool:

@@ -17,8 +17,8 @@ from ..core.parameters import DeclaredParameters
 from ..core.threshold_rule import FloatArray
 from ..core.validation import check_seed, is_estimator, require_estimator
 from ..graphs import LabelGraph
-from ._base import read_target, splits_of
-from .cross_fit import cross_fit, score_matrix
+from ._base import read_target
+from .cross_fit import cross_fit, score_matrix, splits_of
 from .score_structure import ScoreStructure, check_alpha
 
 

@@ -20,7 +20,7 @@ from ..core.threshold_rule import FloatArray
 from ..decisions import DecisionClassifierCV
 from ..decisions.aims import check_aim
 from ..decisions.blending import BlendedClassifier
-from ..decisions.cross_fit import cross_fit
+from ..decisions.cross_fit import cross_fit, splits_of
 from ..model_selection import MultilabelStratifiedShuffleSplit
 from ._candidates import candidates_for, made_ready
 from ._trials import Contender, Tournament, Trial
@@ -136,7 +136,8 @@ class AutoClassifier(DecisionClassifierCV):
     ) -> tuple[Choice, FloatArray, Any]:
         """The choice, its out-of-fold scores, and their rows."""
         check_aim(self.aim, Y.shape[1])
-        splits, seed, weight = self._splits(X, y, groups), self._seed(), params.get("sample_weight")
+        splits = splits_of(self.cv, X, y, groups, self.random_state)
+        seed, weight = self._seed(), params.get("sample_weight")
         ready, Z = made_ready(X, weight)
         y = _for_all(y)
         candidates = candidates_for(self.candidates, Z, Y.shape[1], seed, weight is not None)
