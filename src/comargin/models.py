@@ -183,7 +183,7 @@ def model_names() -> tuple[str, ...]:
     Examples
     --------
     >>> model_names()[:3]
-    ('m3l', 'm3l-rbf', 'cgm')
+    ('auto', 'm3l', 'm3l-rbf')
     """
     return tuple(known_models())
 
