@@ -2,6 +2,7 @@
 
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -150,6 +151,13 @@ def test_words_and_columns_are_explained_by_name():
     named = Dataset(DATA.X, DATA.Y, tuple("abcdef"), DATA.label_names, "named")
     found = train(named, "ovr", tune=False).explain(named.X)
     assert {term.name for row in found for one in row for term in one.contributions} == set("abcdef")
+
+
+@pytest.mark.parametrize("name", ["forest", "knn"])
+def test_models_that_need_dense_labels_get_them(name):
+    sparse = replace(DATA, Y=sp.csr_array(DATA.Y))
+    found, expected = (train(data, name, tune=False, random_state=0).predict(DATA.X) for data in (sparse, DATA))
+    assert (found != expected).nnz == 0
 
 
 @pytest.mark.parametrize("name", model_names())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone
+from sklearn.multiclass import OneVsRestClassifier
 
 from .. import __version__
 from ..core.checks import whole_number
@@ -45,6 +46,10 @@ from .building import (
 from .identity import described, hash_of, json_values
 
 DEFAULT_CONFIDENCE = 0.9
+
+
+# Estimators that take a sparse indicator; forests and neighbours of scikit-learn do not.
+_SPARSE_LABELS = (MultilabelClassifier, AutoClassifier, OneVsRestClassifier)
 
 
 def train(
@@ -143,6 +148,8 @@ def train(
     by_rule = thresholds != BY_AIM
     (recipe,) = checked_models(default_model(params, grid, criterion, by_rule) if model is None else model)
     X, Y = _checked_rows(dataset)
+    if not isinstance(recipe.estimator, _SPARSE_LABELS) and sp.issparse(Y):
+        Y = Y.toarray()
     whole_number("folds", folds, 2)
     whole_number("random_state", random_state)
     folds, seed = int(folds), int(random_state)
