@@ -293,14 +293,15 @@ def _print_trials(facts: dict[str, Any], quiet: bool) -> None:
     """The members of a blend, as a table, and what was tried."""
     from rich.table import Table
 
+    from ..search import Trial
+
     if quiet:
         return
     table = Table("member", "weight", "parameters", "aim", "log loss", box=None, pad_edge=False)
     for trial in facts["trials"]:
         if trial["weight"]:
-            values = ", ".join(f"{name} = {value}" for name, value in trial["parameters"].items())
             numbers = f"{trial['value']:.3f}", f"{trial['log_loss']:.4g}"
-            table.add_row(trial["model"], f"{trial['weight']:.2f}", values, *numbers)
+            table.add_row(trial["model"], f"{trial['weight']:.2f}", Trial(**trial).text, *numbers)
     console_for(stderr=True).print(table)
     seconds = sum(trial["seconds"] for trial in facts["trials"])
     remark(f'tried {len(facts["trials"])} choices in {seconds:.0f} s; --budget "{facts["budget"]}" repeats it')

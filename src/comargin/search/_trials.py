@@ -14,6 +14,7 @@ from ..decisions import LabelCalibrator, LabelDecisions
 from ..decisions.blending import blend_weights, row_losses
 from ..metrics import evaluate
 from ._candidates import Candidate, Place
+from ._tune_result import text_of
 from .budget import Purse
 
 # A member stays if the blend without it is worse by so many standard errors, paired over the rows. On four choosing
@@ -54,10 +55,7 @@ class Trial:
     @property
     def text(self) -> str:
         """The parameters in one line."""
-        shown = (
-            (name, f"{value:.3g}" if isinstance(value, float) else value) for name, value in self.parameters.items()
-        )
-        return ", ".join(f"{name} = {value}" for name, value in shown)
+        return ", ".join(f"{name} = {text_of(value)}" for name, value in self.parameters.items())
 
 
 @dataclass
