@@ -78,6 +78,11 @@ def test_sklearn_checks(estimator, check):
     check(estimator)
 
 
+@parametrize_with_checks([BlendedClassifier([("linear", EXACT)])])
+def test_sklearn_checks_of_a_blend(estimator, check):
+    check(estimator)
+
+
 def test_the_only_model_that_works_is_taken(rng):
     X, Y = rings(rng)
     model = AutoClassifier([LINEAR, KERNEL], random_state=0).fit(X, Y)

@@ -181,7 +181,8 @@ class BlendedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y
             Positive where a label is more likely on than off.
         """
-        mean = np.tensordot(self.weights_, self.log_odds(X), 1)
+        log_odds = self.log_odds(X)
+        mean = np.tensordot(self.weights_, log_odds, 1)
         return mean[:, 0] if mean.shape[1] == 1 and len(self.classes_) == 2 else mean
 
     def predict(self, X: Any) -> np.ndarray:
