@@ -181,7 +181,7 @@ class BlendedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray of shape (n_samples, n_labels), or (n_samples,) for a 1-D y
             Positive where a label is more likely on than off.
         """
-        log_odds = self.log_odds(X)
+        log_odds = self.log_odds(X)  # first: it asks whether this is fitted
         mean = np.tensordot(self.weights_, log_odds, 1)
         return mean[:, 0] if mean.shape[1] == 1 and len(self.classes_) == 2 else mean
 

@@ -40,9 +40,7 @@ _ROWS = 1024  # rows whose coefficients are in memory together
 class KernelPolicy:
     residual: float = 1e-9  # trace of K - F F^T, relative to that of K: below the tolerance at alpha = 1e-4, too
     block: int = 256  # pivots chosen together: 64 to 512 differ by the overhead of a call
-    smallest: float = (
-        0.01  # residual of the worst pivot of a block, relative to the best: others wait for a later block
-    )
+    smallest: float = 0.01  # residual of the worst pivot of a block, relative to the best: others wait for a later one
 
 
 POLICY = KernelPolicy()
