@@ -8,8 +8,8 @@ predictors, and T (L x L) the privileged weights, column i for label i:
 .. math:: S_{ji}\, z_i^\top x_j + \xi_{ji} \ge 1, \qquad \xi_{ji} \ge 0
 
 The privileged features of row j for label i, Eq. (3), are s_j with element i replaced by the constant 1, or by 0 (the
-literal form, which can be infeasible); all labels are used, or only the nearest ones of each label. Pairs of zero cost are out
-of the problem, constraints and all.
+literal form, which can be infeasible); all labels are used, or only the nearest ones of each label. Pairs of zero cost
+are out of the problem, constraints and all.
 
 Each step over (W, T) or (D, T) is the same convex problem in V (d x L), with R symmetric and positive semi-definite:
 
