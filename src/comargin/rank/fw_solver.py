@@ -76,7 +76,7 @@ class RowCache:
 def solve_rank_cvm_fw(
     problem: RankProblem, gram: Gram, control: Control, *, cache_size: float = 1000, n_threads: int = 1
 ) -> Result:
-    """Solve Rank-CVM by the paper's Frank-Wolfe algorithm to a certified gap.
+    """Solve Rank-CVM, Eq. (39) with f = W and S the simplex, by the paper's Frank-Wolfe algorithm to a certified gap.
 
     ``gram`` is K + 1; ``cache_size`` are megabytes for its rows. An iteration is n_samples Frank-Wolfe steps (the
     paper's epoch: one per pair), each two axpys of length n_samples and a search of some pairs. The gap falls as
