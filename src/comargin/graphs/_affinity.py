@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..core.indicator import check_indicator, dense_indicator
+from ..core.indicator import check_indicator, dense_indicator, split_unknown
 from ._label_graph import LabelGraph, _as_label_names
 
 # Most labels and entries of a dense indicator that stays dense: its products take less time than finding the ones.
@@ -104,7 +104,8 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
               \qquad \alpha = \text{smoothing},
 
     which is Pearson's correlation at smoothing 0 and the identity when it grows. A rare label is shrunk
-    more than a frequent one; a label that is constant in Y is uncorrelated with all others.
+    more than a frequent one; a label that is constant in Y is uncorrelated with all others. Unknown cells (NaN) count
+    as the mean of their label, which shrinks too.
 
     Parameters
     ----------
@@ -133,12 +134,18 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
            [0.8, 1. ]])
     """
     _check_smoothing(smoothing)
+    Y, known = split_unknown(Y, "Y")
     indicator = _as_indicator(Y)
-    n_samples = indicator.shape[0]
-    together = _counts(indicator).toarray()
-    counts = together.diagonal()
-    # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers are exact, so independent labels get exactly 0.
-    gram = 4.0 * (n_samples * together - np.outer(counts, counts)) / n_samples
+    if known is None:
+        n_samples = indicator.shape[0]
+        together = _counts(indicator).toarray()
+        counts = together.diagonal()
+        # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers are exact, so independent labels get exactly 0.
+        gram = 4.0 * (n_samples * together - np.outer(counts, counts)) / n_samples
+    else:
+        dense = indicator.toarray() if sp.issparse(indicator) else indicator
+        centred = 2.0 * known * (dense - dense.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+        gram = centred.T @ centred
     norms = np.sqrt(gram.diagonal() + smoothing)
     norms[norms == 0.0] = 1.0  # constant column without smoothing: its row of G is 0
     correlation = gram / np.outer(norms, norms)
