@@ -143,7 +143,7 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
         # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers are exact, so independent labels get exactly 0.
         gram = 4.0 * (n_samples * together - np.outer(counts, counts)) / n_samples
     else:
-        dense = indicator.toarray() if sp.issparse(indicator) else indicator
+        dense = sp.csr_array(indicator).toarray()
         centred = 2.0 * known * (dense - dense.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
         gram = centred.T @ centred
     norms = np.sqrt(gram.diagonal() + smoothing)

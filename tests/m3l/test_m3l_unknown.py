@@ -116,5 +116,5 @@ def test_unknown_classes_of_a_one_dimensional_y_are_refused(rows):
     X, Y = rows
     with pytest.raises(ValueError, match="NaN"):
         M3LClassifier().fit(X, Y[:, 0])
-    with pytest.raises(ValueError, match="unknown cells .* column of classes"):
+    with pytest.raises(ValueError, match=r"unknown cells .* column of classes"):
         M3LClassifier().fit(X, 2.0 * Y[:, [0]])
