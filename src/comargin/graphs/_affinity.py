@@ -66,7 +66,8 @@ def cosine_affinity(
     Returns
     -------
     graph : LabelGraph
-        Affinities in [0, 1]. The diagonal is 1, and 0 for a label without positives.
+        Affinities in [0, 1]. The diagonal is 1, and 0 for a label without positives. Where cells of Y are unknown
+        (NaN), inner products are in proportion to the rows where both labels are known.
 
     References
     ----------
@@ -80,6 +81,7 @@ def cosine_affinity(
     """
     if not (isinstance(cut, int | float | np.number) and 0 <= cut <= 1):
         raise ValueError(f"cut must be a number in [0, 1], got {cut!r}")
+    Y, known = split_unknown(Y, "Y")
     indicator = _as_indicator(Y)
     weight = _as_weight(sample_weight, indicator.shape[0])
     if np.any(weight != 1.0):
@@ -90,6 +92,10 @@ def cosine_affinity(
     counts = together.diagonal()
     # Eq. (19). The square root of the product is exact for perfect squares, so that a cosine equal to the cut stays.
     cosine = together.data / np.sqrt(counts[together.row] * counts[together.col])
+    if known is not None:  # each count in proportion to the rows where both labels are known
+        rows = (known.T * weight) @ known.astype(np.float64)
+        both, own = rows[together.row, together.col], rows.diagonal()
+        cosine = np.minimum(cosine * np.sqrt(own[together.row] * own[together.col]) / both, 1.0)
     keep = cosine >= cut * cosine.max(initial=0.0)
     affinity = sp.coo_array((cosine[keep], (together.row[keep], together.col[keep])), shape=together.shape)
     return _graph(affinity, label_names)
