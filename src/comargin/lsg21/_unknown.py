@@ -87,7 +87,7 @@ def solve_known_cells(
     is_penalised = alpha * cells.complete.penalty.total > 0.0
     W = np.zeros((cells.X.shape[1], shape[1])) if start is None else start.copy()
     free_primal = free_dual = 0.0
-    for label in np.flatnonzero(~is_penalised):
+    for label in np.flatnonzero(~is_penalised).tolist():
         if cells.weight[:, label].any():
             W[:, [label]], primal, dual = least_norm(cells.rows_of(label), np.array([0]))
             free_primal, free_dual = free_primal + primal, free_dual + dual
