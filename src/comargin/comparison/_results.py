@@ -1,7 +1,6 @@
 """The results file: one row per finished cell, written as soon as it is finished, CSV or Parquet."""
 
 import csv
-import io
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -63,7 +62,7 @@ class ResultsFile:
             if self.path.suffix == ".parquet":
                 self._rewrite_parquet()
             else:
-                self._write_line((*FIXED, *self.measures), os.O_TRUNC)
+                self._write_line((*FIXED, *self.measures), "w")
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Write one finished cell, with a value or None in every column."""
@@ -72,20 +71,14 @@ class ResultsFile:
             self._rewrite_parquet()
         else:
             values = ("" if value is None else value for value in self.records[-1].values())
-            self._write_line((repr(v) if isinstance(v, float) else str(v) for v in values), os.O_APPEND)
+            self._write_line((repr(v) if isinstance(v, float) else str(v) for v in values), "a")
 
-    def _write_line(self, values: Iterable[str], mode: int) -> None:
-        """Write a whole line in one call, so that a kill leaves at most the last line in pieces."""
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerow(values)
-        data = memoryview(text.getvalue().encode("utf-8"))
-        file = os.open(self.path, os.O_WRONLY | os.O_CREAT | mode, 0o666)
-        try:
-            while data:
-                data = data[os.write(file, data) :]
-            os.fsync(file)
-        finally:
-            os.close(file)
+    def _write_line(self, values: Iterable[str], mode: str) -> None:
+        """Write a line to the disk; a kill leaves at most the last line in pieces."""
+        with self.path.open(mode, encoding="utf-8", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerow(values)
+            file.flush()
+            os.fsync(file.fileno())
 
     def _rewrite_parquet(self) -> None:
         """Parquet cannot grow: the whole file is replaced, in one step."""

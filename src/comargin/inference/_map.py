@@ -209,15 +209,9 @@ def _solve(
     if not np.isfinite(total).all():
         raise ValueError(f"node and {tables_name} are too large: their sum is not a finite number")
 
-    labels, engine_score, engine_bound = engine.map(potentials)
-    everyone = np.arange(len(potentials))
-    score = np.take_along_axis(
-        np.broadcast_to(batch_node, (len(potentials), n_labels, 2)), labels[:, :, None].astype(np.intp), axis=2
-    ).sum(axis=(1, 2))
-    for clique, table in merged.items():
-        spread = np.broadcast_to(table, (len(potentials), *table.shape[1:]))
-        score += spread[(everyone, *(labels[:, label] for label in clique))]
-    bound = score + (engine_bound - engine_score)
+    labels, score, bound = engine.map(potentials)
+    all_off = batch_node[:, :, 0].sum(axis=1)
+    score, bound = score + all_off, bound + all_off
     if n_rows is None:
         return MapResult(labels[0], float(score[0]), float(bound[0]))
     return MapResult(labels, score, bound)

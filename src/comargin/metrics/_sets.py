@@ -5,7 +5,7 @@ All of them follow from three counts, per row or per label: ``hits`` (both true 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -148,14 +148,6 @@ def subset_accuracy(Y_true: Any, Y_pred: Any, *, sample_weight: Weights = None) 
     return _measured("subset_accuracy", Y_true, Y_pred, sample_weight)
 
 
-class _DividingMeasure(Protocol):
-    """A measure whose ratios may be 0/0."""
-
-    def __call__(
-        self, Y_true: Any, Y_pred: Any, *, zero_division: float = 0.0, sample_weight: Weights = None
-    ) -> float: ...
-
-
 # Formula: its name, what it divides, and the labels (or rows) without which it is 0/0.
 _RATIOS = {
     "precision": ("precision", "hits / predicted labels", "predicted"),
@@ -202,7 +194,7 @@ def meaning_of(name: str) -> str:
     return _AVERAGES[average][0].format(formula=formula, ratio=ratio, title=ratio.capitalize())
 
 
-def _averaged(name: str, example: float, note: str = "") -> _DividingMeasure:
+def _averaged(name: str, example: float, note: str = "") -> Callable[..., float]:
     """The measure of this name, an average and a formula, documented; ``example`` is its value in the example."""
     average, _, ratio_name = name.partition("_")
     lacking = _RATIOS[ratio_name][2]

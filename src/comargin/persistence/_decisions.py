@@ -44,8 +44,8 @@ _CLASSIFIER: dict[str, Kind] = {
 }
 _DECISION_CLASSIFIER: dict[str, Kind] = {
     **_CLASSIFIER,
-    "rule_": instance(LabelDecisions),
-    "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)),
+    "rule_": instance(LabelDecisions).shaped("labels"),
+    "promise_": kinds.any_of(kinds.NOTHING, instance(RiskController)).shaped("labels"),
 }
 
 
@@ -54,16 +54,13 @@ def _check_top_k(rule: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'k_')}: must be from 1 to {rule.n_labels_}")
 
 
+def _labels_of(model: Any) -> dict[str, int]:
+    return {"labels": 1 if model.target_form_ == "classes" else len(model.classes_)}
+
+
 def _check_classifier(model: Any, where: str) -> None:
-    n_labels = 1 if model.target_form_ == "classes" else len(model.classes_)
-    if model.rule_.n_labels_ != n_labels or (model.target_form_ == "classes" and len(model.classes_) != 2):
-        raise ValueError(f"{inside(where, 'rule_')}: is of another number of labels")
-
-
-def _check_decision_classifier(model: Any, where: str) -> None:
-    _check_classifier(model, where)
-    if model.promise_ is not None and len(model.promise_.cuts_) != model.rule_.n_labels_:
-        raise ValueError(f"{inside(where, 'promise_')}: is of another number of labels")
+    if model.target_form_ == "classes" and len(model.classes_) != 2:
+        raise ValueError(f"{inside(where, 'classes_')}: must be two")
 
 
 def _check_blend(blend: Any, where: str) -> None:
@@ -80,7 +77,7 @@ def _check_blend(blend: Any, where: str) -> None:
 
 
 def _check_auto(model: Any, where: str) -> None:
-    _check_decision_classifier(model, where)
+    _check_classifier(model, where)
     if not any(trial.weight for trial in model.trials_):
         raise ValueError(f"{inside(where, 'trials_')}: none has a weight")
 
@@ -118,25 +115,11 @@ def _check_calibrator(calibrator: Any, where: str) -> None:
         raise ValueError(f"{inside(where, 'share_')}: is not 0 for a label without knots")
 
 
-def _check_decisions(decisions: Any, where: str) -> None:
-    n_labels = decisions.n_labels_
-    parts = {"calibrator_": len(decisions.calibrator_.slope_), "sets_for_": decisions.sets_for_.n_labels_}
-    for name, found in parts.items():
-        if found != n_labels:
-            raise ValueError(f"{inside(where, name)}: is of {found} labels, not of {n_labels}")
-
-
 def _check_structure(rule: Any, where: str) -> None:
     """All parts are of the same labels, and the correction is one of the log odds of all classifiers."""
     n_labels, n_columns = rule.n_labels_, rule.n_labels_ * len(rule.calibrators_)
-    sizes = {
-        "calibrators_": {len(each.slope_) for each in rule.calibrators_},
-        "decisions_": {rule.decisions_.n_labels_},
-    }
-    for name, found in sizes.items():
-        if found != {n_labels}:
-            raise ValueError(f"{inside(where, name)}: is not of {n_labels} labels")
-    check_shape(inside(where, "blend_"), rule.blend_.shape, len(rule.calibrators_))
+    for calibrator in rule.calibrators_:
+        check_shape(inside(where, "calibrators_"), calibrator.slope_.shape, n_labels)
     check_shape(inside(where, "center_"), rule.center_.shape, n_columns)
     check_shape(inside(where, "tried_"), rule.tried_.shape, len(rule.tried_), 4)
     learned = rule.structure_
@@ -150,11 +133,6 @@ def _check_stack(model: Any, where: str) -> None:
     _check_classifier(model, where)
     if len(model.estimators_) != len(model.rule_.calibrators_):
         raise ValueError(f"{inside(where, 'estimators_')}: must be {len(model.rule_.calibrators_)}")
-
-
-def _check_aim_rule(rule: Any, where: str) -> None:
-    if rule.sets_.sets_.shape[1] != rule.n_labels_:
-        raise ValueError(f"{inside(where, 'sets_')}: is of another number of labels")
 
 
 _RULES = (GlobalCut, PerLabelCut, ProportionalCut, TopK, RankSVMCut, AimRule, LabelDecisions)
@@ -188,10 +166,9 @@ CODECS: tuple[Codec, ...] = (
         AimRule,
         {
             **_COMMON,
-            "sets_": instance(SetCalibrator),
+            "sets_": instance(SetCalibrator).shaped("sets", "labels"),
             **dict.fromkeys(("micro_cuts_", "macro_cuts_"), VECTOR.shaped("labels")),
         },
-        check=_check_aim_rule,
     ),
     RecordCodec(
         Guarantee,
@@ -225,25 +202,24 @@ CODECS: tuple[Codec, ...] = (
     EstimatorCodec(
         LabelDecisions,
         {
-            "n_labels_": COUNT,
-            "calibrator_": instance(LabelCalibrator),
-            "sets_for_": instance(AimRule),
+            "n_labels_": COUNT.shaped("labels"),
+            "calibrator_": instance(LabelCalibrator).shaped("labels"),
+            "sets_for_": instance(AimRule).shaped("labels"),
         },
-        check=_check_decisions,
     ),
     EstimatorCodec(
         ScoreStructure,
         {
-            "n_labels_": COUNT,
-            "calibrators_": list_of(instance(LabelCalibrator)),
-            "blend_": VECTOR,
+            "n_labels_": COUNT.shaped("labels"),
+            "calibrators_": list_of(instance(LabelCalibrator)).shaped("classifiers"),
+            "blend_": VECTOR.shaped("classifiers"),
             "offset_scale_": NUMBER,
             **dict.fromkeys(("center_", "factor_"), VECTOR.shaped("columns")),
             "alpha_": NUMBER,
             "tried_": kinds.MATRIX,
             "structure_": kinds.any_of(kinds.NOTHING, instance(StructuredSVMClassifier, CGMClassifier)),
             "base_loss_": NUMBER,
-            "decisions_": instance(LabelDecisions),
+            "decisions_": instance(LabelDecisions).shaped("labels"),
         },
         check=_check_structure,
     ),
@@ -252,12 +228,18 @@ CODECS: tuple[Codec, ...] = (
         {
             **{name: kind for name, kind in _CLASSIFIER.items() if name != "estimator_"},
             "estimators_": list_of(kinds.CLASSIFIER),
-            "rule_": instance(ScoreStructure),
+            "rule_": instance(ScoreStructure).shaped("labels"),
         },
+        sizes=_labels_of,
         check=_check_stack,
     ),
-    EstimatorCodec(ThresholdClassifierCV, {**_CLASSIFIER, "rule_": instance(*_RULES)}, check=_check_classifier),
-    EstimatorCodec(DecisionClassifierCV, _DECISION_CLASSIFIER, check=_check_decision_classifier),
+    EstimatorCodec(
+        ThresholdClassifierCV,
+        {**_CLASSIFIER, "rule_": instance(*_RULES).shaped("labels")},
+        sizes=_labels_of,
+        check=_check_classifier,
+    ),
+    EstimatorCodec(DecisionClassifierCV, _DECISION_CLASSIFIER, sizes=_labels_of, check=_check_classifier),
     RecordCodec(
         Trial,
         {
@@ -270,6 +252,7 @@ CODECS: tuple[Codec, ...] = (
     EstimatorCodec(
         AutoClassifier,
         {**_DECISION_CLASSIFIER, "trials_": list_of(instance(Trial)), "budget_": kinds.TEXT},
+        sizes=_labels_of,
         check=_check_auto,
     ),
     EstimatorCodec(

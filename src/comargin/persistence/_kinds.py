@@ -160,15 +160,21 @@ def check_sizes(values: Mapping[str, Any], kinds: Mapping[str, Kind], where: str
                 raise ValueError(f"{inside(where, name)}: is missing")
             continue
         found = _sizes_of(values[name])
+        if kind.shape and not found and hasattr(values[name], "get_params"):
+            raise ValueError(f"{inside(where, name)}: is not fitted")
         if kind.shape and found:
             named = zip(kind.shape, found, strict=True)
             expected = (sizes.setdefault(key, size) if isinstance(key, str) else key for key, size in named)
             check_shape(inside(where, name), found, *expected)
 
 
+# The attributes that have the size of an object: of a graph, a rule, a calibrator, a promise, and known label sets.
+_SIZED_BY = ("n_labels", "n_labels_", "slope_", "cuts_", "sets_")
+
+
 def _sizes_of(value: Any) -> tuple[int, ...]:
-    """Shape of an array, length of a list, labels of a graph or a rule, a whole number itself; else empty."""
+    """Shape of an array, length of a list, size of an object, a whole number itself; else empty."""
     if isinstance(value, list | tuple):
         return (len(value),)
-    n_labels = getattr(value, "n_labels", getattr(value, "n_labels_", value))
-    return (int(n_labels),) if isinstance(n_labels, int | np.integer) else getattr(value, "shape", ())
+    value = next((getattr(value, name) for name in _SIZED_BY if hasattr(value, name)), value)
+    return (int(value),) if isinstance(value, int | np.integer) else getattr(value, "shape", ())

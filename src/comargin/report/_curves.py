@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .theme import COLORS, SYMBOLS, Figure, axis_ids, finite, measured_axis, named, new_figure, number, plain
+from .theme import COLORS, SYMBOLS, Figure, finite, measured_axis, named, new_figure, number, plain
 
 _TIME_TITLES = {"n_iter": "Epochs", "seconds": "Seconds"}
 _SHOWN = ("objective", "gap")
@@ -143,8 +143,11 @@ def rounds_figure(
                 f"got shape {numbers.shape}, dtype {numbers.dtype}"
             )
         panels[name] = numbers.astype(np.float64)
+    from plotly.subplots import make_subplots
+
     n_rows = -(-len(panels) // _PANELS_PER_ROW)
     columns = -(-len(panels) // n_rows)
+    gaps = {"horizontal_spacing": 0.2 / columns, "vertical_spacing": 0.25 / n_rows}
     figure = new_figure(
         "Measures against the number of cliques" if title is None else title,
         "Each point is one round of clique generation. Dotted: lower bound of the round's optimum.",
@@ -153,13 +156,15 @@ def rounds_figure(
         hovermode="closest",
         showlegend=False,
     )
+    make_subplots(n_rows, columns, figure=figure, **gaps)
     x_values = finite(fields["n_cliques"])
     tick = 1 if float(np.ptp(fields["n_cliques"])) <= 10 else None
     for k, (name, values) in enumerate(panels.items(), start=1):
-        x_id, y_id = axis_ids(k)
+        row, column = divmod(k - 1, columns)
+        place = {"row": row + 1, "col": column + 1}
         color = COLORS[(k - 1) % len(COLORS)]
-        common = {"x": x_values, "xaxis": x_id, "yaxis": y_id}
         figure.add_scatter(
+            x=x_values,
             y=finite(values),
             mode="lines+markers",
             name=plain(name),
@@ -167,18 +172,16 @@ def rounds_figure(
             marker={"color": color, "size": 6},
             text=_round_texts(name, values, fields),
             hoverinfo="text",
-            **common,
+            **place,
         )
         if k == 1:
-            bound, dotted = finite(fields["objective"] - fields["gap"]), {"color": color, "width": 2, "dash": "dot"}
-            figure.add_scatter(y=bound, mode="lines", name="lower bound", line=dotted, hoverinfo="skip", **common)
-        row, column = divmod(k - 1, columns)
-        x_axis = measured_axis("Cliques", domain=_domain(column, columns, 0.25), anchor=y_id, dtick=tick)
-        y_axis = measured_axis(domain=_domain(n_rows - 1 - row, n_rows, 0.35), anchor=x_id)
-        figure.update_layout({f"xaxis{k}": x_axis, f"yaxis{k}": y_axis})
-        place = {"xref": f"{x_id} domain", "yref": f"{y_id} domain", "x": 0, "xanchor": "left", "y": 1}
-        place |= {"yanchor": "bottom", "yshift": 6}
-        figure.add_annotation(text=plain(name), showarrow=False, font={"size": 13}, **place)
+            bound = {"y": finite(fields["objective"] - fields["gap"]), "name": "lower bound", "hoverinfo": "skip"}
+            dotted = {"color": color, "width": 2, "dash": "dot"}
+            figure.add_scatter(x=x_values, mode="lines", line=dotted, **bound, **place)
+        figure.update_xaxes(measured_axis("Cliques", dtick=tick), **place)
+        figure.update_yaxes(measured_axis(), **place)
+        corner = {"xref": "x domain", "yref": "y domain", "x": 0, "xanchor": "left", "y": 1, "yanchor": "bottom"}
+        figure.add_annotation(text=plain(name), showarrow=False, yshift=6, font={"size": 13}, **corner, **place)
     return figure
 
 
@@ -231,10 +234,3 @@ def _round_texts(name: str, values: np.ndarray, fields: dict[str, np.ndarray]) -
         f"<b>round {k}</b><br>{plain(name)} {value:.6g}<br>{n_cliques:.0f} cliques, {number(seconds)} s"
         for k, (value, n_cliques, seconds) in enumerate(rows)
     ]
-
-
-def _domain(k: int, n: int, gap: float) -> list[float]:
-    """The k-th of n equal parts of [0, 1], with gaps of `gap` parts between them."""
-    part = 1.0 / (n + gap * (n - 1))
-    low = k * (1.0 + gap) * part
-    return [low, min(low + part, 1.0)]

@@ -105,13 +105,9 @@ def model_report(
 
     explained = {} if rows is None or assessment is None else _explained(model, rows[0], assessment, feature_names)
     sections, data = _data_sections(anatomy, assessment, names, order, feature_names, explained)
-    members = _sections.members_section(anatomy)
-    if members is not None:
-        sections.append(members)
-    sections.append(_sections.training_section(anatomy, _data_facts(dataset, assessment), meta or {}))
-    convergence = _sections.convergence_section(anatomy)
-    if convergence is not None:
-        sections.append(convergence)
+    training = _sections.training_section(anatomy, _data_facts(dataset, assessment), meta or {})
+    others = (_sections.members_section(anatomy), training, _sections.convergence_section(anatomy))
+    sections += [section for section in others if section is not None]
     shown_title = f"{type(anatomy.classifier).__name__} report" if title is None else title
     choices = [names[k] for k in order] if "labels" in data else []
     return page(shown_title, _lead(anatomy, dataset, assessment), sections, data, choices)

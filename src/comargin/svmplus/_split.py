@@ -10,7 +10,7 @@ set:
 3. beta += rho (xi - U T).
 
 The dual is near its optimum after a hundred passes or so; the constraints are still broken by what the worst row lacks,
-which the certificate adds to T where few rows pay for it.
+which the certificate adds to T.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ active constraints. Labels that R does not couple are solved on their own; coupl
 penalties grow with every update, and are lowered when an update is not solved and gains nothing.
 
 The certificate: D(A, B) is a lower bound for any A, B >= 0. (V, T) becomes feasible by raising the privileged
-constant, or labels that are on in the rows that need it.
+constant.
 """
 
 from collections.abc import Callable
@@ -243,20 +243,15 @@ class StepBlock:
             self.best.primal, self.best.V, self.best.T = primal, V, T
 
     def _offer_raised(self, of_T: float) -> None:
-        """Offer V and ``of_T`` T, with what slacks lack added to T: to all alike, and where few rows pay."""
+        """Offer V and ``of_T`` T, with what slacks lack added to T."""
         at, labels = self.at, self.problem.labels
         assert self.sets.lift is not None
-        needed, lift = self.problem.needed(at.margins), self.sets.lift[:, labels]
-        missing = needed - of_T * at.xi
-        T = of_T * at.T + np.maximum(np.max(missing, axis=0), 0.0) * lift
+        needed = self.problem.needed(at.margins)
+        T = of_T * at.T + np.maximum(np.max(needed - of_T * at.xi, axis=0), 0.0) * self.sets.lift[:, labels]
         # In the literal form a lift need not reach all slacks: constraints have to hold up to rounding.
         rounding = 100.0 * ROUNDING * (1.0 + float(np.max(np.abs(at.margins))))
         if not self.sets.bases or np.max(needed - self.sets.slack(T, labels)) <= rounding:
             self.offer(at.V, T)
-        if self.sets.intercept:
-            # The price of a label: the cost of the rows in which it is on.
-            columns = zip(missing.T, labels, (self.sets.on.T @ self.problem.set_cost).T, strict=True)
-            self.offer(at.V, of_T * at.T + np.column_stack([self.sets.raise_slacks(*column) for column in columns]))
 
     @property
     def done(self) -> bool:

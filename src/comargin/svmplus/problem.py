@@ -141,27 +141,6 @@ class PrivilegedSets:
             weights[:, k] = self.of_label(labels[k], self.to_label(labels[k], weights[:, k]))
         return np.asarray(weights)
 
-    def raise_slacks(self, missing: np.ndarray, label: int, price: np.ndarray) -> np.ndarray:
-        """The change of a column of T that raises the slack of each set by ``missing`` (n_sets,), where few rows pay.
-
-        Half of a raise goes to the label of least ``price`` (n_labels,) that is on in the set, half to the constant, so
-        that slacks of sets without that label stay. Sets without such a label are raised with all others.
-        """
-        n_labels, indptr = len(price), self.on.indptr
-        order = np.argsort(price, kind="stable")
-        rank = np.empty(n_labels, dtype=np.intp)
-        rank[order] = np.arange(n_labels)
-        rank[(self.used[:, label] == 0.0) | (np.arange(n_labels) == label)] = n_labels  # cannot raise it
-        cheapest = np.minimum.reduceat(np.append(rank[self.on.indices], n_labels), indptr[:-1])
-        cheapest[indptr[:-1] == indptr[1:]] = n_labels
-        base = float(np.max(missing[cheapest == n_labels], initial=0.0))
-        raised = np.zeros(n_labels + 1)
-        np.maximum.at(raised, cheapest, missing - base)
-        change = np.zeros(n_labels)
-        change[order] = 0.5 * raised[:-1]
-        change[label] = base + change.sum()
-        return change
-
     def columns(self, label: int) -> np.ndarray:
         """The places of T that a label uses."""
         return np.flatnonzero(self.used[:, label])
