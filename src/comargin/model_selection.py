@@ -35,7 +35,7 @@ from scipy import sparse
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils import check_random_state
 
-from .core.indicator import check_indicator, refuse_label_sets
+from .core.indicator import check_indicator, refuse_label_sets, split_unknown
 
 __all__ = ["MultilabelStratifiedKFold", "MultilabelStratifiedShuffleSplit", "label_imbalance"]
 
@@ -181,7 +181,7 @@ def label_imbalance(Y: Any, test_folds: Iterable[Any]) -> float:
 
 
 def _label_rows(y: Any) -> sparse.csr_array:
-    """Label indicator as canonical CSR; a 1-D y becomes one label per class."""
+    """Label indicator as canonical CSR, off in unknown cells; a 1-D y becomes one label per class."""
     if y is None:
         raise ValueError("y must be given: the {0, 1} label indicator, or one class per row.")
     if not sparse.issparse(y):
@@ -191,7 +191,7 @@ def _label_rows(y: Any) -> sparse.csr_array:
             classes, codes = np.unique(y, return_inverse=True)
             indptr = np.arange(len(y) + 1)
             return sparse.csr_array((np.ones(len(y), dtype=np.int8), codes, indptr), shape=(len(y), len(classes)))
-    return check_indicator(y, "y")
+    return check_indicator(split_unknown(y, "y")[0], "y")
 
 
 def _stratify(Y: sparse.csr_array, order: IntArray, sizes: IntArray, shares: NDArray[np.float64]) -> IntArray:

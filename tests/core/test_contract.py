@@ -292,7 +292,7 @@ def test_bad_parameters_are_named(data, options, message):
         (lambda X, Y: (X, np.where(Y > 0, "on", "off")), r"entries in \{0, 1\}"),
         (lambda X, Y: (X, Y[:, :0]), "no labels"),
         (lambda X, Y: (X, Y[:, :, None]), "dimensions|dim 3"),
-        (lambda X, Y: (X, np.where(Y > 0, np.nan, 0.0)), "NaN"),
+        (lambda X, Y: (X, np.where(Y > 0, np.inf, 0.0)), "infinity"),
         (lambda X, Y: (np.where(X > 1, np.nan, X), Y), "NaN"),
         (lambda X, Y: (np.where(X > 1, np.inf, X), Y), "infinity"),
         (lambda X, Y: (X, None), "requires y"),

@@ -24,7 +24,7 @@ DTYPES = [bool, np.int8, np.uint8, np.int64, np.float32, np.float64]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("form", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix, sp.coo_array])
 def test_every_form_of_an_indicator_becomes_one(form, dtype):
-    encoded, targets = encode_targets(form(Y.astype(dtype)))
+    encoded, targets, _ = encode_targets(form(Y.astype(dtype)))
     assert encoded.dtype == np.int8
     assert encoded.flags.c_contiguous
     assert_array_equal(encoded, Y)
@@ -58,7 +58,7 @@ def test_sparse_y_is_narrowed_before_it_is_dense():
     [
         (2 * Y, r"y must be a label indicator with entries in \{0, 1\}, got 2"),
         (sp.csr_array(-Y), r"y must be .*, got -1"),
-        (sp.csr_array(np.where(Y, np.nan, 0.0)), "y must be .*, got nan"),
+        (sp.csr_array(np.where(Y, np.inf, 0.0)), "y must be .*, got inf"),
         (np.where(Y, "on", "off"), "y must be .* got dtype .*MultiLabelBinarizer"),
         (Y.astype(object), "y must be .* got dtype object"),
         (Y[:, :0], "y has no labels"),
@@ -74,7 +74,7 @@ def test_one_column_is_an_indicator_or_classes():
     assert encode_targets(Y[:, :1])[1].kind == "indicator"
     assert encode_targets(Y[:, :1].astype(float))[1].kind == "indicator"
     with pytest.warns(DataConversionWarning, match="column-vector"):
-        encoded, targets = encode_targets(1 + Y[:, :1])
+        encoded, targets, _ = encode_targets(1 + Y[:, :1])
     assert targets.kind == "binary"
     assert_array_equal(encoded, Y[:, :1])
     with pytest.warns(DataConversionWarning, match="column-vector"):

@@ -494,7 +494,7 @@ def test_one_row_one_label():
         (lambda: metrics.hamming_loss([1, 0], [1, 0]), "Y_true must be a label indicator of shape"),
         (lambda: metrics.hamming_loss([[2, 0]], [[1, 0]]), "Y_true must be .*, got 2"),
         (lambda: metrics.hamming_loss([[1, 0]], [[1, -1]]), "Y_pred must be .*, got -1"),
-        (lambda: metrics.hamming_loss([[1, np.nan]], [[1, 0]]), "Y_true must be .*, got nan"),
+        (lambda: metrics.hamming_loss([[1, np.inf]], [[1, 0]]), "Y_true must be .*, got inf"),
         (lambda: metrics.hamming_loss([["a", "b"]], [[1, 0]]), "Y_true must be .* got dtype"),
         (lambda: metrics.hamming_loss(sparse.csr_array([[3, 0]]), [[1, 0]]), "Y_true must be .* got 3"),
         (

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import RidgeClassifier
@@ -310,3 +311,12 @@ def test_label_imbalance_by_hand():
     assert label_imbalance(Y, [[0, 1], [2, 3]]) == pytest.approx((0.5 + 1 + 0.5 + 1) / 4)
     assert label_imbalance(sparse.csr_array(Y), [np.array([0, 1]), np.array([2, 3])]) == 0.75
     assert label_imbalance(np.zeros((4, 2)), [[0, 1], [2, 3]]) == 0.0
+
+
+def test_unknown_labels_are_split_as_if_they_were_off(rng):
+    Y = (rng.random((60, 4)) < 0.4).astype(float)
+    unknown = np.where(rng.random(Y.shape) < 0.3, np.nan, Y)
+    for splitter in (MultilabelStratifiedKFold(3), MultilabelStratifiedShuffleSplit(2, random_state=0)):
+        for found, expected in zip(splitter.split(Y, unknown), splitter.split(Y, np.nan_to_num(unknown)), strict=True):
+            assert_array_equal(found[0], expected[0])
+            assert_array_equal(found[1], expected[1])

@@ -114,6 +114,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
     # For learners with ``_prepare``: the parameter of a warm-started path, and whether the path ascends.
     _path_parameter: ClassVar[str] = "C"
     _path_ascends: ClassVar[bool] = True
+    _takes_unknown: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -161,7 +162,8 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Features, dense or CSR.
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            Indicator with entries in {0, 1}, or 1-D binary or multiclass targets.
+            Indicator with entries in {0, 1}, NaN where it is unknown whether a label is on, or 1-D binary or multiclass
+            targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Non-negative weights of the rows; one for every row if None.
 
@@ -225,6 +227,10 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
             previous = previous if state is None else state.solution
             data = validate_training(self, X, y, sample_weight, add_intercept=self._appends_constant())
+            if data.known is not None and not self._takes_unknown:
+                raise ValueError(
+                    f"{type(self).__name__} takes no unknown labels, and y has {np.count_nonzero(~data.known)} (NaN)"
+                )
             if previous is not None and previous.shape != data.Y.shape:
                 raise ValueError(
                     f"warm_start=True continues on the same rows and labels: the fit before had {previous.shape[0]} "
@@ -309,7 +315,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
     def _weights(self, data: TrainingData) -> tuple[np.ndarray, np.ndarray]:
         """Weights of the rows (n,) and of the two sides of every label (2, L), with ``class_weight``."""
         if data.targets.kind == "indicator":
-            return data.sample_weight, label_weights(self.class_weight, data.Y, data.sample_weight)
+            return data.sample_weight, label_weights(self.class_weight, data.signs, data.sample_weight)
         one_sided = np.ones((2, data.Y.shape[1]))
         if self.class_weight is None:
             return data.sample_weight, one_sided

@@ -1,5 +1,6 @@
 """The one check of a {0, 1} label indicator, for every part that takes Y."""
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -7,6 +8,43 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 _BINARIZE = "turn label sets into an indicator with sklearn.preprocessing.MultiLabelBinarizer"
+
+
+def split_unknown(Y: Any, name: str) -> tuple[Any, np.ndarray | None]:
+    """Y with 0 in place of its unknown cells, and which cells are known: bool of its shape, None if all are.
+
+    Unknown is NaN, in a dense array or stored in a sparse one, also None and pandas.NA among objects, and a masked cell
+    of `numpy.ma`. What is not 2-D comes back as it is. The input is never changed.
+    """
+    if sp.issparse(Y):
+        stored = Y.tocoo() if Y.dtype.kind == "f" else Y
+        if Y.dtype.kind != "f" or not (missing := np.isnan(stored.data)).any():
+            return Y, None
+        known = np.ones(Y.shape, dtype=bool)
+        known[stored.row[missing], stored.col[missing]] = False
+        there = ~missing
+        return sp.csr_array((stored.data[there], (stored.row[there], stored.col[there])), shape=Y.shape), known
+    refuse_label_sets(Y, name)
+    masked = isinstance(Y, np.ma.MaskedArray)
+    values = np.ma.getdata(Y) if masked else np.asarray(Y)
+    if values.ndim != 2 or values.dtype.kind not in "biufO":
+        return Y, None
+    missing = np.ma.getmaskarray(Y) if masked else np.zeros(values.shape, dtype=bool)
+    if values.dtype.kind == "f":
+        missing = missing | np.isnan(values)
+    elif values.dtype.kind == "O":
+        missing = missing | np.reshape([_is_missing(value) for value in values.flat], values.shape)
+    if not missing.any():
+        return Y, None
+    values = np.where(missing, 0, values)
+    if values.dtype.kind == "O" and all(isinstance(value, Real) for value in values.flat):
+        values = values.astype(np.float64)
+    return values, ~missing
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether an object is None, NaN or pandas.NA, which is known by its type, as pandas may not be there."""
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
 def check_indicator(Y: Any, name: str) -> sp.csr_array:

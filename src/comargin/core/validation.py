@@ -18,7 +18,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .indicator import check_indicator, check_weight, dense_indicator, refuse_label_sets
+from .indicator import check_indicator, check_weight, dense_indicator, refuse_label_sets, split_unknown
 from .rows import CSR
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -62,14 +62,26 @@ class TrainingData:
     """Canonical, finite and consistent input of a learner.
 
     X (n_samples, n_features [+ 1]) is float64 in C order or sorted CSR, its last column 1 if the learner appends a
-    constant; Y an int8 indicator (n_samples, n_labels); ``sample_weight`` (n_samples,) non-negative; ``targets`` the
-    way back.
+    constant; Y an int8 indicator (n_samples, n_labels), 0 in unknown cells; ``sample_weight`` (n_samples,)
+    non-negative; ``targets`` the way back; ``known`` bool (n_samples, n_labels), None if all cells are known.
     """
 
     X: Matrix
     Y: np.ndarray
     sample_weight: np.ndarray
     targets: Targets
+    known: np.ndarray | None = None
+
+    @property
+    def signs(self) -> np.ndarray:
+        """Int8 (n_samples, n_labels): 1 where a label is on, -1 where it is off, 0 where that is unknown."""
+        S = 2 * self.Y - 1
+        return S if self.known is None else S * self.known
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Y as the caller gives it, with NaN in unknown cells."""
+        return self.Y if self.known is None else np.where(self.known, self.Y, np.nan)
 
 
 def validate_training(
@@ -89,9 +101,9 @@ def validate_training(
             f"exceeds {_LARGEST_FEATURE:g} (sklearn.preprocessing.MaxAbsScaler)"
         )
     X = _canonical(X, add_intercept)
-    Y, targets = encode_targets(y)
+    Y, targets, known = encode_targets(y)
     check_consistent_length(X, Y)
-    return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets)
+    return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets, known)
 
 
 def validate_features(estimator: Any, X: Any, *, add_intercept: bool = False) -> Matrix:
@@ -127,22 +139,25 @@ def loop_view(X: Matrix) -> np.ndarray | CSR:
     return np.ascontiguousarray(X, dtype=np.float64)
 
 
-def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
-    """Turn any y the estimators accept into an int8 indicator (n_samples, n_labels) and its `Targets`.
+def encode_targets(y: Any) -> tuple[np.ndarray, Targets, np.ndarray | None]:
+    """Turn any y the estimators accept into an int8 indicator (n_samples, n_labels), its `Targets`, and what is known.
 
-    y is a 2-D {0, 1} indicator, or 1-D classes; a column of classes is read as 1-D, with a warning.
+    y is a 2-D {0, 1} indicator with NaN for unknown cells, or 1-D classes; a column of classes is read as 1-D, with a
+    warning. The last is None where all cells are known.
     """
+    columns = tuple(str(name) for name in getattr(y, "columns", ()))
+    y, known = split_unknown(y, "y")
     if sp.issparse(y):
         Y = _with_labels(check_indicator(y, "y")).toarray()  # int8 before it is dense
-        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=True)
-    refuse_label_sets(y, "y")
-    columns = tuple(str(name) for name in getattr(y, "columns", ()))
+        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=True), known
     y = check_array(y, dtype=None, ensure_2d=False, ensure_min_features=0, input_name="y")
     # One column with values other than 0 and 1 holds classes.
     if y.ndim == 2 and (y.shape[1] != 1 or (y.dtype.kind in "buif" and np.isin(y, (0, 1)).all())):
         Y = np.ascontiguousarray(dense_indicator(_with_labels(y), "y"))
         names = columns if len(set(columns)) == Y.shape[1] else ()
-        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False, names=names)
+        return Y, Targets("indicator", np.arange(Y.shape[1]), sparse=False, names=names), known
+    if known is not None:
+        raise ValueError("y has unknown cells (NaN) in a column of classes: leave these rows out")
     if y.ndim == 2:
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected: taken as y.ravel()", DataConversionWarning, 2
@@ -156,10 +171,10 @@ def encode_targets(y: Any) -> tuple[np.ndarray, Targets]:
     binarizer = LabelBinarizer().fit(y)
     classes = binarizer.classes_
     if len(classes) == 1:
-        return np.ones((len(y), 1), dtype=np.int8), Targets("constant", classes, sparse=False)
+        return np.ones((len(y), 1), dtype=np.int8), Targets("constant", classes, sparse=False), None
     kind = "binary" if len(classes) == 2 else "multiclass"
     names = tuple(str(name) for name in classes) if kind == "multiclass" else ()
-    return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False, names=names)
+    return binarizer.transform(y).astype(np.int8), Targets(kind, classes, sparse=False, names=names), None
 
 
 def require_targets(y: Any, caller: str) -> None:
@@ -249,22 +264,25 @@ def check_sample_weight(sample_weight: Any, n_samples: int) -> np.ndarray:
     return check_weight(np.full(n_samples, sample_weight) if np.isscalar(sample_weight) else sample_weight, n_samples)
 
 
-def label_weights(class_weight: Any, Y: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
-    """Weights (2, n_labels) of the negatives and the positives of each label of an indicator.
+def cell_weights(S: np.ndarray, row_weight: np.ndarray, label_weight: np.ndarray) -> np.ndarray:
+    """Weight of every cell: that of its row times that of its side of its label; 0 where the sign is 0, unknown."""
+    return row_weight[:, None] * np.where(S > 0, label_weight[1], label_weight[0]) * np.abs(S)
+
+
+def label_weights(class_weight: Any, S: np.ndarray, sample_weight: np.ndarray) -> np.ndarray:
+    """Weights (2, n_labels) of the negatives and the positives of each label, for their signs S, 0 where unknown.
 
     ``class_weight`` is None, "balanced", a dict ``{0: w, 1: w}`` for every label, or one such dict per label; a missing
     key weighs 1. "balanced" gives both sides of every label the same total weight, n / (2 n_side), counted with
     ``sample_weight``; a label with one side only keeps weight 1.
     """
-    n_labels = Y.shape[1]
+    n_labels = S.shape[1]
     if class_weight is None:
         return np.ones((2, n_labels))
     if isinstance(class_weight, str):  # "balanced": the estimators' parameter check allows no other
-        total = sample_weight.sum()
-        positive = sample_weight @ Y
-        sides = np.stack([total - positive, positive])
+        sides = np.stack([sample_weight @ (S == sign) for sign in (-1, 1)])
         both = sides.min(axis=0) > 0
-        return np.where(both, total / (2.0 * np.where(both, sides, 1.0)), 1.0)
+        return np.where(both, sides.sum(axis=0) / (2.0 * np.where(both, sides, 1.0)), 1.0)
     dicts = [class_weight] * n_labels if isinstance(class_weight, dict) else list(class_weight)
     if len(dicts) != n_labels:
         raise ValueError(f"class_weight has {len(dicts)} dicts, but y has {n_labels} labels: give one dict per label")

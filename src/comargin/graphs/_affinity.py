@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from ..core.indicator import check_indicator, dense_indicator
+from ..core.indicator import check_indicator, dense_indicator, split_unknown
 from ._label_graph import LabelGraph, _as_label_names
 
 # Most labels and entries of a dense indicator that stays dense: its products take less time than finding the ones.
@@ -66,7 +66,8 @@ def cosine_affinity(
     Returns
     -------
     graph : LabelGraph
-        Affinities in [0, 1]. The diagonal is 1, and 0 for a label without positives.
+        Affinities in [0, 1]. The diagonal is 1, and 0 for a label without positives. Where cells of Y are unknown
+        (NaN), inner products are in proportion to the rows where both labels are known.
 
     References
     ----------
@@ -80,6 +81,7 @@ def cosine_affinity(
     """
     if not (isinstance(cut, int | float | np.number) and 0 <= cut <= 1):
         raise ValueError(f"cut must be a number in [0, 1], got {cut!r}")
+    Y, known = split_unknown(Y, "Y")
     indicator = _as_indicator(Y)
     weight = _as_weight(sample_weight, indicator.shape[0])
     if np.any(weight != 1.0):
@@ -90,6 +92,10 @@ def cosine_affinity(
     counts = together.diagonal()
     # Eq. (19). The square root of the product is exact for perfect squares, so that a cosine equal to the cut stays.
     cosine = together.data / np.sqrt(counts[together.row] * counts[together.col])
+    if known is not None:  # each count in proportion to the rows where both labels are known
+        rows = (known.T * weight) @ known.astype(np.float64)
+        both, own = rows[together.row, together.col], rows.diagonal()
+        cosine = np.minimum(cosine * np.sqrt(own[together.row] * own[together.col]) / both, 1.0)
     keep = cosine >= cut * cosine.max(initial=0.0)
     affinity = sp.coo_array((cosine[keep], (together.row[keep], together.col[keep])), shape=together.shape)
     return _graph(affinity, label_names)
@@ -104,7 +110,8 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
               \qquad \alpha = \text{smoothing},
 
     which is Pearson's correlation at smoothing 0 and the identity when it grows. A rare label is shrunk
-    more than a frequent one; a label that is constant in Y is uncorrelated with all others.
+    more than a frequent one; a label that is constant in Y is uncorrelated with all others. Unknown cells (NaN) count
+    as the mean of their label, which shrinks too.
 
     Parameters
     ----------
@@ -133,12 +140,18 @@ def smoothed_correlation(Y: Any, smoothing: float = 1.0, *, label_names: Sequenc
            [0.8, 1. ]])
     """
     _check_smoothing(smoothing)
+    Y, known = split_unknown(Y, "Y")
     indicator = _as_indicator(Y)
-    n_samples = indicator.shape[0]
-    together = _counts(indicator).toarray()
-    counts = together.diagonal()
-    # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers are exact, so independent labels get exactly 0.
-    gram = 4.0 * (n_samples * together - np.outer(counts, counts)) / n_samples
+    if known is None:
+        n_samples = indicator.shape[0]
+        together = _counts(indicator).toarray()
+        counts = together.diagonal()
+        # G = S^T (I - 11^T/n) S = 4 (C - c c^T / n); the integers are exact, so independent labels get exactly 0.
+        gram = 4.0 * (n_samples * together - np.outer(counts, counts)) / n_samples
+    else:
+        dense = sp.csr_array(indicator).toarray()
+        centred = 2.0 * known * (dense - dense.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+        gram = centred.T @ centred
     norms = np.sqrt(gram.diagonal() + smoothing)
     norms[norms == 0.0] = 1.0  # constant column without smoothing: its row of G is 0
     correlation = gram / np.outer(norms, norms)

@@ -14,6 +14,7 @@ from ..core.loop import Control
 from ..core.result import Result
 from ..core.validation import TrainingData
 from ..graphs import LabelGraph, cosine_affinity
+from ._unknown import KnownCells, solve_known_cells
 from .irls_solver import solve_lsg21_irls
 from .problem import EdgePenalty, LSG21Problem
 from .solver import LSG21Start, alpha_max, full_gram, solve_lsg21
@@ -121,6 +122,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
         "self_edges": ["boolean"],
         "solver": [StrOptions({"auto", "irls"})],
     }
+    _takes_unknown = True
     _path_parameter = "alpha"
     _path_ascends = False
 
@@ -136,6 +138,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
         """Do once everything that does not depend on alpha; returns the function that solves for an alpha."""
         graph, unit = self._graph(data), _unit(data.X)
         problem = self._problem(data, graph, unit)
+        cells = None if data.known is None else self._known_cells(data, problem, unit)
         gram = full_gram(problem) if self.solver == "auto" else None
 
         def solve(alpha: float, start: LSG21Start | None, control: Control) -> tuple[Result, dict[str, Any]]:
@@ -148,13 +151,15 @@ class LSG21Classifier(LinearMultilabelClassifier):
             control.warnings.extend(self._free_label_warnings(problem, alpha))
             if self.solver == "irls":
                 result = solve_lsg21_irls(problem, alpha / unit, control, start=W)
+            elif cells is not None:
+                result = solve_known_cells(cells, alpha / unit, control, start=W, gram=gram)
             else:
                 result = solve_lsg21(problem, alpha / unit, control, start=W, gram=gram)
             used = result.coef != 0.0
             pairs = zip(problem.penalty.first.tolist(), problem.penalty.second.tolist(), strict=True)
             return result, {
                 "coef_": result.coef / unit,
-                "intercept_": problem.intercept(result.coef.T),
+                "intercept_": (problem if cells is None else cells).intercept(result.coef.T),
                 "selected_features_": [np.flatnonzero(row) for row in used],
                 "shared_features_": {(i, j): np.flatnonzero(used[i] & used[j]) for i, j in pairs},
                 "label_graph_": graph,
@@ -165,7 +170,7 @@ class LSG21Classifier(LinearMultilabelClassifier):
     def _graph(self, data: TrainingData) -> LabelGraph:
         n_labels = data.Y.shape[1]
         if isinstance(self.affinity, str):
-            return cosine_affinity(data.Y, self.edge_threshold, sample_weight=data.sample_weight)
+            return cosine_affinity(data.labels, self.edge_threshold, sample_weight=data.sample_weight)
         try:
             graph = self.affinity if isinstance(self.affinity, LabelGraph) else LabelGraph(self.affinity)
         except ValueError as error:
@@ -179,7 +184,19 @@ class LSG21Classifier(LinearMultilabelClassifier):
     def _problem(self, data: TrainingData, graph: LabelGraph, unit: float) -> LSG21Problem:
         penalty = EdgePenalty.from_affinity(graph.weights, self.self_edges)
         X = data.X if unit == 1.0 else data.X / unit
-        return LSG21Problem.build(X, data.Y, data.sample_weight, penalty, self.fit_intercept)
+        problem = LSG21Problem.build(X, data.Y, data.sample_weight, penalty, self.fit_intercept)
+        return (
+            problem
+            if data.known is None
+            else self._known_cells(data, problem, unit).filled(np.zeros((X.shape[1], data.Y.shape[1])))
+        )
+
+    def _known_cells(self, data: TrainingData, problem: LSG21Problem, unit: float) -> KnownCells:
+        if self.solver == "irls":
+            raise ValueError('solver="irls" takes no unknown labels (NaN in y): use solver="auto"')
+        assert data.known is not None
+        X = data.X if unit == 1.0 else data.X / unit
+        return KnownCells(problem, X, data.Y, data.known, data.sample_weight)
 
     def _free_label_warnings(self, problem: LSG21Problem, alpha: float) -> list[Warning]:
         """A warning when labels without a penalty have several least-squares solutions."""

@@ -102,16 +102,12 @@ class LSG21Problem:
         cls, X: Matrix, Y: np.ndarray, sample_weight: np.ndarray, penalty: EdgePenalty, fit_intercept: bool
     ) -> "LSG21Problem":
         """Centre copies of the data, Eq. (4); weights s_i are not negative and not all zero."""
-        root, total = np.sqrt(sample_weight), float(sample_weight.sum())
-        mean, label_mean = np.zeros(X.shape[1]), np.zeros(Y.shape[1])
-        targets = root[:, None] * Y
-        varies = np.ones(X.shape[1], dtype=bool)
+        root = np.sqrt(sample_weight)
+        mean, varies = np.zeros(X.shape[1]), np.ones(X.shape[1], dtype=bool)
         if fit_intercept:
-            mean, label_mean = (sample_weight @ X) / total, (sample_weight @ Y) / total
-            counted = root > 0.0 if not root.all() else slice(None)
-            # Constant columns become exactly zero, without the rounding of the mean.
-            varies, label_varies = _varies(X[counted]), _varies(Y[counted])
-            targets = np.where(label_varies, root[:, None] * (Y - label_mean), 0.0)
+            mean = (sample_weight @ X) / float(sample_weight.sum())
+            varies = _varies(X[root > 0.0] if not root.all() else X)  # constant columns become exactly zero
+        targets, label_mean = _centred_labels(Y, root, fit_intercept)
         if isinstance(X, np.ndarray):
             centred = X - mean
             if np.any(root != 1.0):
@@ -122,6 +118,11 @@ class LSG21Problem:
         if not varies.all():
             weighted = sp.csr_array(weighted @ sp.diags_array(varies.astype(np.float64)))
         return cls(weighted, targets, root, np.where(varies, mean, 0.0), mean, label_mean, penalty, fit_intercept)
+
+    def with_labels(self, Y: np.ndarray) -> "LSG21Problem":
+        """The same rows, features and penalty with other values of the labels."""
+        targets, label_mean = _centred_labels(Y, self.root_weight, self.fit_intercept)
+        return replace(self, Y=targets, label_mean=label_mean)
 
     def product(self, W: np.ndarray) -> np.ndarray:
         """X W, for W of shape (n_features, n_labels)."""
@@ -193,6 +194,15 @@ class LSG21Problem:
         most = 1.0 / (1.0 + excess)
         scale = min(max(-inner / square, -most), most)
         return -(scale**2) * square - 2.0 * scale * inner
+
+
+def _centred_labels(Y: np.ndarray, root: np.ndarray, fit_intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Values of the labels less their weighted means and times the roots of the weights, and these means."""
+    if not fit_intercept:
+        return root[:, None] * Y, np.zeros(Y.shape[1])
+    mean = (root**2 @ Y) / float(root @ root)
+    varies = _varies(Y[root > 0.0] if not root.all() else Y)  # constant columns become exactly zero
+    return np.where(varies, root[:, None] * (Y - mean), 0.0), mean
 
 
 def _varies(columns: Matrix) -> np.ndarray:

@@ -42,9 +42,9 @@ RELAXATION = 1.2
 class Dual(NamedTuple):
     """The dual variables of some labels and their bounds.
 
-    A (n, L): the variables.  S int8 (n, L): signs -1 / +1.  targets (n, L), or (0, 0) when every t_il is loss.margin.
-    row_cost (n,), label_cost (2, L): factors of U, the latter for negatives and positives.  sqnorm (n,): ||x_i||^2.
-    loss: sets bounds and curvature of the variables for a given U.
+    A (n, L): the variables.  S int8 (n, L): signs -1 / +1, 0 where unknown.  targets (n, L), or (0, 0) when every t_il
+    is loss.margin.  row_cost (n,), label_cost (2, L): factors of U, the latter for negatives and positives; U is 0
+    where S is.  sqnorm (n,): ||x_i||^2.  loss: sets bounds and curvature of the variables for a given U.
     """
 
     A: np.ndarray
@@ -146,7 +146,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 for label in range(n_labels):
                     gradient[label] = S[i, label] * scores[label] - margin
             for label in range(n_labels):
-                cost = weight * (positive[label] if S[i, label] > 0 else negative[label])
+                cost = weight * abs(S[i, label]) * (positive[label] if S[i, label] > 0 else negative[label])
                 upper[label] = loss_bound * cost
                 steepness[label] = inverse_curvature * cost
             if is_logistic:  # no variable ever rests at a bound: all stay active
@@ -209,10 +209,10 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                 sign = S[i, label]
                 old = A[i, label]
                 g = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else loss.margin)
+                cost = weight * abs(sign) * label_cost[1 if sign > 0 else 0, label]
                 new, projected, gap, gain = coordinate(
-                    old, g, weight * label_cost[1 if sign > 0 else 0, label], 2.0 * q * r[label], RELAXATION,
-                    lowest[label], highest[label], loss,
-                )  # fmt: skip
+                    old, g, cost, 2.0 * q * r[label], RELAXATION, lowest[label], highest[label], loss
+                )
                 gaps[label] += gap
                 if np.isnan(projected):
                     n_left -= 1
@@ -272,7 +272,7 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
             old = A[i, label]
             score = row_dot(R, label, scores) if factored else scores[label]
             gradient = sign * score - (targets[i, label] if has_targets else loss.margin)
-            cost = row_cost[i] * label_cost[1 if sign > 0 else 0, label]
+            cost = row_cost[i] * abs(sign) * label_cost[1 if sign > 0 else 0, label]
             new, projected, gap, raised = coordinate(
                 old, gradient, cost, 2.0 * sqnorm[i] * diagonal[label], RELAXATION, bounds[0, label], bounds[1, label],
                 loss,
@@ -329,8 +329,9 @@ def m3l_sums(X, dual, Z, sums):
         row_gemv(X, i, Z, scores)
         for label in range(n_labels):
             target = targets[i, label] if has_targets else loss.margin
-            a, cost = A[i, label], row_cost[i] * label_cost[1 if S[i, label] > 0 else 0, label]
-            recent[0, label] += loss_value(target - S[i, label] * scores[label], cost, loss)
+            a, sign = A[i, label], S[i, label]
+            cost = row_cost[i] * abs(sign) * label_cost[1 if sign > 0 else 0, label]
+            recent[0, label] += loss_value(target - sign * scores[label], cost, loss)
             recent[1, label] += target * a - loss_conjugate(a, cost, loss)
         if i % 1024 == 1023 or i == n_samples - 1:
             sums += recent

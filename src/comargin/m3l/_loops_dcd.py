@@ -92,10 +92,8 @@ def m3l_dcd_pass(X, R, diagonal, coupled, dual, active, Z, run_length):
             sign = S[i, label]
             old = A[i, label]
             gradient = sign * row_dot_label(X, i, Z, label) - (targets[i, label] if has_targets else loss.margin)
-            new, projected, part, _ = coordinate(
-                old, gradient, row_cost[i] * label_cost[1 if sign > 0 else 0, label], 2.0 * sqnorm[i] * r, 1.0,
-                lowest, highest, loss,
-            )  # fmt: skip
+            cost = row_cost[i] * abs(sign) * label_cost[1 if sign > 0 else 0, label]
+            new, projected, part, _ = coordinate(old, gradient, cost, 2.0 * sqnorm[i] * r, 1.0, lowest, highest, loss)
             gap += 2.0 * part
             if np.isnan(projected):
                 last -= 1

@@ -125,6 +125,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
         "loss": [StrOptions({*_LOSSES})],
     }
+    _takes_unknown = True
     _advice = "Increase max_iter or tol, scale X, or lower C."
 
     def _prepare(
@@ -139,7 +140,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
                 f'loss="{self.loss}" needs solver="auto"; solver="{self.solver}" takes the hinge and its square only'
             )
         row_weight, label_weight = self._weights(data)
-        S = 2 * data.Y - 1
+        S = data.signs
         prior = self._prior(data)
         targets, n_threads = self._targets_of(S, prior), self._n_threads()
         if self._in_feature_space():
@@ -187,7 +188,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         if R is None:
             return identity_prior(n_labels)
         if isinstance(R, str):
-            R = smoothed_correlation(data.Y)
+            R = smoothed_correlation(data.labels)
         return split_prior(R, n_labels)
 
     def _targets_of(self, S: np.ndarray, prior: tuple[PriorPart, ...]) -> np.ndarray:

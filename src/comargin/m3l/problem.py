@@ -2,7 +2,7 @@ r"""Max-margin multi-label learning with correlated labels (M3L).
 
 With Z (d x L) the weights, S in {-1, +1} the signs of the labels, R the label correlation (symmetric, positive
 semi-definite), U_il = C c_il the weighted cost, t_il the margin asked for, and phi the loss (losses.py; the paper's is
-the hinge, phi(u) = max(0, u), phi* = 0, A_il <= U_il):
+the hinge, phi(u) = max(0, u), phi* = 0, A_il <= U_il; where a label is unknown, S_il = 0 and U_il = 0):
 
 .. math:: P(Z) = \tfrac12 \operatorname{tr}(Z R^{-1} Z^\top)
     + 2 \sum_{il} U_{il}\, \phi(t_{il} - S_{il}\, z_l^\top x_i)      \qquad (11)-(14)
@@ -33,6 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.gram import Gram, gram_product
+from ..core.validation import cell_weights
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
 
@@ -44,7 +45,7 @@ class LabelTerms(Generic[Rows]):
     """Base of the linear and the kernel problem."""
 
     X: Rows  # float64 features, or K by blocks
-    S: np.ndarray  # int8 (n_samples, n_labels), signs of the labels
+    S: np.ndarray  # int8 (n_samples, n_labels), signs of the labels, 0 where unknown
     row_cost: np.ndarray  # (n_samples,), C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels), weight of a negative (row 0) and of a positive (row 1) of each label
     prior: tuple[PriorPart, ...]  # R
@@ -53,7 +54,7 @@ class LabelTerms(Generic[Rows]):
 
     def cost(self, rows: slice = slice(None)) -> np.ndarray:
         """U_il of the given rows."""
-        return self.row_cost[rows, None] * np.where(self.S[rows] > 0, self.label_cost[1], self.label_cost[0])
+        return cell_weights(self.S[rows], self.row_cost[rows], self.label_cost)
 
     def upper(self, rows: slice = slice(None)) -> np.ndarray:
         """Upper bounds of the dual variables of the given rows."""

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..core.indicator import check_weight
 from ._input import Weights, check_predicted, check_probabilities, check_scores, check_true
 from ._ranking import label_auc
 from ._sets import FORMULAS, count_sets
@@ -29,7 +28,7 @@ def evaluate(
     Parameters
     ----------
     Y : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
+        True {0, 1} label indicator; cells that are NaN are unknown and count nowhere.
     scores : array-like or sparse matrix of shape (n_samples, n_labels), default=None
         Score of each label, for the ranking measures. Sparse scores give the measures at k only.
     Y_pred : array-like or sparse matrix of shape (n_samples, n_labels), default=None
@@ -68,22 +67,22 @@ def evaluate(
     """
     if scores is None and Y_pred is None and probabilities is None:
         raise ValueError("scores or Y_pred must be given, or both, or probabilities.")
-    Y = check_true(Y, "Y")
+    truth = check_true(Y, "Y")
     if Y_pred is not None:
-        Y_pred = check_predicted(Y_pred, Y, "Y")
+        Y_pred = check_predicted(Y_pred, truth, "Y")
     if scores is not None:
-        scores = check_scores(scores, Y, accept_sparse=True, true_name="Y")
+        scores = check_scores(scores, truth, accept_sparse=True, true_name="Y")
     if probabilities is not None:
-        probabilities = check_probabilities(probabilities, Y, "Y")
+        probabilities = check_probabilities(probabilities, truth, "Y")
     return values_of(
         MEASURES,
-        Y,
-        None if sample_weight is None else check_weight(sample_weight, Y.shape[0]),
+        truth,
+        truth.weight(sample_weight),
         Y_pred=Y_pred,
         scores=scores,
         probabilities=probabilities,
         depths=[check_k(depth) for depth in (k if isinstance(k, Iterable) else [k])],
-        propensities=None if propensities is None else check_propensities(propensities, Y.shape[1]),
+        propensities=None if propensities is None else check_propensities(propensities, truth.shape[1]),
     )
 
 
@@ -95,7 +94,7 @@ def per_label(
     Parameters
     ----------
     Y : array-like or sparse matrix of shape (n_samples, n_labels)
-        True {0, 1} label indicator.
+        True {0, 1} label indicator; cells that are NaN are unknown and count nowhere.
     Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
         Predicted {0, 1} label indicator.
     label_names : sequence of str, default=None
@@ -107,7 +106,8 @@ def per_label(
     -------
     list of dict
         One per label, in the order of the columns, with keys label, support (rows that have it), predicted
-        (rows it is predicted for), precision, recall, f1 and, with scores, auc. 0/0 is nan here, so
+        (rows it is predicted for), known (rows where it is known, if it is not in all), precision, recall, f1
+        and, with scores, auc. 0/0 is nan here, so
         that a label without positives cannot be taken for one that is always missed.
         ``pandas.DataFrame(per_label(...))`` makes a table of it.
 
@@ -117,19 +117,22 @@ def per_label(
     >>> per_label([[1, 0], [1, 1]], [[1, 0], [0, 1]], ["sun", "sea"])[0]
     {'label': 'sun', 'support': 2, 'predicted': 1, 'precision': 1.0, 'recall': 0.5, 'f1': 0.6666666666666666}
     """
-    Y = check_true(Y, "Y")
-    Y_pred = check_predicted(Y_pred, Y, "Y")
-    names = list(range(Y.shape[1])) if label_names is None else list(label_names)
-    if len(names) != Y.shape[1]:
-        raise ValueError(f"label_names must have {Y.shape[1]} entries, got {len(names)}.")
-    counts = count_sets(Y, Y_pred, np.ones(Y.shape[0])).labels
+    truth = check_true(Y, "Y")
+    Y_pred = check_predicted(Y_pred, truth, "Y")
+    n_samples, n_labels = truth.shape
+    names = list(range(n_labels)) if label_names is None else list(label_names)
+    if len(names) != n_labels:
+        raise ValueError(f"label_names must have {n_labels} entries, got {len(names)}.")
+    counts = count_sets(truth, Y_pred, np.ones(n_samples)).labels
     columns: dict[str, list[Any]] = {
         "label": names,
         "support": counts.true.astype(int).tolist(),
         "predicted": counts.predicted.astype(int).tolist(),
     }
+    if truth.known is not None:
+        columns["known"] = np.count_nonzero(truth.known, axis=0).tolist()
     for measure, formula in FORMULAS.items():
         columns[measure] = formula(counts, np.nan).tolist()
     if scores is not None:
-        columns["auc"] = label_auc(Y, check_scores(scores, Y, true_name="Y"), None).tolist()
+        columns["auc"] = label_auc(truth, check_scores(scores, truth, true_name="Y"), None).tolist()
     return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -4,13 +4,15 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..core.indicator import check_indicator
+from ..core.indicator import check_indicator, check_weight, split_unknown
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -20,29 +22,79 @@ Weights = ArrayLike | None
 BLOCK_ELEMENTS = 500_000
 
 
-def check_true(Y: Any, name: str = "Y_true") -> sparse.csr_array:
-    """Check the true label indicator: at least one row and one label."""
+@dataclass(frozen=True)
+class Truth:
+    """True labels: an indicator that is off in unknown cells, and which cells are known; None if all are.
+
+    What is said of unknown cells counts nowhere: `seen` leaves it out.
+    """
+
+    Y: sparse.csr_array
+    known: NDArray[np.bool_] | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.Y.shape
+
+    @cached_property
+    def n_known(self) -> IntArray:
+        """Known cells of each row."""
+        n_samples, n_labels = self.shape
+        return np.full(n_samples, n_labels) if self.known is None else np.count_nonzero(self.known, axis=1)
+
+    @property
+    def judged(self) -> NDArray[np.bool_]:
+        """Labels with a known cell."""
+        return np.ones(self.shape[1], dtype=bool) if self.known is None else np.any(self.known, axis=0)
+
+    def seen(self, values: Any) -> Any:
+        """Predictions or scores with those of unknown cells gone: not stored if sparse, and below all others if dense.
+
+        An infinite score of a known cell becomes finite, so that it is above those.
+        """
+        if self.known is None:
+            return values
+        if sparse.issparse(values):
+            rows = np.repeat(np.arange(values.shape[0]), np.diff(values.indptr))
+            there = self.known[rows, values.indices]
+            return sparse.csr_array((values.data[there], (rows[there], values.indices[there])), shape=values.shape)
+        return np.where(self.known, np.maximum(values, np.finfo(values.dtype).min), -np.inf)
+
+    def weight(self, sample_weight: Weights) -> FloatArray | None:
+        """Weight of each row, 0 for those without a known cell; None if all rows count the same."""
+        empty = self.n_known == 0
+        if sample_weight is None and not empty.any():
+            return None
+        return np.where(empty, 0.0, check_weight(sample_weight, self.shape[0]))
+
+    def weights(self, sample_weight: Weights) -> FloatArray:
+        """`weight` as an array."""
+        weight = self.weight(sample_weight)
+        return np.ones(self.shape[0]) if weight is None else weight
+
+
+def check_true(Y: Any, name: str = "Y_true") -> Truth:
+    """Check the true label indicator: at least one row and one label; NaN is unknown."""
+    Y, known = split_unknown(Y, name)
     Y = check_indicator(Y, name)
     if 0 in Y.shape:
         raise ValueError(f"{name} must have at least one row and one label, got shape {Y.shape}.")
-    return Y
+    return Truth(Y, known)
 
 
-def check_predicted(Y_pred: Any, Y_true: sparse.csr_array, true_name: str = "Y_true") -> sparse.csr_array:
+def check_predicted(Y_pred: Any, truth: Truth, true_name: str = "Y_true") -> sparse.csr_array:
     """Check the predicted label indicator: of the shape of the true one."""
     Y_pred = check_indicator(Y_pred, "Y_pred")
-    _check_same_shape(Y_pred, "Y_pred", Y_true, true_name)
+    _check_same_shape(Y_pred, "Y_pred", truth, true_name)
     return Y_pred
 
 
-def _check_same_shape(values: Any, name: str, Y_true: sparse.csr_array, true_name: str) -> None:
+def _check_same_shape(values: Any, name: str, Y_true: Truth, true_name: str) -> None:
     if values.shape != Y_true.shape:
         raise ValueError(f"{name} must have the shape of {true_name}, {Y_true.shape}, got {values.shape}.")
 
 
-def check_scores(
-    scores: Any, Y_true: sparse.csr_array, *, accept_sparse: bool = False, true_name: str = "Y_true"
-) -> Any:
+def check_scores(scores: Any, Y_true: Truth, *, accept_sparse: bool = False, true_name: str = "Y_true") -> Any:
     """Check scores: floating point, of the shape of Y_true, without NaN (infinite scores rank fine)."""
     if sparse.issparse(scores):
         if not accept_sparse:
@@ -66,7 +118,7 @@ def check_scores(
     return scores
 
 
-def check_probabilities(probabilities: Any, Y_true: sparse.csr_array, true_name: str = "Y_true") -> FloatArray:
+def check_probabilities(probabilities: Any, Y_true: Truth, true_name: str = "Y_true") -> FloatArray:
     """Check probabilities: dense numbers from 0 to 1, of the shape of Y_true."""
     if sparse.issparse(probabilities):
         raise ValueError("probabilities must be dense.")
@@ -109,7 +161,7 @@ _SCORES_AT_K = (
     "Score of each label. Of tied labels the first counts; in sparse scores only stored ones are predicted.",
 )
 _ENTRIES = {
-    "Y_true": (_MATRIX, "True {0, 1} label indicator."),
+    "Y_true": (_MATRIX, "True {0, 1} label indicator; cells that are NaN are unknown and count nowhere."),
     "Y_pred": (_MATRIX, "Predicted {0, 1} label indicator."),
     "probabilities": ("array-like of shape (n_samples, n_labels)", "Probability of each label, from 0 to 1."),
     "n_bins": ("int, default=10", "Number of bins of equal mass."),

@@ -9,11 +9,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 
 from ..core.checks import whole_number
-from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_probabilities, check_true, documented
+from ._input import (
+    BLOCK_ELEMENTS,
+    FloatArray,
+    IntArray,
+    Truth,
+    Weights,
+    check_probabilities,
+    check_true,
+    documented,
+    mean_defined,
+)
 from ._top_k import TopLabels, check_k
 
 N_BINS = 10
@@ -23,18 +31,20 @@ _LEAST = float(np.finfo(np.float64).eps)  # probabilities are moved this far off
 class Probabilities:
     """Checked labels, probabilities and weights."""
 
-    def __init__(self, Y: sparse.csr_array, p: FloatArray, weight: FloatArray) -> None:
-        self.Y, self.p, self.weight = Y, p, weight
+    def __init__(self, truth: Truth, p: FloatArray, weight: FloatArray) -> None:
+        self.truth, self.p, self.weight = truth, p, weight
 
     def mean_loss(self, losses: Callable[[FloatArray], tuple[FloatArray, FloatArray]]) -> float:
-        """Weighted mean over the entries of a loss; ``losses`` gives it for entries that are off, and on."""
-        Y, total = self.Y, 0.0
+        """Weighted mean over the known entries of a loss; ``losses`` gives it for entries that are off, and on."""
+        Y, known, total = self.truth.Y, self.truth.known, 0.0
         step = max(1, BLOCK_ELEMENTS // Y.shape[1])
         for start in range(0, Y.shape[0], step):
             rows = slice(start, start + step)
             off, on = losses(self.p[rows])
-            total += float(self.weight[rows] @ (off.sum(axis=1) + Y[rows].multiply(on - off).sum(axis=1)))
-        return total / (float(self.weight.sum()) * Y.shape[1])
+            of_off = off.sum(axis=1) if known is None else np.vecdot(off, known[rows])
+            total += float(self.weight[rows] @ (of_off + Y[rows].multiply(on - off).sum(axis=1)))
+        cells = float(self.weight @ self.truth.n_known)
+        return total / cells if cells > 0.0 else float("nan")
 
 
 def _squared(p: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -47,17 +57,21 @@ def _logarithmic(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _by_label(of: Probabilities, n_bins: int = N_BINS) -> float:
-    columns = of.Y.tocsc()
-    errors = np.empty(of.Y.shape[1])
-    for label in range(len(errors)):
-        on = np.zeros(of.Y.shape[0])
+    columns, known = of.truth.Y.tocsc(), of.truth.known
+    n_samples, n_labels = of.truth.shape
+    errors = np.full(n_labels, np.nan)
+    for label in np.flatnonzero(of.truth.judged):
+        on = np.zeros(n_samples)
         on[columns.indices[columns.indptr[label] : columns.indptr[label + 1]]] = 1.0
-        errors[label] = _binned_error(on, of.p[:, label], of.weight, n_bins)
-    return float(errors.mean())
+        weight = of.weight if known is None else of.weight * known[:, label]
+        errors[label] = _binned_error(on, of.p[:, label], weight, n_bins)
+    return mean_defined(errors)
 
 
 def _binned_error(on: FloatArray, p: FloatArray, weight: FloatArray, n_bins: int) -> float:
-    """Mean over bins of equal mass of abs(mean probability - share that is on)."""
+    """Mean over bins of equal mass of abs(mean probability - share that is on); NaN without any weight."""
+    if not weight.any():
+        return float("nan")
     bins = _equal_mass_bins(p, weight, n_bins)
     return float(np.abs(np.bincount(bins, weight * (p - on))).sum() / weight.sum())
 
@@ -71,10 +85,12 @@ def _equal_mass_bins(p: FloatArray, weight: FloatArray, n_bins: int) -> IntArray
 
 
 def top_calibration_error(best: TopLabels, k: int, n_bins: int = N_BINS) -> float:
-    """Calibration error of the entries that are among the k likeliest of their row."""
-    top = best.top[:, :k]
-    chosen = np.take_along_axis(best.scores, top, axis=1).ravel()
-    return _binned_error(best.hits[:, :k].ravel().astype(float), chosen, np.repeat(best.weight, top.shape[1]), n_bins)
+    """Calibration error of the known entries that are among the k likeliest of their row."""
+    top, known = best.top[:, :k], best.truth.known
+    chosen, weight = np.take_along_axis(best.scores, top, axis=1).ravel(), np.repeat(best.weight, top.shape[1])
+    if known is not None:
+        weight *= np.take_along_axis(known, top, axis=1).ravel()
+    return _binned_error(best.hits[:, :k].ravel().astype(float), chosen, weight, n_bins)
 
 
 #: The measures of probabilities, in the order of `evaluate`.
@@ -86,10 +102,8 @@ PROBABILITY_MEASURES: dict[str, Callable[[Probabilities], float]] = {
 
 
 def _checked(Y_true: Any, probabilities: Any, sample_weight: Weights) -> Probabilities:
-    Y_true = check_true(Y_true)
-    return Probabilities(
-        Y_true, check_probabilities(probabilities, Y_true), check_weight(sample_weight, Y_true.shape[0])
-    )
+    truth = check_true(Y_true)
+    return Probabilities(truth, check_probabilities(probabilities, truth), truth.weights(sample_weight))
 
 
 @documented()
@@ -165,4 +179,4 @@ def calibration_error_at_k(
     0.2
     """
     of, k = _checked(Y_true, probabilities, sample_weight), check_k(k)
-    return top_calibration_error(TopLabels(of.Y, of.p, of.weight, k), k, whole_number("n_bins", n_bins, 1))
+    return top_calibration_error(TopLabels(of.truth, of.p, of.weight, k), k, whole_number("n_bins", n_bins, 1))

@@ -11,10 +11,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
-from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, documented, mean_defined
+from ._input import (
+    BLOCK_ELEMENTS,
+    FloatArray,
+    IntArray,
+    Truth,
+    Weights,
+    check_scores,
+    check_true,
+    documented,
+    mean_defined,
+)
 
 # Columns are sorted one by one, but copied together: a strided column alone would read every cache line.
 _COLUMN_BLOCK_ELEMENTS = 8_000_000
@@ -29,9 +37,9 @@ class RowMeasures(NamedTuple):
     average_precision: FloatArray
 
 
-def row_measures(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]]) -> RowMeasures:
-    """All four measures of each row's ranking, from the ranks of its relevant labels."""
-    n_samples, n_labels = Y_true.shape
+def row_measures(truth: Truth, scores: NDArray[np.floating[Any]]) -> RowMeasures:
+    """All four measures of each row's ranking, from the ranks of its relevant labels; unknown ones come last."""
+    Y_true, scores, n_samples = truth.Y, truth.seen(scores), truth.shape[0]
     relevant = np.diff(Y_true.indptr).astype(np.float64)
     rows = np.repeat(np.arange(n_samples), np.diff(Y_true.indptr))
     values = scores[rows, Y_true.indices]
@@ -43,7 +51,7 @@ def row_measures(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]]) ->
     relevant_at_least = _tie_group_ends(rows, values) - Y_true.indptr[rows]
 
     some = relevant > 0
-    ordered_pairs = relevant * (n_labels - relevant)
+    ordered_pairs = relevant * (truth.n_known - relevant)
     wrong_pairs = np.bincount(rows, at_least - relevant_at_least, minlength=n_samples)
     precision_sum = np.bincount(rows, relevant_at_least / at_least, minlength=n_samples)
 
@@ -79,30 +87,34 @@ def _tie_group_ends(rows: IntArray, values: NDArray[np.floating[Any]]) -> IntArr
     return np.repeat(ends, np.diff(ends, prepend=0))
 
 
-def label_auc(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> FloatArray:
+def label_auc(truth: Truth, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> FloatArray:
     """AUC of each label; NaN for a label that is true in no row or in all."""
     n_samples, n_labels = scores.shape
-    columns = Y_true.tocsc()
+    columns = truth.Y.tocsc()
     auc = np.empty(n_labels)
     step = max(1, _COLUMN_BLOCK_ELEMENTS // n_samples)
     for start in range(0, n_labels, step):
         for label, values in enumerate(np.ascontiguousarray(scores[:, start : start + step].T), start):
             positive = columns.indices[columns.indptr[label] : columns.indptr[label + 1]]
-            auc[label] = _auc(values, positive, weight)
+            known = None if truth.known is None else truth.known[:, label]
+            auc[label] = _auc(values, positive, known, weight)
     return auc
 
 
-def pooled_auc(Y_true: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> float:
+def pooled_auc(truth: Truth, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> float:
     """AUC over all entries of the score matrix as one ranking."""
     n_samples, n_labels = scores.shape
-    rows = np.repeat(np.arange(n_samples, dtype=np.int64), np.diff(Y_true.indptr))
-    positive = rows * n_labels + Y_true.indices
-    return _auc(np.ravel(scores), positive, None if weight is None else np.repeat(weight, n_labels))
+    rows = np.repeat(np.arange(n_samples, dtype=np.int64), np.diff(truth.Y.indptr))
+    positive = rows * n_labels + truth.Y.indices
+    known = None if truth.known is None else truth.known.ravel()
+    return _auc(np.ravel(scores), positive, known, None if weight is None else np.repeat(weight, n_labels))
 
 
-def _auc(values: NDArray[np.floating[Any]], positive: IntArray, weight: FloatArray | None) -> float:
-    """Weighted probability that a positive entry scores more than a negative one, ties one half."""
-    is_negative = np.ones(len(values), dtype=bool)
+def _auc(
+    values: NDArray[np.floating[Any]], positive: IntArray, known: NDArray[np.bool_] | None, weight: FloatArray | None
+) -> float:
+    """Weighted probability that a positive entry scores more than a known negative one, ties one half."""
+    is_negative = np.ones(len(values), dtype=bool) if known is None else known.copy()
     is_negative[positive] = False
     negative_values, positive_values = values[is_negative], np.sort(values[positive])
     if weight is None:
@@ -125,12 +137,12 @@ def _auc(values: NDArray[np.floating[Any]], positive: IntArray, weight: FloatArr
 class Ranking:
     """Checked labels and scores; the measures of the rows are computed once. Without weights AUC takes a faster way."""
 
-    def __init__(self, Y: sparse.csr_array, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> None:
-        self.Y, self.scores, self.weight = Y, scores, weight
+    def __init__(self, truth: Truth, scores: NDArray[np.floating[Any]], weight: FloatArray | None) -> None:
+        self.truth, self.scores, self.weight = truth, scores, weight
 
     @cached_property
     def rows(self) -> RowMeasures:
-        return row_measures(self.Y, self.scores)
+        return row_measures(self.truth, self.scores)
 
 
 #: The measures of whole rankings, in the order of `evaluate`.
@@ -139,16 +151,14 @@ RANKING_MEASURES: dict[str, Callable[[Ranking], float]] = {
     "coverage": lambda ranking: mean_defined(ranking.rows.coverage, ranking.weight),
     "ranking_loss": lambda ranking: mean_defined(ranking.rows.ranking_loss, ranking.weight),
     "average_precision": lambda ranking: mean_defined(ranking.rows.average_precision, ranking.weight),
-    "macro_auc": lambda ranking: mean_defined(label_auc(ranking.Y, ranking.scores, ranking.weight)),
-    "micro_auc": lambda ranking: pooled_auc(ranking.Y, ranking.scores, ranking.weight),
+    "macro_auc": lambda ranking: mean_defined(label_auc(ranking.truth, ranking.scores, ranking.weight)),
+    "micro_auc": lambda ranking: pooled_auc(ranking.truth, ranking.scores, ranking.weight),
 }
 
 
 def _measured(name: str, Y_true: Any, scores: Any, sample_weight: Weights) -> float:
-    Y_true = check_true(Y_true)
-    scores = check_scores(scores, Y_true)
-    weight = None if sample_weight is None else check_weight(sample_weight, Y_true.shape[0])
-    return RANKING_MEASURES[name](Ranking(Y_true, scores, weight))
+    truth = check_true(Y_true)
+    return RANKING_MEASURES[name](Ranking(truth, check_scores(scores, truth), truth.weight(sample_weight)))
 
 
 @documented()

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from ..core.indicator import check_weight, refuse_label_sets
+from ..core.indicator import refuse_label_sets
 from ..core.wording import did_you_mean
 from ._input import Weights, check_predicted, check_scores, check_true
 from ._top_k import check_k, check_propensities
@@ -196,21 +196,21 @@ class MeasureScorer:
         if measure is None or (measure.kind is Kind.TOP_PROPENSITIES) != (self.propensities is not None):
             raise _unknown(self.name)
         classes = _two_classes(estimator, y)
-        Y = check_true(y if classes is None else (np.asarray(y) == classes[1])[:, None], "y")
+        truth = check_true(y if classes is None else (np.asarray(y) == classes[1])[:, None], "y")
+        n_labels = truth.shape[1]
         given: dict[str, Any] = {"depths": [depth] if depth else []}
         if measure.kind is Kind.SETS:
             predicted = estimator.predict(X)
             if classes is not None:
                 predicted = predicted == classes[1]
-            if Y.shape[1] == 1 and predicted.ndim == 1:  # many estimators take a column, and return a vector
+            if n_labels == 1 and predicted.ndim == 1:  # many estimators take a column, and return a vector
                 predicted = predicted[:, None]
-            given["Y_pred"] = check_predicted(predicted, Y)
+            given["Y_pred"] = check_predicted(predicted, truth)
         else:
-            given["scores"] = check_scores(scores_of(estimator, X, n_labels=Y.shape[1]), Y)
+            given["scores"] = check_scores(scores_of(estimator, X, n_labels=n_labels), truth)
         if self.propensities is not None:
-            given["propensities"] = check_propensities(self.propensities, Y.shape[1])
-        weight = None if sample_weight is None else check_weight(sample_weight, Y.shape[0])
-        value = values_of({name: measure}, Y, weight, **given)[self.name]
+            given["propensities"] = check_propensities(self.propensities, n_labels)
+        value = values_of({name: measure}, truth, truth.weight(sample_weight), **given)[self.name]
         return -value if measure.lower_is_better else value
 
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ..core.indicator import check_weight
 from ._input import (
     FloatArray,
+    Truth,
     Weights,
     check_predicted,
     check_true,
@@ -37,18 +37,19 @@ class SetCounts(NamedTuple):
     rows: Counts
     labels: Counts
     weight: FloatArray
-    n_labels: int
+    truth: Truth
 
 
-def count_sets(Y_true: sparse.csr_array, Y_pred: sparse.csr_array, weight: FloatArray) -> SetCounts:
-    """Count hits, true and predicted labels of two checked indicators."""
-    parts = (Y_true.multiply(Y_pred).tocsr(), Y_true, Y_pred)
-    n_labels = Y_true.shape[1]
+def count_sets(truth: Truth, Y_pred: sparse.csr_array, weight: FloatArray) -> SetCounts:
+    """Count hits, true and predicted labels of two checked indicators, in known cells."""
+    Y_pred = truth.seen(Y_pred)
+    parts = (truth.Y.multiply(Y_pred).tocsr(), truth.Y, Y_pred)
+    n_labels = truth.shape[1]
     rows = Counts(*(np.diff(Y.indptr).astype(np.float64) for Y in parts))
     labels = Counts(
         *(np.bincount(Y.indices, np.repeat(weight, np.diff(Y.indptr)), n_labels).astype(np.float64) for Y in parts)
     )
-    return SetCounts(rows, labels, weight, n_labels)
+    return SetCounts(rows, labels, weight, truth)
 
 
 Formula = Callable[[Counts, float], FloatArray]
@@ -64,7 +65,8 @@ FORMULAS: dict[str, Formula] = {
 def _hamming(counts: SetCounts, zero_division: float = 0.0) -> float:
     rows = counts.rows
     wrong = rows.true + rows.predicted - 2 * rows.hits
-    return mean_defined(wrong / counts.n_labels, counts.weight)
+    cells = float(counts.weight @ counts.truth.n_known)
+    return float(counts.weight @ wrong) / cells if cells > 0.0 else float("nan")
 
 
 def _subset_accuracy(counts: SetCounts, zero_division: float = 0.0) -> float:
@@ -89,8 +91,8 @@ def _micro(formula: Formula) -> SetMeasure:
 
 
 def _macro(formula: Formula) -> SetMeasure:
-    """Mean of the formula over the labels."""
-    return lambda counts, zero_division=0.0: mean_defined(formula(counts.labels, zero_division))
+    """Mean of the formula over the labels with a known cell."""
+    return lambda counts, zero_division=0.0: mean_defined(formula(counts.labels, zero_division)[counts.truth.judged])
 
 
 def _macro_f1_of_averages(counts: SetCounts, zero_division: float = 0.0) -> float:
@@ -110,9 +112,9 @@ SET_MEASURES: dict[str, SetMeasure] = {
 
 
 def _measured(name: str, Y_true: Any, Y_pred: Any, sample_weight: Weights, zero_division: float = 0.0) -> float:
-    Y_true = check_true(Y_true)
-    Y_pred = check_predicted(Y_pred, Y_true)
-    counts = count_sets(Y_true, Y_pred, check_weight(sample_weight, Y_true.shape[0]))
+    truth = check_true(Y_true)
+    Y_pred = check_predicted(Y_pred, truth)
+    counts = count_sets(truth, Y_pred, truth.weights(sample_weight))
     return SET_MEASURES[name](counts, check_zero_division(zero_division))
 
 

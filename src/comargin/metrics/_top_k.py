@@ -12,8 +12,17 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..core.checks import whole_number
-from ..core.indicator import check_weight
-from ._input import BLOCK_ELEMENTS, FloatArray, IntArray, Weights, check_scores, check_true, documented, mean_defined
+from ._input import (
+    BLOCK_ELEMENTS,
+    FloatArray,
+    IntArray,
+    Truth,
+    Weights,
+    check_scores,
+    check_true,
+    documented,
+    mean_defined,
+)
 
 
 def check_k(k: Any) -> int:
@@ -74,13 +83,13 @@ def hits_at(Y_true: sparse.csr_array, top: IntArray) -> NDArray[np.bool_]:
 
 
 class TopLabels:
-    """Checked labels and scores: the best labels of each row, best first, and which of them are relevant."""
+    """Checked labels and scores: the best known labels of each row, best first, and which of them are relevant."""
 
-    def __init__(self, Y: sparse.csr_array, scores: Any, weight: FloatArray, k: int, propensities: Any = None) -> None:
-        self.Y, self.scores, self.weight, self.propensities = Y, scores, weight, propensities
-        self.top = top_labels(scores, k)
-        self.hits = hits_at(Y, self.top)
-        self.relevant = np.diff(Y.indptr)
+    def __init__(self, truth: Truth, scores: Any, weight: FloatArray, k: int, propensities: Any = None) -> None:
+        self.truth, self.scores, self.weight, self.propensities = truth, scores, weight, propensities
+        self.top = top_labels(truth.seen(scores), k)
+        self.hits = hits_at(truth.Y, self.top)
+        self.relevant = np.diff(truth.Y.indptr)
 
 
 def _precision(best: TopLabels, k: int) -> float:
@@ -110,7 +119,7 @@ AT_K_MEASURES: dict[str, Callable[[TopLabels, int], float]] = {
 
 def propensity_scored(best: TopLabels, k: int) -> float:
     """Gain of the ranking over the largest possible gain, both summed over the rows."""
-    Y, propensities = best.Y, best.propensities
+    Y, propensities = best.truth.Y, best.propensities
     assert propensities is not None
     gain = np.where(best.hits, 1 / propensities[best.top], 0.0)[:, :k].sum(axis=1)
     ideal = top_labels(sparse.csr_array((1 / propensities[Y.indices], Y.indices, Y.indptr), Y.shape), k)
@@ -129,11 +138,11 @@ def check_propensities(propensities: ArrayLike, n_labels: int) -> FloatArray:
 
 
 def _best(Y_true: Any, scores: Any, k: int, sample_weight: Weights, propensities: Any = None) -> TopLabels:
-    Y_true = check_true(Y_true)
-    scores = check_scores(scores, Y_true, accept_sparse=True)
+    truth = check_true(Y_true)
+    scores = check_scores(scores, truth, accept_sparse=True)
     if propensities is not None:
-        propensities = check_propensities(propensities, Y_true.shape[1])
-    return TopLabels(Y_true, scores, check_weight(sample_weight, Y_true.shape[0]), check_k(k), propensities)
+        propensities = check_propensities(propensities, truth.shape[1])
+    return TopLabels(truth, scores, truth.weights(sample_weight), check_k(k), propensities)
 
 
 def _measured(name: str, Y_true: Any, scores: Any, k: int, sample_weight: Weights) -> float:
@@ -245,13 +254,13 @@ def label_propensities(Y_train: Any, *, A: float = 0.55, B: float = 1.5) -> Floa
     >>> label_propensities(np.array([[1, 0], [1, 0], [1, 1], [1, 0]])).round(3)
     array([0.8  , 0.721])
     """
-    Y_train = check_true(Y_train, "Y_train")
-    n_samples, n_labels = Y_train.shape
+    Y = check_true(Y_train, "Y_train").Y
+    n_samples, n_labels = Y.shape
     if n_samples < 3:
         raise ValueError(f"Y_train must have at least 3 rows, got {n_samples}.")
     for name, value in (("A", A), ("B", B)):
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    counts = np.bincount(Y_train.indices, minlength=n_labels)
+    counts = np.bincount(Y.indices, minlength=n_labels)
     C = (np.log(n_samples) - 1) * (B + 1) ** A
     return 1 / (1 + C * (counts + B) ** -A)

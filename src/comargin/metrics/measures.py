@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ._input import FloatArray
+from ._input import FloatArray, Truth
 from ._probabilities import PROBABILITY_MEASURES, Probabilities, top_calibration_error
 from ._ranking import RANKING_MEASURES, Ranking
 from ._sets import SET_MEASURES, count_sets, meaning_of
@@ -87,7 +87,7 @@ def at_depths(name: str, depths: Iterable[int]) -> list[str]:
 
 def values_of(
     measures: Mapping[str, Measure],
-    Y: sparse.csr_array,
+    truth: Truth,
     weight: FloatArray | None,
     *,
     Y_pred: sparse.csr_array | None = None,
@@ -100,20 +100,20 @@ def values_of(
 
     ``weight`` is None where all rows count the same: AUC then takes a faster way.
     """
-    weights = np.ones(Y.shape[0]) if weight is None else weight
+    weights = np.ones(truth.shape[0]) if weight is None else weight
     most, inputs = max(depths, default=0), dict[Kind, Any]()
     if Y_pred is not None:
-        inputs[Kind.SETS] = count_sets(Y, Y_pred, weights)
+        inputs[Kind.SETS] = count_sets(truth, Y_pred, weights)
     if scores is not None and not sparse.issparse(scores):
-        inputs[Kind.RANKING] = Ranking(Y, scores, weight)
+        inputs[Kind.RANKING] = Ranking(truth, scores, weight)
     if scores is not None and depths:
-        inputs[Kind.TOP] = TopLabels(Y, scores, weights, most, propensities)
+        inputs[Kind.TOP] = TopLabels(truth, scores, weights, most, propensities)
         if propensities is not None:
             inputs[Kind.TOP_PROPENSITIES] = inputs[Kind.TOP]
     if probabilities is not None:
-        inputs[Kind.PROBABILITIES] = Probabilities(Y, probabilities, weights)
+        inputs[Kind.PROBABILITIES] = Probabilities(truth, probabilities, weights)
         if depths:
-            inputs[Kind.TOP_PROBABILITIES] = TopLabels(Y, probabilities, weights, most)
+            inputs[Kind.TOP_PROBABILITIES] = TopLabels(truth, probabilities, weights, most)
     values: dict[str, float] = {}
     for name, measure in measures.items():
         if measure.kind in inputs:

@@ -101,7 +101,8 @@ class PathSearch(MultilabelClassifier):
 
     def _solve(self, data: TrainingData, start: Any, control: Control) -> tuple[Result, dict[str, Any]]:
         values = self._values(data)
-        y = data.targets.decode(data.Y - 0.5)  # canonical, in the caller's form
+        # Canonical, in the caller's form.
+        y = data.targets.decode(data.Y - 0.5) if data.known is None else data.labels
         folds = folds_of(5 if self.cv is None else self.cv, data.X, y)
         rng = check_random_state(self.random_state)
         seed = int(self.random_state if isinstance(self.random_state, Integral) else rng.randint(2**31))

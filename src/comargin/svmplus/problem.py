@@ -46,6 +46,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.row_blocks import row_blocks
+from ..core.validation import cell_weights
 from ..m3l.prior import PriorPart
 
 _ROWS_AT_ONCE = 65536
@@ -204,7 +205,7 @@ class SVMPlusProblem:
     @cached_property
     def cost(self) -> np.ndarray:
         """C_ji."""
-        return self.row_cost[:, None] * np.where(self.S > 0, self.label_cost[1], self.label_cost[0])
+        return cell_weights(self.S, self.row_cost, self.label_cost)
 
     @cached_property
     def set_cost(self) -> np.ndarray:
