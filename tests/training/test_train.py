@@ -36,7 +36,7 @@ def texts(n_rows=60):
 
 def test_it_is_search_cuts_and_fit_by_hand():
     tagger = train(DATA, "m3l", criterion="ranking_loss", folds=3, random_state=7)
-    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", random_state=7))
+    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", intercept_scaling="auto", random_state=7))
     grid = [(f"m3lclassifier__{name}", values) for name, values in get_model("m3l").grid]
     coarse = clone(model).set_params(m3lclassifier__tol=1e-2)
     best = tune(coarse, DATA.X, DATA.Y, grid, criterion="ranking_loss", cv=3, random_state=7, refit=False).best_params
@@ -50,7 +50,7 @@ def test_it_is_search_cuts_and_fit_by_hand():
 
 def test_a_rule_in_place_of_an_aim():
     tagger = train(DATA, "m3l", tune=False, thresholds="global", random_state=7)
-    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", random_state=7))
+    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", intercept_scaling="auto", random_state=7))
     by_hand = ThresholdClassifierCV(model, rule="global", cv=3, random_state=7).fit(DATA.X, DATA.Y)
     np.testing.assert_array_equal(tagger.predict(DATA.X).toarray(), by_hand.predict(DATA.X))
     assert not tagger.has_probabilities

@@ -187,8 +187,8 @@ class StructuredClassifier(KernelMultilabelClassifier):
     def _is_linear(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "linear"
 
-    def _appends_constant(self) -> bool:
-        return self.fit_intercept and self._is_linear()
+    def _constant_feature(self, data: TrainingData) -> float:
+        return float(self.fit_intercept and self._is_linear())
 
     def _convergence_message(self, result: Result) -> str:
         message = super()._convergence_message(result)
