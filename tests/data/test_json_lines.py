@@ -98,7 +98,8 @@ def test_what_a_row_lacks_is_missing(tmp_path):
     path = make(tmp_path, [{"text": "a", "labels": ["u"]}, {"text": "b", "labels": None}])
     with pytest.raises(DataFormatError, match=r":2: field 'labels' is null, not a list of labels \(\[\] if there are"):
         read(path)
-    assert read(path, missing="zero").Y.toarray().tolist() == [[1], [0]]
+    assert read(path, unlabelled="negative").Y.toarray().tolist() == [[1], [0]]
+    assert read(path, unlabelled="drop").X == ["a"]
 
 
 @pytest.mark.parametrize(

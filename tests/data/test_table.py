@@ -69,6 +69,22 @@ def test_csv_delimiters_and_text_to_drop(tmp_path):
             read(path, delimiter=bad)
 
 
+@pytest.mark.parametrize("word", ["", "?", "NA", "nan", "NULL", "N/A", "None"])
+def test_missing_cells_are_read_as_fast_as_others(tmp_path, word):
+    path = make(tmp_path, f"x,y,label:a\n1,{word},0\n{word},{word},{word}\n")
+    with patch("comargin.data._table.TableRows._cells", side_effect=AssertionError("the slow parser")):
+        data = read(path, missing="nan", unlabelled="negative")
+    np.testing.assert_array_equal(data.X, [[1, np.nan], [np.nan, np.nan]])
+    assert data.Y.tolist() == [[0], [0]]
+    assert read(path, missing="nan", unlabelled="drop").Y.tolist() == [[0]]
+    with pytest.raises(DataFormatError, match=r"a.csv:3: '.*' in label column 'label:a'; unlabelled='negative' takes"):
+        read(path, missing="nan")
+    with pytest.raises(DataFormatError, match=r"a.csv:2: the value in column 'y' is missing; missing= says"):
+        read(path)
+    with pytest.raises(DataFormatError, match=r"a.csv:2: '1\?' in column 'x' is not a finite number"):
+        read(make(tmp_path, f"x,y,label:a\n1{word or '?'},2,0\n".replace(f"1{word or '?'}", "1?")), missing="nan")
+
+
 @pytest.mark.parametrize(
     ("text", "line", "reason"),
     [
@@ -223,7 +239,9 @@ def test_parquet_of_others(tmp_path):
     assert data.X.tolist() == [[1], [2], [1.5]]
     assert data.Y.tolist() == [[1], [0], [1]]
     with pytest.raises(DataFormatError, match="other values than 0 and 1"):
-        read(path, labels=["x"], drop=["t"], missing="zero")
+        read(path, labels=["x"], drop=["t"], unlabelled="negative")
+    with pytest.raises(DataFormatError, match=r"missing a value in row 2.*; unlabelled='negative' takes"):
+        read(path, labels=["x"], drop=["t"])
 
 
 def test_a_column_of_texts_may_be_meant_as_one(tmp_path):

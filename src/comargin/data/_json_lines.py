@@ -20,7 +20,7 @@ from ..core.wording import nearest
 from ._dataset import Dataset, as_dense, looks_like_text, not_a_number_advice
 from ._source import TextSource
 from .chunks import Part, Rows, Wanted, parts_of_rows
-from .labels import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tags_of
+from .labels import LABELS_COLUMN, MISSING_CURE, TEXT_COLUMN, UNLABELLED_CURE, names_follow_from, split_tags, tags_of
 from .sparse_text import generated_names
 
 FEATURES_FIELD = "features"
@@ -124,14 +124,15 @@ class JsonRows(Rows):
         if name is None:
             return []
         found = self._field(value, name, "labels= says which holds the labels (a row without any has [])")
-        if found is None and self.wanted.missing == "zero":
+        if found is None and self.wanted.unlabelled is not None:
             return []
         if isinstance(found, str):
             tags = split_tags(self._string(found, f"field {name!r}"), self.sep)
         elif isinstance(found, list):
             tags = [self._string(tag, f"a label in {name!r}") for tag in found]
         else:
-            self._fail(f"field {name!r} is {_kind(found)}, not a list of labels ([] if there are none)")
+            cure = UNLABELLED_CURE if found is None else ""
+            self._fail(f"field {name!r} is {_kind(found)}, not a list of labels ([] if there are none){cure}")
         if "" in tags:
             self._fail(f"a label in {name!r} is empty ([] if there are none)")
         stray = next((tag for tag in tags if tag not in self.listed), None) if self.listed is not None else None
@@ -160,7 +161,7 @@ class JsonRows(Rows):
                 self._fail("has named features, and feature_names= does not say which are wanted")
             absent = next((name for name in self.names if name not in fields), None)
             if absent is not None and self.wanted.missing == "error":
-                self._fail(f"has no feature {absent!r}{nearest(absent, fields)}; missing= says what to do")
+                self._fail(f"has no feature {absent!r}{nearest(absent, fields)}{MISSING_CURE}")
             return [self._number(fields.get(name), name) for name in self.names]
         if not isinstance(fields, list):
             self._fail(f"is {_kind(fields)}, neither a list nor an object of features")
@@ -202,7 +203,7 @@ class JsonRows(Rows):
     def _number(self, value: Any, name: str) -> float:
         if value is None:
             if self.wanted.missing == "error":
-                self._fail(f"the value of {name!r} is missing; missing= says what to do")
+                self._fail(f"the value of {name!r} is missing{MISSING_CURE}")
             return math.nan
         if not isinstance(value, (int, float)):
             advice = ""

@@ -16,14 +16,15 @@ import numpy as np
 
 from ..core.files import AtomicFiles, plain_suffix
 from ._dataset import DataFormatError, Dataset, as_dense, looks_like_text, not_a_number_advice
-from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
+from ._numbers import COMMA, MISSING, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
 from .chunks import CELLS_AT_ONCE, Part, Rows, Wanted, match_names
-from .labels import MISSING_WORDS, label_columns, label_of_cell
+from .labels import MISSING_CURE, MISSING_WORDS, UNLABELLED_CURE, label_columns, label_of_cell
 
 LABEL_PREFIX = "label:"
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_CELL = 1 << 27
+_WORDS = sorted((word.encode() for word in MISSING_WORDS - {"", "?"}), key=len, reverse=True)
 
 
 class Columns(NamedTuple):
@@ -153,30 +154,49 @@ def csv_records(
         yield first + reader.line_num - 1, record
 
 
+def _with_marks(block: bytes) -> bytes:
+    """Lines with a question mark for every word that means a missing value, where nothing else is words."""
+    block = block.lower()
+    for word in _WORDS:
+        block = block.replace(word, b"?")
+    return block
+
+
 class TableRows(Rows):
     """The rows of a CSV table below its header."""
 
     def __init__(self, source: TextSource, header: Sequence[str], wanted: Wanted, delimiter: str) -> None:
-        self._source, self._delimiter, self._missing = source, delimiter, wanted.missing
+        self._source, self._delimiter = source, delimiter
+        self._missing, self._unlabelled = wanted.missing, wanted.unlabelled
         self._columns = choose_columns(source.path, header, wanted, delimiter)
         self.feature_names, self.label_names = self._columns.feature_names, self._columns.label_names
 
     def parts(self) -> Iterator[Part]:
         source, columns = self._source, self._columns
-        table = byte_table({b"\n": NEWLINE, self._delimiter.encode(): COMMA})
-        used = np.array(columns.used, dtype=np.intp)
+        table = byte_table({b"\n": NEWLINE, self._delimiter.encode(): COMMA, b"?": MISSING})
         for first, block in source.blocks():
             quoted = b'"' in block
-            found = None if quoted or columns.id is not None else scan(block, table)
-            if found is not None and is_rectangle(found, len(columns.names)):
-                part = self._part(found.value.reshape(-1, len(columns.names))[:, used], None)
-                if is_binary(part.labels):
-                    yield part
-                    continue
+            part = None if quoted or columns.id is not None else self._fast(block, table)
+            if part is not None:
+                yield part
+                continue
             lines: Iterable[str] = [text + "\n" for _, text in source.block_lines(first, block)]
             if quoted:  # a cell may continue in the next block: read the rest line by line
                 lines = chain(lines, source.lines())
             yield from self._cells(csv_records(source, lines, first, self._delimiter))
+
+    def _fast(self, block: bytes, table: bytes) -> Part | None:
+        """Rows of plain numbers, some of them missing; None when each cell must be looked at."""
+        found = scan(block, table) or scan(_with_marks(block), table)
+        width = len(self._columns.names)
+        if found is None or not is_rectangle(found, width, may_be_empty=width > 1):
+            return None
+        values = np.where(found.filled, found.value, np.nan).reshape(-1, width)
+        part = self._part(values[:, np.array(self._columns.used, dtype=np.intp)], None)
+        if self._missing == "error" and np.isnan(part.X).any():
+            return None
+        known = part.labels if self._unlabelled is None else np.nan_to_num(part.labels)
+        return part if is_binary(known) else None
 
     def _part(self, values: np.ndarray, ids: list[str] | None) -> Part:
         n = len(self._columns.features)
@@ -205,7 +225,7 @@ class TableRows(Rows):
         name = self._columns.names[j]
         if cell.lower() in MISSING_WORDS:
             if self._missing == "error":
-                raise self._source.fail(f"the value in column {name!r} is missing; missing= says what to do", line)
+                raise self._source.fail(f"the value in column {name!r} is missing{MISSING_CURE}", line)
             return float("nan")
         advice = ""
         if self._columns.to_learn:
@@ -217,9 +237,10 @@ class TableRows(Rows):
 
     def _label(self, cell: str, j: int, line: int) -> float:
         value = label_of_cell(cell)
-        if value is None or (value != value and self._missing != "zero"):
+        if value is None or (value != value and self._unlabelled is None):
             where = f"{cell.strip()[:40]!r} in label column {self._columns.names[j]!r}"
-            raise self._source.fail(f"{where}, allowed are 0 and 1 (yes, no, ...)", line)
+            cure = ", allowed are 0 and 1 (yes, no, ...)" if value is None else UNLABELLED_CURE
+            raise self._source.fail(f"{where}{cure}", line)
         return value
 
 

@@ -63,14 +63,14 @@ class Format:
 _ARFF = Format(
     partial(ArffRows, meka=True),
     partial(write_arff, meka=True),
-    read_options=frozenset({"labels", "nominal", "missing", "drop", "encoding"}),
+    read_options=frozenset({"labels", "nominal", "missing", "unlabelled", "drop", "encoding"}),
     takes_label_file=True,
 )
 
 _CSV = Format(
     csv_rows,
     write_table,
-    read_options=frozenset({"labels", "missing", "drop", "text", "sep", "delimiter", "encoding"}),
+    read_options=frozenset({"labels", "missing", "unlabelled", "drop", "text", "sep", "delimiter", "encoding"}),
     write_options=frozenset({"sep", "delimiter"}),
     texts=True,
 )
@@ -109,7 +109,7 @@ TABLE: dict[str, Format] = {
     "jsonl": Format(
         JsonRows,
         write_json_lines,
-        read_options=frozenset({"labels", "missing", "drop", "text", "sep", "encoding"}),
+        read_options=frozenset({"labels", "missing", "unlabelled", "drop", "text", "sep", "encoding"}),
         suffixes=(".jsonl", ".ndjson"),
         is_first_line=is_json_line,
         texts=True,
@@ -117,7 +117,7 @@ TABLE: dict[str, Format] = {
     "parquet": Format(
         parquet_rows,
         write_parquet,
-        read_options=frozenset({"labels", "missing", "drop", "text"}),
+        read_options=frozenset({"labels", "missing", "unlabelled", "drop", "text"}),
         suffixes=(".parquet", ".pq"),
         magic=MAGIC,
         texts=True,

@@ -1,7 +1,7 @@
 """Labels of all formats: which columns they are, what a cell means, and lists of names against an indicator.
 
-Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed) or as lists of names. `settled`
-converts the numbers to entries of Y, `indicator` the lists.
+Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed) or as lists of names. `labelled` and
+`settled` are what missing labels mean; `settled` converts the numbers to entries of Y, `indicator` the lists.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,6 +20,9 @@ TEXT_COLUMN = "text"
 LABELS_COLUMN = "labels"
 POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
+UNLABELLED = ("drop", "negative")
+MISSING_CURE = "; missing= says what to do"
+UNLABELLED_CURE = "; unlabelled='negative' takes missing labels as 0, unlabelled='drop' leaves out rows with one"
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 
 
@@ -68,8 +71,20 @@ def label_of_cell(cell: str) -> float | None:
     return value if value in (0.0, 1.0) else None
 
 
+def labelled(labels: Any) -> np.ndarray:
+    """Positions of the rows of a part that miss no label; an empty list of labels is a missing one."""
+    if isinstance(labels, list):
+        return np.flatnonzero(list(map(len, labels)))
+    if sp.issparse(labels):
+        entries = sp.coo_array(labels)
+        missing = entries.row[np.isnan(entries.data)]
+    else:
+        missing = np.nonzero(np.isnan(labels))[0]
+    return np.setdiff1d(np.arange(labels.shape[0]), missing)
+
+
 def settled(labels: Any) -> Any:
-    """Labels of a part, ready to be stacked: numbers as entries of Y (a missing label is 0), lists without repeats."""
+    """Labels of a part, ready to be stacked: numbers as entries of Y, lists without repeats; a missing label is off."""
     if isinstance(labels, list):
         return [list(dict.fromkeys(row)) for row in labels]
     values = labels.data if sp.issparse(labels) else labels

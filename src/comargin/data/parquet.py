@@ -16,7 +16,7 @@ from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
 from ._table import check_table_names, choose_columns
 from .chunks import CHUNK_BYTES, Part, Rows, Wanted, match_names
-from .labels import LABELS_COLUMN, TEXT_COLUMN, tags_of
+from .labels import LABELS_COLUMN, MISSING_CURE, TEXT_COLUMN, UNLABELLED_CURE, tags_of
 from .text_table import one_column
 
 _METADATA = b"comargin"
@@ -117,19 +117,21 @@ class _NumberRows(_ParquetRows):
 
     def part(self, table: Any, first: int) -> Part:
         """Numbers of all columns, NaN where they are missing and may be."""
-        columns, missing = self._columns, self.wanted.missing
-        X = self._array(table, columns.features, missing != "error", first)
-        labels = self._array(table, columns.labels, missing == "zero", first)
+        columns, wanted = self._columns, self.wanted
+        X = self._array(table, columns.features, wanted.missing != "error", first)
+        labels = self._array(table, columns.labels, wanted.unlabelled is not None, first, UNLABELLED_CURE)
         for j, values in zip(columns.labels, labels.T, strict=True):
             if not is_binary(np.nan_to_num(values, nan=0.0)):
                 raise DataFormatError(self.path, f"label column {columns.names[j]!r} holds other values than 0 and 1")
         return Part(X, labels)
 
-    def _array(self, table: Any, columns: Sequence[int], may_miss: bool, first: int) -> np.ndarray:
+    def _array(
+        self, table: Any, columns: Sequence[int], may_miss: bool, first: int, cure: str = MISSING_CURE
+    ) -> np.ndarray:
         values = np.empty((table.num_rows, len(columns)))
         for to, j in enumerate(columns):
             name = self._columns.names[j]
-            values[:, to] = _numbers(self.path, table.column(name), name, may_miss, first)
+            values[:, to] = _numbers(self.path, table.column(name), name, may_miss, first, cure)
         return values
 
 
@@ -224,7 +226,7 @@ def _check_size(path: Path, needed: int, what: str) -> None:
         raise DataFormatError(path, reason)
 
 
-def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int) -> np.ndarray:
+def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int, cure: str) -> np.ndarray:
     pa, _ = pyarrow_modules()
     try:
         # Integers beyond 2^53 would be rounded: safe=True refuses them.
@@ -235,7 +237,7 @@ def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int) -> 
         raise DataFormatError(path, f"column {name!r} holds infinite values")
     if not may_miss and np.isnan(values).any():
         row = first + int(np.flatnonzero(np.isnan(values))[0])
-        reason = f"column {name!r} is missing a value in row {row} (from 0); missing= says what to do"
+        reason = f"column {name!r} is missing a value in row {row} (from 0){cure}"
         raise DataFormatError(path, reason)
     return values
 
