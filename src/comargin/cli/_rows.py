@@ -135,7 +135,7 @@ def labelled_rows(
         return chain([next(chunks)], chunks)
 
     if labels is not None:
-        return started(as_labels(labels, is_column=tagger.n_features is None or is_json))
+        return started(as_labels(labels))
     try:
         return started(True)
     except ValueError as fault:

@@ -243,14 +243,16 @@ def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
         )
 
 
-def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
+def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, Any]:
     """Reading options that the tagger applies to new files with texts."""
     if not isinstance(dataset.X, list):
         return {}
-    given = {name: reading.get(name) for name in ("text", "labels", "sep")}
-    if isinstance(given["labels"], list) and len(given["labels"]) == 1:  # without --text, names are a list
+    given: dict[str, Any] = {name: reading[name] for name in ("text", "labels", "sep") if name in reading}
+    if isinstance(given.get("labels"), list) and len(given["labels"]) == 1:  # the column of label lists
         given["labels"] = given["labels"][0]
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    if isinstance(given.get("labels"), int) and len(dataset.label_names) > 1:  # new files may have other columns
+        given["labels"] = list(dataset.label_names)
+    return given
 
 
 def _print_result(

@@ -127,7 +127,10 @@ class JsonRows(Rows):
         if found is None and self.wanted.unlabelled is not None:
             return []
         if isinstance(found, str):
-            tags = split_tags(self._string(found, f"field {name!r}"), self.sep)
+            try:
+                tags = split_tags(self._string(found, f"field {name!r}"), self.sep)
+            except ValueError as error:
+                self._fail(str(error))
         elif isinstance(found, list):
             tags = [self._string(tag, f"a label in {name!r}") for tag in found]
         else:

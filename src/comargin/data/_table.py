@@ -30,8 +30,7 @@ _WORDS = sorted((word.encode() for word in MISSING_WORDS - {"", "?"}), key=len, 
 class Columns(NamedTuple):
     """Columns of a table that are read: features and labels in the order wanted, and the one that names the rows.
 
-    In a table to learn from (``to_learn``) the user can drop other columns, or take one as a text if ``tags`` is the
-    only column of labels that ``labels=`` names.
+    In a table to learn from (``to_learn``) the user can drop other columns, or take one as a text.
     """
 
     names: Sequence[str]
@@ -40,7 +39,6 @@ class Columns(NamedTuple):
     label_names: tuple[str, ...]
     id: int | None = None
     to_learn: bool = False
-    tags: int | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -63,7 +61,7 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise DataFormatError(path, f"column {twice!r} stands twice in the header", 1)
     dropped = wanted.dropped(path, names, "column")
-    found, label_names = _label_columns(path, names, wanted, hint)
+    found, label_names = own_label_columns(path, names, wanted, hint)
     labels = [j for j in found if j not in dropped]
     if found and not labels:
         raise ValueError(f"drop= leaves no label of {path}")
@@ -80,8 +78,7 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
             other.update(j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX) or _is_index(name))
         features = [j for j in range(len(names)) if j not in other]
         wanted.check_count(path, len(features), line)
-    tags = labels[0] if len(labels) == 1 and isinstance(wanted.labels, (str, tuple)) else None
-    columns = Columns(names, features, labels, label_names, keep, wanted.to_learn, tags)
+    columns = Columns(names, features, labels, label_names, keep, wanted.to_learn)
     index = next((j for j in columns.used if _is_index(names[j])), None)
     if index is not None:
         name = names[index]
@@ -93,7 +90,9 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
     return columns
 
 
-def _label_columns(path: Path, names: Sequence[str], wanted: Wanted, hint: str) -> tuple[list[int], tuple[str, ...]]:
+def own_label_columns(
+    path: Path, names: Sequence[str], wanted: Wanted, hint: str = ""
+) -> tuple[list[int], tuple[str, ...]]:
     """Columns that are labels, in the order asked for, and what the labels are called."""
     labels = wanted.labels
     if labels is None:
@@ -215,7 +214,7 @@ class TableRows(Rows):
         columns = self._columns
         check_width(self._source, cells, len(columns.names), line)
         numbers = [self._feature(cells, j, line) for j in columns.features]
-        return numbers + [self._label(cells[j], j, line) for j in columns.labels]
+        return numbers + label_numbers(self._source, columns.names, cells, columns.labels, line, self._unlabelled)
 
     def _feature(self, cells: list[str], j: int, line: int) -> float:
         cell = cells[j].strip()
@@ -229,19 +228,26 @@ class TableRows(Rows):
             return float("nan")
         advice = ""
         if self._columns.to_learn:
-            tags = self._columns.tags
-            # A cell of 0 or 1 is no list of labels: then the text is one column too many.
-            with_tags = tags is not None and parse_number(cells[tags].strip()) not in (0.0, 1.0)
-            advice = not_a_number_advice(name, with_tags and looks_like_text(cells[j]))
+            advice = not_a_number_advice(name, looks_like_text(cells[j]))
         raise self._source.fail(f"{cell[:40]!r} in column {name!r} is not a finite number{advice}", line)
 
-    def _label(self, cell: str, j: int, line: int) -> float:
-        value = label_of_cell(cell)
-        if value is None or (value != value and self._unlabelled is None):
-            where = f"{cell.strip()[:40]!r} in label column {self._columns.names[j]!r}"
-            cure = ", allowed are 0 and 1 (yes, no, ...)" if value is None else UNLABELLED_CURE
-            raise self._source.fail(f"{where}{cure}", line)
-        return value
+
+def label_numbers(
+    source: TextSource,
+    names: Sequence[str],
+    cells: list[str],
+    columns: Sequence[int],
+    line: int,
+    unlabelled: str | None,
+) -> list[float]:
+    """Labels of a row with a column for each of them; NaN where one is missing and may be."""
+    numbers = [label_of_cell(cells[j]) for j in columns]
+    if None in numbers or (unlabelled is None and any(value != value for value in numbers)):
+        k = next(k for k, value in enumerate(numbers) if value is None or (unlabelled is None and value != value))
+        where = f"{cells[columns[k]].strip()[:40]!r} in label column {names[columns[k]]!r}"
+        cure = ", allowed are 0 and 1 (yes, no, ...)" if numbers[k] is None else UNLABELLED_CURE
+        raise source.fail(f"{where}{cure}", line)
+    return [value for value in numbers if value is not None]
 
 
 def check_width(source: TextSource, cells: list[str], width: int, line: int) -> None:

@@ -4,6 +4,9 @@ Readers yield labels as numbers (0, 1, and NaN for a missing one that is allowed
 `settled` are what missing labels mean; `settled` converts the numbers to entries of Y, `indicator` the lists.
 """
 
+import ast
+import json
+import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.wording import nearest
+from ..core.wording import nearest, shortened
 from ._dataset import LABEL_DTYPE, DataFormatError
 from ._numbers import parse_number
 
@@ -21,6 +24,10 @@ LABELS_COLUMN = "labels"
 POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
 UNLABELLED = ("drop", "negative")
+# Lists as Python (also of a set or a tuple) and JSON write them: strings in quotes or whole numbers, between commas.
+_OPENED = re.compile(r"""[\[({]\s*+(?:['"]|[\])}]$)|\[\s*+-?[0-9]++\s*+[,\]]""")
+_ITEM = r"""(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"|-?(?:0|[1-9][0-9]*+))"""
+_LIST = re.compile(rf"[\[({{]\s*+(?:{_ITEM}\s*+(?:,\s*+{_ITEM}\s*+)*+,?\s*+)?[\])}}]")
 MISSING_CURE = "; missing= says what to do"
 UNLABELLED_CURE = "; unlabelled='negative' takes missing labels as 0, unlabelled='drop' leaves out rows with one"
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
@@ -116,7 +123,13 @@ def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str
 
 
 def split_tags(cell: str, sep: str) -> list[str]:
-    """Labels of a cell, without the blanks around them."""
+    """Labels of a cell, without the blanks around them; a list as Python or JSON writes it is one, whatever ``sep`` is.
+
+    A ValueError says what is wrong with a list that is not whole.
+    """
+    written = cell.strip()
+    if _OPENED.match(written):
+        return [tag for value in _listed(written) if (tag := str(value).strip())]
     return [tag for part in cell.split(sep) if (tag := part.strip())]
 
 
@@ -129,11 +142,23 @@ def names_follow_from(tags: Iterable[list[str]], names: Sequence[str]) -> bool:
     return _occurring(tags) == tuple(names)
 
 
+def _listed(written: str) -> list[Any]:
+    """Items of a list; `json` knows escapes that Python does not, and Python single quotes, sets and tuples."""
+    if _LIST.fullmatch(written):
+        for parse, text in ((json.loads, written), (ast.literal_eval, f"[{written[1:-1]}]")):
+            try:
+                return list(parse(text))
+            except (ValueError, SyntaxError):
+                continue
+    cell = shortened(written, 40)
+    raise ValueError(f"the labels {cell} start as a list and are none: write ['a', 'b'], or a;b with sep=';'")
+
+
 def check_separable(argument: str, label_names: Sequence[str], sep: str) -> None:
     """ValueError about the argument when a list of labels could not be taken apart again."""
     for name in label_names:
-        if sep in name or name != name.strip() or not name:
+        if sep in name or name != name.strip() or not name or _OPENED.match(name):
             raise ValueError(
-                f"{argument}: label {name!r} is empty, has blanks around it or contains sep={sep!r}: "
+                f"{argument}: label {name!r} is empty, has blanks around it, contains sep={sep!r} or starts as a list: "
                 "it could not be read back. Choose another sep= or format="
             )

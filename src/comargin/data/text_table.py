@@ -1,4 +1,4 @@
-"""Texts with tags: a CSV file (or Parquet table) with one column of texts and one of label lists.
+"""Texts with tags: a CSV file (or Parquet table) with a column of texts, and one of label lists or one for each label.
 
 The labels of a file are the tags that occur, sorted, unless the head of the label column lists them: our writer
 calls the column ``labels``, or ``labels:a;b;c`` where the rows do not determine the names and their order.
@@ -7,12 +7,26 @@ calls the column ``labels``, or ``labels:a;b;c`` where the rows do not determine
 import csv
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from ..core.files import AtomicFiles
 from ..core.wording import nearest
 from ._dataset import DataFormatError, Dataset
 from ._source import TextSource
-from ._table import TableRows, check_width, csv_header, csv_records, delimiter_hint, delimiter_of, write_csv
+from ._table import (
+    LABEL_PREFIX,
+    TableRows,
+    check_width,
+    csv_header,
+    csv_records,
+    delimiter_hint,
+    delimiter_of,
+    label_numbers,
+    own_label_columns,
+    write_csv,
+)
 from .chunks import Part, Rows, Wanted, match_names, parts_of_rows
 from .labels import LABELS_COLUMN, TEXT_COLUMN, check_separable, names_follow_from, split_tags, tags_of
 
@@ -47,13 +61,18 @@ class TextRows(Rows):
         self, source: TextSource, header: Sequence[str], wanted: Wanted, text: str, sep: str, delimiter: str
     ) -> None:
         wanted.check_texts()
-        place = wanted.place_of_lists()
         self._source, self._wanted, self._delimiter, self._sep = source, wanted, delimiter, sep
-        self._width = len(header)
+        self._header = header
         hint = delimiter_hint(header, delimiter)
         self._text = one_column(source.path, header, text, "text", hint, 1)
         self._labels: int | None = None
-        if wanted.labels is True:
+        self._indicators: list[int] = []  # of labels that have a column each
+        if has_label_columns(wanted.labels, header):
+            self._indicators, names = own_label_columns(source.path, header, wanted, hint)
+            self.label_names = list(names)
+            if self._text in self._indicators:
+                raise source.fail(f"column {header[self._text]!r} is the text, and among the labels, too", 1)
+        elif wanted.labels is True:
             listing = [name for name in header if name.startswith(_LISTING)]
             name = listing[0] if len(listing) == 1 and LABELS_COLUMN not in header else LABELS_COLUMN
             self._labels = one_column(source.path, header, name, "labels", hint, 1)
@@ -61,25 +80,42 @@ class TextRows(Rows):
                 self.label_names = split_tags(name.removeprefix(_LISTING), sep)
                 if len(set(self.label_names)) < len(self.label_names):
                     raise source.fail("the header lists a label twice", 1)
-        elif place is not None:
-            self._labels = one_column(source.path, header, place, "labels", hint, 1)
+        elif wanted.labels is not None:
+            self._labels = one_column(source.path, header, wanted.place_of_lists() or "", "labels", hint, 1)
         self._id = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
 
     def parts(self) -> Iterator[Part]:
-        yield from parts_of_rows(self._rows(), self._wanted)
+        for part in parts_of_rows(self._rows(), self._wanted):
+            yield part._replace(labels=np.array(part.labels, dtype=np.float64)) if self._indicators else part
 
-    def _rows(self) -> Iterator[tuple[str, list[str], str]]:
+    def _rows(self) -> Iterator[tuple[str, list[Any], str]]:
         source, known = self._source, None if self.label_names is None else set(self.label_names)
+        header, indicators, unlabelled = self._header, self._indicators, self._wanted.unlabelled
         at_text, at_labels, at_id, sep = self._text, self._labels, self._id, self._sep
         for line, cells in csv_records(source, source.lines(), source.line + 1, self._delimiter):
             if not cells:
                 continue
-            check_width(source, cells, self._width, line)
-            tags = [] if at_labels is None else split_tags(cells[at_labels], sep)
+            check_width(source, cells, len(header), line)
+            if indicators:
+                numbers = label_numbers(source, header, cells, indicators, line, unlabelled)
+                yield cells[at_text], numbers, "" if at_id is None else cells[at_id]
+                continue
+            try:
+                tags = [] if at_labels is None else split_tags(cells[at_labels], sep)
+            except ValueError as error:
+                raise source.fail(str(error), line) from None
             if known is not None and not known.issuperset(tags):
                 stray = next(tag for tag in tags if tag not in known)
                 raise source.fail(f"label {stray!r} is not one of those the header lists", line)
             yield cells[at_text], tags, "" if at_id is None else cells[at_id]
+
+
+def has_label_columns(labels: Any, names: Sequence[str]) -> bool:
+    """Whether labels beside texts are columns of 0 and 1: several names or a number say so, or the marks of columns."""
+    if labels is True:
+        listed = any(name == LABELS_COLUMN or name.startswith(_LISTING) for name in names)
+        return not listed and any(name.startswith(LABEL_PREFIX) for name in names)
+    return isinstance(labels, int) or (isinstance(labels, tuple) and len(labels) > 1)
 
 
 def one_column(

@@ -40,7 +40,7 @@ class Tagger:
         Names of these columns; empty for texts, and where they have none.
     reading : dict
         How the training file was read, and new files are to be: ``text`` (name of the text column), ``labels`` (name of
-        the column of label lists), ``sep``, as far as they were given.
+        the column of label lists, or names or number of columns), ``sep``, as far as they were given.
     facts : dict
         How it was trained: data, parameters, measures, versions.
     """
@@ -283,11 +283,17 @@ class Tagger:
             and len(feature_names) in (0, n_features)
             and isinstance(facts, dict)
             and isinstance(reading, dict)
-            and all(isinstance(value, str) for value in reading.values())
+            and all(
+                isinstance(value, str) or (name == "labels" and _are_labels(value)) for name, value in reading.items()
+            )
         )
         if not right:
             raise ModelFileError(Path(path), "names of labels or features do not belong to the model")
         return cls(model, tuple(names), n_features, tuple(feature_names), reading, facts)
+
+
+def _are_labels(value: Any) -> bool:
+    return type(value) is int or _are_names(value)
 
 
 def _are_names(names: Any) -> bool:

@@ -71,7 +71,7 @@ def train(
     verbose: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    reading: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> Tagger:
     """Train a tagger: make features ready, search parameters, learn when a label is on, fit all rows.
 
