@@ -360,3 +360,24 @@ def test_a_folder_of_another_training_is_refused(tmp_path):
     for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}, {"grid": {"C": [1.0]}}):
         with pytest.raises(ValueError, match="another training run"):
             train(DATA, **{"model": "m3l", "tune": False, "checkpoint": tmp_path} | other)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "counts"])
+def test_missing_features_travel_with_the_tagger(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    Y = (X[:, :2] > 0).astype(int)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 3] = np.nan  # a column that nobody knows
+    new = X[:20].copy()
+    if kind != "dense":
+        X[rng.random(X.shape) < 0.3] = 0.0
+        X[:, 3], X[0, 3] = 0.0, np.nan
+        X = sp.csr_array(abs(X) if kind == "counts" else X)
+        new = sp.csr_array(abs(new) if kind == "counts" else new)
+    tagger = train(Dataset(X, Y, tuple("abcd"), ("x", "y"), "d"), "ovr", tune=False, folds=2)
+    assert tagger.reading == {"missing": "nan"}
+    again = Tagger.load(tagger.save(tmp_path / "t.cmg"))
+    scores = again.scores(new)
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(scores, tagger.scores(new))

@@ -72,7 +72,7 @@ _WHOLE_NUMBERS = {"index_base", "label_base", "n_features", "n_labels"}
 _OF_NEW_ROWS = {
     "format": "Format of the file: as in comargin data info; found by itself if not given.",
     "id": "Column that names the rows (tables and JSON Lines); it is passed through.",
-    "missing": "Missing values: error or zero (default: error).",
+    "missing": "Missing values: error, zero, or nan for a tagger that has learned from some (default: as in training).",
     "text": "Text column (default: as in training).",
     **{name: _OF_FILES[name] for name in ("nominal", "delimiter", "encoding", "index_base")},
 }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.wording import nearest, shortened
+from ..core.wording import counted, nearest, shortened
 from ._dataset import LABEL_DTYPE, DataFormatError
 from ._numbers import parse_number
 
@@ -131,6 +131,46 @@ def split_tags(cell: str, sep: str) -> list[str]:
     if _OPENED.match(written):
         return [tag for value in _listed(written) if (tag := str(value).strip())]
     return [tag for part in cell.split(sep) if (tag := part.strip())]
+
+
+def doubts(Y: Any, names: Sequence[str]) -> list[str]:
+    """What looks wrong about labels that were read from lists: a sentence each."""
+    found = []
+    n_once = int((Y.sum(axis=0) == 1).sum())
+    if int(Y.sum(axis=1).max()) < 2:
+        found += _unseparated(names)
+        if not found and n_once > len(names) / 2:
+            found.append(f"{n_once} of {len(names)} labels have one row only: is labels= the right column?")
+    for name in names:
+        if name.lower() in MISSING_WORDS:
+            found.append(f"{name!r} is learned as a label; if it stands for no label, leave the cell empty")
+    spellings: dict[str, list[str]] = {}
+    for name in names:
+        spellings.setdefault(name.casefold(), []).append(name)
+    alike = [several for several in spellings.values() if len(several) > 1]
+    if alike:
+        some = ", ".join(" and ".join(map(repr, several)) for several in alike[:3])
+        found.append(f"{counted(len(alike), 'label')} differ in upper and lower case only: {some}")
+    if set(names) <= {"0", "1"}:
+        found.append(
+            "labels are called 0 and 1; a column of 0 and 1 for a label is meant by its number, as in labels=-1"
+        )
+    return found
+
+
+def _unseparated(names: Sequence[str]) -> list[str]:
+    """Doubt about names that are several in one: a sign takes them apart into parts that are fewer than they are."""
+    best, fewest = "", len(names) + 1
+    for sign in ";,|/\t ":
+        joined = [name for name in names if sign in name]
+        parts = {part.strip() for name in joined for part in name.split(sign)}
+        if len(joined) > 1 and len(parts) <= min(len(joined), fewest - 1):
+            best, fewest = sign, len(parts)
+    if not best:
+        return []
+    n_joined = sum(best in name for name in names)
+    where = f"no row has two labels, and {best!r} stands in {n_joined} of their {len(names)} names"
+    return [f"{where}: if it stands between labels, say sep={best!r}"]
 
 
 def _occurring(tags: Iterable[list[str]]) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ class Tagger:
         Names of these columns; empty for texts, and where they have none.
     reading : dict
         How the training file was read, and new files are to be: ``text`` (name of the text column), ``labels`` (name of
-        the column of label lists, or names or number of columns), ``sep``, as far as they were given.
+        the column of label lists, or names or number of columns), ``sep``, ``missing``, as
+        far as they were given.
     facts : dict
         How it was trained: data, parameters, measures, versions.
     """
@@ -220,6 +221,7 @@ class Tagger:
             options.setdefault("text", self.reading.get("text", "text"))
         else:
             options |= {"feature_names": self.feature_names, "n_features": self.n_features}
+            options.setdefault("missing", self.reading.get("missing", "error"))
         if labels is True:
             labels = self.reading.get("labels", True)
         if labels is not None and "sep" in self.reading:
