@@ -381,3 +381,28 @@ def test_missing_features_travel_with_the_tagger(tmp_path, kind):
     scores = again.scores(new)
     assert np.isfinite(scores).all()
     np.testing.assert_array_equal(scores, tagger.scores(new))
+
+
+@pytest.mark.parametrize("thresholds", ["aim", "per-label"])
+def test_a_tagger_gives_names_and_takes_no_rows(tmp_path, thresholds):
+    data = texts()
+    path = train(data, "ovr", tune=False, thresholds=thresholds).save(tmp_path / "t.cmg")
+    tagger = comargin.Tagger.load(path)
+    rows = ["a red wine", "white bread, black tea"]
+    named = [
+        [name for name, on in zip(data.label_names, row, strict=True) if on] for row in tagger.predict(rows).toarray()
+    ]
+    assert tagger.tags(rows) == named
+    assert any(named)
+    assert tagger.tags([]) == tagger.explain([]) == []
+    assert tagger.predict([]).shape == tagger.scores([]).shape == (0, 3)
+    assert [found.shape for found in tagger.labels_and_scores([])] == [(0, 3)] * 2
+    if thresholds == "aim":
+        assert tagger.probabilities([]).shape == (0, 3)
+    numbers = train(DATA, "ovr", tune=False, thresholds=thresholds)
+    assert numbers.predict(DATA.X[:0]).shape == (0, 4)
+
+
+def test_a_list_stands_for_a_tuple_where_a_parameter_is_one():
+    tagger = train(texts(), "ovr", tune=False, params={"tfidf__ngram_range": [1, 2]})
+    assert tagger.model.estimator_["tfidf"].ngram_range == (1, 2)

@@ -60,7 +60,7 @@ _OF_FILES = {
     "nominal": "Nominal ARFF attributes: auto or onehot (default: auto).",
     "text": "Text column of a table, or field of JSON Lines (default: text).",
     "sep": "Separator inside a label list (default: ;).",
-    "delimiter": "Between the cells of a CSV file; \\t is a tab (default: a comma, a tab for .tsv).",
+    "delimiter": "Between the cells of a CSV file; \\t is a tab (default: as the header has).",
     "encoding": "Encoding of text formats (default: utf-8).",
     "index_base": "What the features of a libsvm file count from, 0 or 1 (default: 1).",
     "label_base": "What the labels of a libsvm file count from, 0 or 1 (default: 0).",

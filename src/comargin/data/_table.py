@@ -19,11 +19,13 @@ from ._dataset import DataFormatError, Dataset, as_dense, looks_like_text, not_a
 from ._numbers import COMMA, MISSING, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
 from .chunks import CELLS_AT_ONCE, Part, Rows, Wanted, match_names
-from .labels import MISSING_CURE, MISSING_WORDS, UNLABELLED_CURE, label_columns, label_of_cell
+from .labels import LABELS_COLUMN, MISSING_CURE, MISSING_WORDS, UNLABELLED_CURE, label_columns, label_of_cell
 
 LABEL_PREFIX = "label:"
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_CELL = 1 << 27
+DELIMITERS = ",;\t|"  # that are found in a header
+_QUOTED = re.compile(r'"[^"]*"?')
 _WORDS = sorted((word.encode() for word in MISSING_WORDS - {"", "?"}), key=len, reverse=True)
 
 
@@ -54,14 +56,13 @@ def _is_index(name: str) -> bool:
     return name == "" or _PANDAS_INDEX.fullmatch(name) is not None
 
 
-def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: str | None = None) -> Columns:
-    """Columns of a table: features by name, or all that are not labels; messages about CSV have the ``delimiter``."""
-    hint, line = delimiter_hint(names, delimiter), None if delimiter is None else 1
+def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, line: int | None = None) -> Columns:
+    """Columns of a table: features by name, or all that are not labels; the names stand in ``line``."""
     if wanted.to_learn and len(set(names)) < len(names):
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise DataFormatError(path, f"column {twice!r} stands twice in the header", 1)
     dropped = wanted.dropped(path, names, "column")
-    found, label_names = own_label_columns(path, names, wanted, hint)
+    found, label_names = own_label_columns(path, names, wanted)
     labels = [j for j in found if j not in dropped]
     if found and not labels:
         raise ValueError(f"drop= leaves no label of {path}")
@@ -71,7 +72,7 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
         raise DataFormatError(path, reason, 1)
     keep = None if wanted.id is None else match_names(path, names, [wanted.id], line)[0]
     if wanted.feature_names:
-        features = match_names(path, names, wanted.feature_names, line, hint)
+        features = match_names(path, names, wanted.feature_names, line)
     else:
         other = {*dropped, *labels, keep}
         if not wanted.to_learn:
@@ -90,9 +91,7 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
     return columns
 
 
-def own_label_columns(
-    path: Path, names: Sequence[str], wanted: Wanted, hint: str = ""
-) -> tuple[list[int], tuple[str, ...]]:
+def own_label_columns(path: Path, names: Sequence[str], wanted: Wanted) -> tuple[list[int], tuple[str, ...]]:
     """Columns that are labels, in the order asked for, and what the labels are called."""
     labels = wanted.labels
     if labels is None:
@@ -104,15 +103,15 @@ def own_label_columns(
                 f"no column starts with {LABEL_PREFIX!r}: say labels= (names or a number of columns); "
                 "for texts with a column of label lists say text= and labels= (a name each)"
             )
-            raise DataFormatError(path, reason + hint, 1)
+            raise DataFormatError(path, reason, 1)
         return marked, tuple(names[j].removeprefix(LABEL_PREFIX) for j in marked)
     named = (labels,) if isinstance(labels, str) else labels
     if not wanted.to_learn and not isinstance(labels, int):
         there = set(names)  # a name may leave out the prefix of its column
         short = {name for name in named if name not in there and LABEL_PREFIX + name in there}
         full = [LABEL_PREFIX + name if name in short else name for name in named]
-        return label_columns(path, names, full, line=1, hint=hint), tuple(named)
-    found = label_columns(path, names, named, line=1, hint=hint)
+        return label_columns(path, names, full, line=1), tuple(named)
+    found = label_columns(path, names, named, line=1)
     return found, tuple(names[j] for j in found)
 
 
@@ -124,15 +123,6 @@ def delimiter_of(path: Path, delimiter: str | None) -> str:
     if not is_char or delimiter.isalnum() or delimiter in '\r\n"+-.':
         raise ValueError(f"delimiter={delimiter!r} must be one ASCII character that is not part of a number")
     return delimiter
-
-
-def delimiter_hint(names: Sequence[str], delimiter: str | None) -> str:
-    """Advice at the end of a message about a CSV header (``delimiter`` is not None) that looks wrongly split."""
-    is_one = delimiter is not None and len(names) == 1
-    other = next((c for c in ";\t|," if c != delimiter and c in names[0]), None) if is_one else None
-    if other is None:
-        return ""
-    return f". The header is one column, {names[0][:80]!r}: if {other!r} stands between cells, say delimiter={other!r}"
 
 
 def csv_records(
@@ -167,7 +157,7 @@ class TableRows(Rows):
     def __init__(self, source: TextSource, header: Sequence[str], wanted: Wanted, delimiter: str) -> None:
         self._source, self._delimiter = source, delimiter
         self._missing, self._unlabelled = wanted.missing, wanted.unlabelled
-        self._columns = choose_columns(source.path, header, wanted, delimiter)
+        self._columns = choose_columns(source.path, header, wanted, 1)
         self.feature_names, self.label_names = self._columns.feature_names, self._columns.label_names
 
     def parts(self) -> Iterator[Part]:
@@ -256,11 +246,26 @@ def check_width(source: TextSource, cells: list[str], width: int, line: int) -> 
         raise source.fail(f"has {len(cells)} cells, the header {width}", line)
 
 
-def csv_header(source: TextSource, delimiter: str) -> list[str]:
-    _, header = next(csv_records(source, source.lines(), 1, delimiter), (1, []))
+def csv_header(source: TextSource, delimiter: str | None) -> tuple[list[str], str]:
+    """Heading and delimiter of a CSV file; the delimiter is the given one or the only one in the first line."""
+    lines = source.lines()
+    first = next(lines, "")
+    delimiter = _delimiter_in(source, first) if delimiter is None else delimiter_of(source.path, delimiter)
+    _, header = next(csv_records(source, chain([first], lines), 1, delimiter), (1, []))
     if not any(header):
         raise source.fail("has no header line", 1)
-    return header
+    return header, delimiter
+
+
+def _delimiter_in(source: TextSource, heading: str) -> str:
+    # A heading of labels may list them, with a separator of its own between them.
+    bare = _QUOTED.sub("", heading).split(f"{LABELS_COLUMN}:")[0]
+    usual = delimiter_of(source.path, None)
+    found = [sign for sign in DELIMITERS if sign in bare] or [usual]
+    if len(found) > 1 and not (usual == "\t" and usual in found):
+        signs = f"{', '.join(map(repr, found[:-1]))} and {found[-1]!r}"
+        raise source.fail(f"the header has {signs}: say which stands between cells, as in delimiter={found[0]!r}", 1)
+    return found[0] if usual not in found else usual
 
 
 def check_table_names(dataset: Dataset) -> list[str]:

@@ -147,15 +147,13 @@ def parts_of_rows(rows: Iterator[tuple[Any, list[str], str]], wanted: Wanted) ->
         )
 
 
-def match_names(
-    path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None, hint: str = ""
-) -> list[int]:
+def match_names(path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None) -> list[int]:
     """Positions of the wanted names among the columns of a file; a missing or doubled one is a DataFormatError."""
     where = {name: j for j, name in enumerate(names)}
     absent = [name for name in wanted if name not in where]
     if absent:
         more = f" (nor are {len(absent) - 1} others)" if len(absent) > 1 else ""
-        reason = f"column {absent[0]!r} is not there{more}{nearest(absent[0], names)}{hint}"
+        reason = f"column {absent[0]!r} is not there{more}{nearest(absent[0], names)}"
         raise DataFormatError(path, reason, line)
     if len(where) < len(names):
         times = Counter(names)

@@ -15,7 +15,6 @@ from ._arff import ArffRows, labels_xml_beside, write_arff
 from ._arff_header import arff_kind, is_arff_line
 from ._json_lines import JsonRows, is_json_line, write_json_lines
 from ._source import TextSource
-from ._table import delimiter_of
 from .chunks import Rows, Wanted
 from .parquet import MAGIC, parquet_rows, write_parquet
 from .sparse_text import SparseRows, is_libsvm_line, is_xmc_header, sparse_kind, write_sparse_text
@@ -155,8 +154,6 @@ def rows_of(format: str, path: Path, source: TextSource | Path, wanted: Wanted, 
     if isinstance(labels, Path) and not entry.takes_label_file:
         raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
     chosen = {key: options[key] for key in entry.row_options}
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
     return entry.rows(source, wanted, **chosen)
 
 

@@ -54,7 +54,8 @@ def read(
         Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing (< 0)
         columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file (same stem, else
         without ``-train``, ``-valid`` or ``-test``, else the only one of the folder), for "meka" the relation name, for
-        tables the prefix ``label:``. For texts and "jsonl" the name of the column of label lists; None: ``labels``.
+        tables the prefix ``label:``. For texts several names, or a number, are columns of 0 and 1, and one name is the
+        column of label lists, as for "jsonl"; None: ``labels``, or the prefix.
     nominal : {"auto", "onehot"}
         Nominal ARFF attributes. "auto": values that are all numbers stay numbers; two values become 0/1, by
         meaning (no/yes, false/true, off/on, ...) or else the second declared one is 1; more become columns
@@ -78,7 +79,7 @@ def read(
     sep : str
         Between the labels of a "text-csv" cell, or of a string of labels in "jsonl".
     delimiter : str or None
-        Between the cells of a CSV file; None: a comma, a tab for ``.tsv``.
+        Between the cells of a CSV file; None: the one of comma, semicolon, tab and bar that its header has.
     encoding : str
         Encoding of text formats.
 
@@ -251,7 +252,7 @@ def detect_format(path: str | Path) -> str:
 
 
 def detect(path: Path, delimiter: str | None) -> str:
-    """Format of a file; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
+    """Format of a file; ``delimiter`` is that of the header if it is a CSV file, None: to be found."""
     check_is_file(path)
     suffix = plain_suffix(path)
     with path.open("rb") as file:

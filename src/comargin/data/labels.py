@@ -41,11 +41,10 @@ def label_columns(
     noun: str = "column",
     origin: str = "",
     line: int | None = None,
-    hint: str = "",
 ) -> list[int]:
     """Columns that are labels, in the order asked for: by name, or a number of first (> 0) or last (< 0) ones.
 
-    Messages name the ``origin`` of the list where it is not ``labels=``, and end in the ``hint``.
+    Messages name the ``origin`` of the list where it is not ``labels=``.
     """
     fault = ""
     where = {name: j for j, name in enumerate(names)}
@@ -65,7 +64,7 @@ def label_columns(
         elif not chosen or len(set(chosen)) < len(chosen):
             fault = f"{said} names {'a label twice' if chosen else 'no labels'}"
     if fault:
-        raise DataFormatError(path, fault + hint, line)
+        raise DataFormatError(path, fault, line)
     return chosen
 
 

@@ -21,8 +21,6 @@ from ._table import (
     check_width,
     csv_header,
     csv_records,
-    delimiter_hint,
-    delimiter_of,
     label_numbers,
     own_label_columns,
     write_csv,
@@ -36,16 +34,16 @@ _LISTING = f"{LABELS_COLUMN}:"  # starts the heading of a column of labels that 
 def table_kind(path: Path, delimiter: str | None) -> str:
     """Tell texts with tags by the header from other CSV tables."""
     with TextSource(path, "latin-1") as source:
-        header = next(csv_records(source, source.lines(), 1, delimiter_of(path, delimiter)), (1, []))[1]
+        header, _ = csv_header(source, delimiter)
     has_labels = any(name == LABELS_COLUMN or name.startswith(_LISTING) for name in header)
     return "text-csv" if has_labels and TEXT_COLUMN in header else "csv"
 
 
 def csv_rows(
-    source: TextSource, wanted: Wanted, only_texts: bool = False, *, text: str | None, sep: str, delimiter: str
+    source: TextSource, wanted: Wanted, only_texts: bool = False, *, text: str | None, sep: str, delimiter: str | None
 ) -> Rows:
     """Rows of a CSV file of either kind; when the caller does not say which, the header of new rows does."""
-    header = csv_header(source, delimiter)
+    header, delimiter = csv_header(source, delimiter)
     may_be_text = TEXT_COLUMN in header and not wanted.to_learn if wanted.is_text is None else wanted.is_text
     if only_texts or may_be_text:
         return TextRows(source, header, wanted, text or TEXT_COLUMN, sep, delimiter)
@@ -63,25 +61,24 @@ class TextRows(Rows):
         wanted.check_texts()
         self._source, self._wanted, self._delimiter, self._sep = source, wanted, delimiter, sep
         self._header = header
-        hint = delimiter_hint(header, delimiter)
-        self._text = one_column(source.path, header, text, "text", hint, 1)
+        self._text = one_column(source.path, header, text, "text", 1)
         self._labels: int | None = None
         self._indicators: list[int] = []  # of labels that have a column each
         if has_label_columns(wanted.labels, header):
-            self._indicators, names = own_label_columns(source.path, header, wanted, hint)
+            self._indicators, names = own_label_columns(source.path, header, wanted)
             self.label_names = list(names)
             if self._text in self._indicators:
                 raise source.fail(f"column {header[self._text]!r} is the text, and among the labels, too", 1)
         elif wanted.labels is True:
             listing = [name for name in header if name.startswith(_LISTING)]
             name = listing[0] if len(listing) == 1 and LABELS_COLUMN not in header else LABELS_COLUMN
-            self._labels = one_column(source.path, header, name, "labels", hint, 1)
+            self._labels = one_column(source.path, header, name, "labels", 1)
             if name != LABELS_COLUMN:
                 self.label_names = split_tags(name.removeprefix(_LISTING), sep)
                 if len(set(self.label_names)) < len(self.label_names):
                     raise source.fail("the header lists a label twice", 1)
         elif wanted.labels is not None:
-            self._labels = one_column(source.path, header, wanted.place_of_lists() or "", "labels", hint, 1)
+            self._labels = one_column(source.path, header, wanted.place_of_lists() or "", "labels", 1)
         self._id = None if wanted.id is None else match_names(source.path, header, [wanted.id], 1)[0]
 
     def parts(self) -> Iterator[Part]:
@@ -118,16 +115,14 @@ def has_label_columns(labels: Any, names: Sequence[str]) -> bool:
     return isinstance(labels, int) or (isinstance(labels, tuple) and len(labels) > 1)
 
 
-def one_column(
-    path: Path, names: Sequence[str], name: str, argument: str, hint: str = "", line: int | None = None
-) -> int:
+def one_column(path: Path, names: Sequence[str], name: str, argument: str, line: int | None = None) -> int:
     """Position of the only column of a name that ``argument`` says; the names stand in ``line``, in a file of lines."""
     if names.count(name) == 1:
         return names.index(name)
     how_many = f"{names.count(name)} columns" if name in names else "no column"
     near = "" if name in names else nearest(name, names)
     reason = f"{how_many} called {name!r} in the header ({', '.join(names)[:200]}); say {argument}="
-    raise DataFormatError(path, reason + near + hint, line)
+    raise DataFormatError(path, reason + near, line)
 
 
 def write_table(dataset: Dataset, path: Path, files: AtomicFiles, *, sep: str, delimiter: str) -> None:
