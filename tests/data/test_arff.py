@@ -176,7 +176,7 @@ def test_missing_labels(tmp_path):
         with pytest.raises(DataFormatError, match=r"a.arff:6: the label of attribute 'l1' is missing.*unlabelled='neg"):
             read(path, missing=missing)
     assert read(path, unlabelled="negative").Y.tolist() == [[0, 1]]
-    with pytest.raises(DataFormatError, match="no row has all its labels; to predict"):
+    with pytest.raises(DataFormatError, match="every row misses a label, so that unlabelled='drop' leaves none"):
         read(path, unlabelled="drop")
     with pytest.raises(ValueError, match="unlabelled='zero', allowed are None, 'drop', 'negative'"):
         read(path, unlabelled="zero")

@@ -19,6 +19,10 @@ from .format_table import FORMATS, TABLE, check_meaning, checked_format, format_
 from .labels import UNLABELLED, indicator
 
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
+_ALL_DROPPED = (
+    "every row misses a label, so that unlabelled='drop' leaves none; unlabelled='negative' takes missing labels as "
+    "off, and rows to predict need no labels"
+)
 _LONGEST_MAGIC = max(len(entry.magic) for entry in TABLE.values())
 
 
@@ -152,7 +156,7 @@ def _whole(rows: Rows, path: Path, missing: str, unlabelled: str | None) -> Data
     if not Xs:
         raise DataFormatError(path, "has no rows")
     if unlabelled == "drop" and not any(Y if isinstance(Y, list) else Y.shape[0] for Y in Ys):
-        raise DataFormatError(path, "no row has all its labels; to predict labels of these rows none are needed")
+        raise DataFormatError(path, _ALL_DROPPED)
     X, Y, label_names = stacked(Xs), stacked(Ys), tuple(rows.label_names or ())
     if isinstance(Y, list):
         Y, label_names = indicator(Y, rows.label_names)
