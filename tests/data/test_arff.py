@@ -209,6 +209,11 @@ def test_missing_values_beside_words(tmp_path):
         np.testing.assert_array_equal(read(path, missing="nan", unlabelled="negative").X, data.X)
 
 
+def test_a_missing_value_beside_another_spelling(tmp_path):
+    path = make(tmp_path, ["?,u,1.0"], ["x numeric", "c {u,v}", "l {0,1}"], labels=("l",))  # 1.0 is not declared
+    np.testing.assert_array_equal(read(path, missing="nan").X, [[np.nan, 0]])
+
+
 def test_an_empty_document_of_slashdot(tmp_path):
     for rows in (["{,2 1}", "{0 5}"], ["{,2 1}", "{0 5} % slow"]):
         data = read(make(tmp_path, rows, ["x numeric", *LABELS]))

@@ -203,10 +203,11 @@ class CarefulParser:
         gaps = [j for j, part in enumerate(parts) if part == "?"] if "?" in text else ()
         if not self._may_miss.issuperset(gaps):
             return None
+        filled = list(parts)
         for j in gaps:
-            parts[j] = self._stand_ins[j]
+            filled[j] = self._stand_ins[j]
         try:
-            row = [convert(part) for convert, part in zip(self._quick, parts, strict=True)]
+            row = [convert(part) for convert, part in zip(self._quick, filled, strict=True)]
         except (KeyError, ValueError):
             return None
         is_sound = all(map(math.isfinite, row)) and all(row[j] in (0.0, 1.0) for j in self._numeric_labels)

@@ -25,7 +25,7 @@ POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "posi
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
 UNLABELLED = ("drop", "negative")
 # Lists as Python (also of a set or a tuple) and JSON write them: strings in quotes or whole numbers, between commas.
-_OPENED = re.compile(r"""[\[({]\s*+(?:['"]|[\])}]$)|\[\s*+-?[0-9]++\s*+[,\]]""")
+_OPENED = re.compile(r"""[\[({]\s*+['"]|\[\s*+(?:\]$|-?[0-9]++\s*+[,\]])""")
 _ITEM = r"""(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"|-?(?:0|[1-9][0-9]*+))"""
 _LIST = re.compile(rf"[\[({{]\s*+(?:{_ITEM}\s*+(?:,\s*+{_ITEM}\s*+)*+,?\s*+)?[\])}}]")
 MISSING_CURE = "; missing= says what to do"
