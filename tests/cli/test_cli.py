@@ -246,7 +246,7 @@ def test_convert_can_write_other_separators(tmp_path):
             "",
             "say --labels (names or a number of columns); for texts with a column of label lists say --text ",
         ),
-        ("a;b\n1;0\n", "--labels b", "say --delimiter ';'"),
+        ("a;b,c\n1;0,1\n", "--labels b", "say which stands between cells, as in --delimiter ','"),
         ("x,label:a\n,0\n", "", "--missing says what to do"),
         ("x,label:a\n1,0\n", "--missing drop", "--missing 'drop', allowed are"),
         ("x,label:a\n1,0\n", "--drop y", "--drop names ['y']"),

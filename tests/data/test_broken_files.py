@@ -155,10 +155,10 @@ def test_no_file_a_folder_an_empty_file_and_garbage(tmp_path, name):
             read(path)
 
 
-def test_utf16_is_named(tmp_path):
-    path = tmp_path / "a.arff"
-    path.write_bytes(HEADER.encode("utf-16"))
-    with pytest.raises(DataFormatError, match="UTF-16"):
+def test_utf16_that_is_cut_is_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,labels\na,b\n".encode("utf-16")[:-1])
+    with pytest.raises(DataFormatError, match=r"a.csv:\d+: broken UTF-16 text \(truncated data\)"):
         read(path)
 
 

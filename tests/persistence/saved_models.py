@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -58,7 +59,13 @@ LEARNERS = {
     ),
     "ovr": OneVsRestClassifier(LogisticRegression(C=2.0)),
     "scaled": make_pipeline(
-        StandardScaler(), MinMaxScaler(), MaxAbsScaler(), Normalizer(), "passthrough", OneVsRestClassifier(LinearSVC())
+        SimpleImputer(),
+        StandardScaler(),
+        MinMaxScaler(),
+        MaxAbsScaler(),
+        Normalizer(),
+        "passthrough",
+        OneVsRestClassifier(LinearSVC()),
     ),
     "tfidf of counts": make_pipeline(
         MinMaxScaler(), TfidfTransformer(sublinear_tf=True), comargin.M3LClassifier(random_state=0)

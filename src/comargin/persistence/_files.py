@@ -154,7 +154,8 @@ def load(path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> A
     Returns
     -------
     obj : estimator or LabelGraph
-        As it was saved.
+        As it was saved. A file of ``comargin train`` holds names, too, which the model does not know:
+        ``comargin.Tagger.load`` gives both, and ``Tagger.tags`` predicts names.
 
     Raises
     ------
