@@ -1,6 +1,88 @@
 # mypy: ignore-errors
-"""The one way a loop is compiled here: cached on disk, without the GIL, never ``parallel`` or ``fastmath=True``."""
+"""The one way a loop is compiled here: cached on disk, without the GIL, never ``parallel`` or ``fastmath=True``.
+
+Numba takes the first folder it can write to, and fails at import where there is none. `LoopCache` also reads what lies
+in folders that cannot be written to, such as the loops that `comargin warmup` compiled when an image was built; loops
+that it neither finds nor can store are compiled in every process, with one remark.
+"""
+
+import warnings
+from functools import cached_property
+from pathlib import Path
 
 from numba import njit
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 
-compiled = njit(cache=True, nogil=True)
+_FOLDERS = {"UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator"}
+_remarks = []  # at most one for a process
+
+
+class LoopCache(NullCache):
+    """Numba's cache of one function, looked up when the function is first compiled."""
+
+    def __init__(self, function):
+        self._function = function
+
+    @cached_property
+    def _caches(self):
+        """Those that exist: first the one that can be written to, then one that can only be read."""
+        found = []
+        for kind in (FunctionCache, _ReadOnlyCache):
+            try:
+                found.append(kind(self._function))
+            except RuntimeError:  # no folder
+                found.append(NullCache())
+        return found
+
+    @property
+    def cache_path(self):
+        return self._caches[0].cache_path
+
+    def load_overload(self, sig, target_context):
+        for cache in self._caches:
+            found = cache.load_overload(sig, target_context)
+            if found is not None:
+                return found
+        return None
+
+    def save_overload(self, sig, data):
+        writable = self._caches[0]
+        try:
+            writable.save_overload(sig, data)
+            stored = not isinstance(writable, NullCache)
+        except OSError:  # the disk is full, or the folder was made read-only
+            stored = False
+        if not stored and not _remarks:
+            _remarks.append(
+                "compiled loops cannot be stored, so that every process compiles its own: run `comargin warmup` once "
+                "where the package's folder is writable, or set NUMBA_CACHE_DIR to a folder that is"
+            )
+            warnings.warn(_remarks[0], stacklevel=2)
+
+
+class _ReadOnly:
+    """A folder of Numba's cache that only has to hold an index of the file's loops."""
+
+    def ensure_cache_path(self):
+        if not any(Path(self.get_cache_path()).glob(f"{Path(self._py_file).stem}.*.nbi")):
+            raise FileNotFoundError(self.get_cache_path())
+
+
+class _ReadOnlyFolders(CompileResultCacheImpl):
+    _locator_classes = tuple(
+        type(f"ReadOnly{locator.__name__}", (_ReadOnly, locator), {})
+        for locator in CompileResultCacheImpl._locator_classes
+        if locator.__name__.lstrip("_") in _FOLDERS
+    )
+
+
+class _ReadOnlyCache(FunctionCache):
+    _impl_class = _ReadOnlyFolders
+
+
+def compiled(function):
+    """Compile a loop."""
+    loop = njit(nogil=True)(function)
+    if hasattr(loop, "_cache"):  # a plain function with NUMBA_DISABLE_JIT=1
+        loop._cache = LoopCache(function)
+    return loop
