@@ -99,7 +99,7 @@ class RankClassifier(KernelMultilabelClassifier):
             ``decision_function`` plus the threshold of the row.
         """
         check_is_fitted(self)
-        scores = super()._scores(X)
+        scores = self._certain(super()._scores, X)
         return scores[:, 0] if self._targets.kind == "binary" else scores
 
     def _scores(self, X: Any) -> np.ndarray:
