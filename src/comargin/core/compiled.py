@@ -6,12 +6,37 @@ in folders that cannot be written to, such as the loops that `comargin warmup` c
 that it neither finds nor can store are compiled in every process, with one remark.
 """
 
+import signal
+import threading
 import warnings
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from numba import njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+
+@contextmanager
+def _uninterrupted():
+    """Let Ctrl-C wait for the end: a half-imported Numba could not be imported again by this process."""
+    handler = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+        yield
+        return
+    waiting = []
+    signal.signal(signal.SIGINT, lambda *signal_and_frame: waiting.append(signal_and_frame))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    if waiting:
+        handler(*waiting[0])
+
+
+with _uninterrupted():
+    from numba import njit, types
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+    from numba.extending import get_cython_function_address, overload
+
+__all__ = ["LoopCache", "compiled", "get_cython_function_address", "overload", "types"]
 
 _FOLDERS = {"UserProvidedCacheLocator", "InTreeCacheLocator", "UserWideCacheLocator"}
 _remarks = []  # at most one for a process
