@@ -173,9 +173,11 @@ def _loop(
             squares[places] = np.einsum("ij,ij->j", weights, weights)
             dual_squares[places] = np.einsum("ij,ij->j", V, V)
         primal = base_primal + problem.regulariser(squares) + sum(part.certificate.loss for part in parts)
-        # Labelings move each column of V by the mass of the row at most.
-        scale = problem.scale(np.ones(problem.cliques.n_groups))
-        rounding = average_rounding(lengths, problem.mass[:, None], scale, scale * dual_squares)
+        rounding = 0.0
+        if dual_squares.any():  # not all mass is on the true labelings, which make no V
+            # Labelings move each column of V by the mass of the row at most.
+            scale = problem.scale(np.ones(problem.cliques.n_groups))
+            rounding = average_rounding(lengths, problem.mass[:, None], scale, scale * dual_squares)
         return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares) - rounding
 
     return run_loop(step, certify, control, state=state)
