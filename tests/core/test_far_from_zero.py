@@ -1,10 +1,12 @@
 """Features far from zero: centred where the problem allows it, or an error that says what to do."""
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from comargin import M3LClassifier, PrBRClassifier, RankSVMClassifier
+from comargin import CGMClassifier, M3LClassifier, PrBRClassifier, RankSVMClassifier
 from comargin.core.kernel_functions import scale_gamma
 
 
@@ -53,3 +55,19 @@ def test_free_biases_absorb_the_offset(labelled, offset):
 def test_a_literal_form_without_a_point_says_what_to_do():
     with pytest.raises(ValueError, match=r"scale the features, or use privileged_intercept=True"):
         PrBRClassifier(privileged_intercept=False).fit([[0.0], [2e-11]], [[0, 0, 0, 0], [1, 1, 1, 1]])
+
+
+@pytest.mark.parametrize("as_given", [np.asarray, sp.csr_array])
+def test_cgm_names_unscaled_features_before_the_fit(labelled, as_given):
+    X, Y = labelled
+    X = X * [1.0, 1000.0, 1.0, 500.0]
+    moments = []
+    model = CGMClassifier(alpha=1.0, max_rounds=0, callback=lambda point: moments.append("fit") or True, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *place: moments.append(str(message))
+        model.fit(as_given(X), Y)
+    assert "2 features are not scaled" in moments[0]
+    assert "1 (" in moments[0]
+    assert "StandardScaler" in moments[0]
+    assert "fit" in moments[1:]
