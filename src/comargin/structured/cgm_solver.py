@@ -38,6 +38,7 @@ from .labelings import StructuredDual, columns_of, layout_of
 from .problem import StructuredProblem
 from .solver import solve_structured
 
+_SAME_DUAL = 1e-6  # relative difference of dual objectives that rounding explains
 _MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the rows and as weights of the features
 
 
@@ -79,8 +80,18 @@ class StoppedGeneration(StructuredDual):
     history: tuple[Checkpoint, ...] = ()  # certified moments so far
 
     def goes_on(self, problem: StructuredProblem, rules: Generation, tol: float) -> bool:
-        """Whether the fit had the same parameters; if not, its labelings and cliques still are a start."""
-        return (self.rules, self.alpha, self.final_tol) == (rules, problem.alpha, tol)
+        """Whether the fit had the same parameters and rows; if not, its labelings and cliques still are a start.
+
+        Another kernel, features or costs show in the dual objective at the same masses.
+        """
+        if (self.rules, self.alpha, self.final_tol) != (rules, problem.alpha, tol):
+            return False
+        expectations, layout = _Expectations(problem, self), layout_of(self.cliques)
+        q = np.column_stack([expectations.moment(subset) for subset in self.cliques.subsets])
+        V = columns_of(np.ascontiguousarray(problem.X.T @ q), layout)
+        linear = _expected_loss(problem, self)
+        dual = replace(problem, cliques=self.cliques).dual(linear, np.einsum("ij,ij->j", V, V))
+        return abs(dual - self.history[-1].dual) <= _SAME_DUAL * max(linear, abs(dual))
 
     def rounds_before(self) -> list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]]:
         """Cliques, new cliques and a start of the last two rounds that were finished.
