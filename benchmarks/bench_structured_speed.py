@@ -1,12 +1,12 @@
 """Structured SVMs where they are hard to solve: few rows, small alpha, kernels, many labels; to a gap of 1e-2.
 
 CPU seconds, which other work on the machine changes less than wall time; the first fit compiles and is not counted.
-Run: python benchmarks/bench_structured_speed.py [bibtex]   (with 100 edges on bibtex, about a minute more)
+``bench_cgm.py`` has bibtex with 100 edges.
+Run: python benchmarks/bench_structured_speed.py
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -46,13 +46,13 @@ def measured(work: str, model: Any, X: Any, Y: Any) -> Row:
     seconds = time.process_time() - start
     return {
         "work": work,
-        "cpu_s": f"{seconds:.2f}",
+        "CPU seconds": f"{seconds:.2f}",
         "passes": str(model.n_iter_),
         "gap": f"{model.duality_gap_ / model.objective_:.4f}",
     }
 
 
-def main(*, with_bibtex: bool = False) -> list[Row]:
+def main() -> list[Row]:
     X, Y = generated()
     StructuredSVMClassifier(1e-2, tol=0.1).fit(X[:100, :30], Y[:100])
     rows = [measured(f"tree 322 x 260, 19 labels, alpha {a:g}", StructuredSVMClassifier(a), X, Y) for a in ALPHAS]
@@ -66,12 +66,8 @@ def main(*, with_bibtex: bool = False) -> list[Row]:
     for alpha in (1e-2, 1e-3, 1e-4):
         tree = StructuredSVMClassifier(alpha, kernel="rbf")
         rows.append(measured(f"tree rbf, yeast 1600 rows, alpha {alpha:g}", tree, X, Y))
-    if with_bibtex:
-        data = load("bibtex", split="train")
-        cgm = CGMClassifier(1e-3, cliques_per_round=10, max_cliques=100, round_tol=0.0)
-        rows.append(measured("CGM, bibtex, 100 edges, alpha 1e-3", cgm, data.X, data.Y))
     return rows
 
 
 if __name__ == "__main__":
-    show(TITLE, main(with_bibtex="bibtex" in sys.argv[1:]))
+    show(TITLE, main())

@@ -68,6 +68,7 @@ def update_pages() -> None:
         ("docs/guarantees.md", "guarantees", table("bench_guarantees")),
         ("docs/structured.md", "scene", table("bench_scene")),
         ("docs/structured.md", "passes", table("bench_cgm_passes")),
+        ("docs/structured.md", "structured_speed", table("bench_structured_speed")),
         ("docs/structured.md", "stack", table("bench_stack")),
         ("docs/rank.md", "rank_tables", table("bench_rank_tables")),
         ("docs/rank.md", "rank_growth", table("bench_rank_growth")),

@@ -29,6 +29,7 @@ GRIDS = {
     "PrML": _PRIVILEGED,
     "CGM, its own graph": (("alpha", _ALPHAS),),
     "structured SVM, tree": (("alpha", _ALPHAS),),
+    "CGM, rbf": (("gamma", _GAMMAS), ("alpha", _ALPHAS)),
     "SVC, rbf **": (("estimator__gamma", _GAMMAS), ("estimator__C", _CS)),
     "Rank-CVM, rbf": _KERNEL,
     "Rank-SVM, rbf": _KERNEL,
@@ -76,7 +77,7 @@ def test_the_demo_on_a_console_that_knows_only_ascii(tmp_path, capsys, monkeypat
     pictures = out[out.index("Three new images") : out.index("On the new images")]
     assert " ---- " in pictures
     assert "\\u" not in out
-    assert "7/11 training structured SVM, tree" in capsys.readouterr().err.splitlines()
+    assert "7/12 training structured SVM, tree" in capsys.readouterr().err.splitlines()
     assert "7 labels" in (tmp_path / "made" / "report.html").read_text(encoding="utf-8")
     root = ElementTree.parse(tmp_path / "made" / "graph.svg").getroot()
     texts = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}

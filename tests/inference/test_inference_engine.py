@@ -37,6 +37,7 @@ def test_equals_brute_force(make, shape, rng):
         P = brute.random_potentials(rng, 20, n_labels, cliques, KINDS[trial % len(KINDS)])
         scores = brute.all_scores(n_labels, cliques, P)
         labels, score, bound = engine.map(P)
+        assert_array_equal(engine.best_labels(P), labels)
         assert labels.dtype == np.uint8
         assert_allclose(score, scores.max(axis=1), rtol=1e-11, atol=1e-11)
         assert_allclose(score, brute.scores_of(labels, scores), rtol=1e-11, atol=1e-11)
@@ -52,6 +53,7 @@ def test_larger_graphs_equal_brute_force(make, rng):
         scores = brute.all_scores(n_labels, cliques, P)
         engine = make(n_labels, cliques)
         labels, score, bound = engine.map(P)
+        assert_array_equal(engine.best_labels(P), labels)
         assert_allclose(score, scores.max(axis=1), rtol=1e-11)
         assert_allclose(brute.scores_of(labels, scores), score, rtol=1e-11)
         assert_array_equal(bound, score)

@@ -1,6 +1,7 @@
 """CGMClassifier: which cliques are generated, when generation stops, and what its bound promises."""
 
 import itertools
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -285,6 +286,24 @@ def test_threads_do_not_change_the_result(rng, monkeypatch):
     for a, b in zip(one.clique_coef_, two.clique_coef_, strict=True):
         assert_array_equal(a, b)
     assert [each[:-1] for each in one.rounds_] == [each[:-1] for each in two.rounds_]  # all but the seconds
+
+
+@pytest.mark.parametrize("changed", [{"kernel": "rbf"}, {"gamma": 2.0}, {"class_weight": {0: 1.0, 1: 3.0}}])
+def test_a_stopped_fit_does_not_go_on_with_other_parameters(changed, data):
+    X, Y = data
+    seen = []
+    kernel = {"kernel": "poly" if "kernel" in changed else "rbf", "gamma": 0.1, "max_cliques": 3, "warm_start": True}
+    model = CGMClassifier(0.01, **kernel, callback=lambda point: seen.append(point) or len(seen) == 6, random_state=0)
+    model.fit(X, Y)
+    assert len(seen) == 6
+    model.set_params(callback=None)
+    same = deepcopy(model).fit(X, Y)
+    assert same.history_[:5] == model.history_[:5]  # goes on
+    assert same.rounds_[0].n_cliques == 0
+    n_cliques = len(model.cliques_)
+    other = model.set_params(**changed).fit(X, Y)
+    assert other.rounds_[0].n_cliques == n_cliques > 0  # a start, in a first round of its own
+    assert other.duality_gap_ <= other.tol * other.objective_
 
 
 def test_a_callback_stops_between_and_within_rounds(data):

@@ -228,8 +228,8 @@ def test_the_gap_on_known_labelings(rng):
 
 
 @pytest.mark.parametrize("graph", ["nodes", "triple"])
-def test_two_labelings_meet_at_the_best_division(graph, rng):
-    """The only step there is, against the parabola through three values of D."""
+def test_two_labelings_divide_beyond_the_best_division(graph, rng):
+    """The only step there is, half as long again as the best, against the parabola through three values of D."""
     state = make(rng, graph)
     state.known.count[:] = 1
     state.known.mass[:] = 0.0
@@ -244,18 +244,18 @@ def test_two_labelings_meet_at_the_best_division(graph, rng):
             values.append(dual(state))
         curvature = -4.0 * (values[2] - 2.0 * values[1] + values[0])
         slope = 4.0 * values[1] - 3.0 * values[0] - values[2]
-        share = min(max(slope / curvature, 0.0), 1.0)
-        divided += 0.0 < share < 1.0
         start = rng.random()
+        share = min(max(start + 1.5 * (slope / curvature - start), 0.0), 1.0)
+        divided += 0.0 < share < 1.0
         state.known.mass[i, :2] = state.mass[i] * np.array([1.0 - start, start])
         run(state, [i], other[None])
         assert_allclose(state.known.mass[i, :2], state.mass[i] * np.array([1.0 - share, share]), atol=1e-9)
     assert divided >= 1
 
 
-@pytest.mark.parametrize(("mass", "moved"), [(1.0, 0.5), (0.25, 0.25)])
+@pytest.mark.parametrize(("mass", "moved"), [(1.0, 0.75), (0.6, 0.6), (0.25, 0.25)])
 def test_one_step_by_hand(mass, moved):
-    """One label that is off, x = (1), cost 1, scale 2: violation 1, curvature 2."""
+    """One label that is off, x = (1), cost 1, scale 2: violation 1, curvature 2, best step 1/2, 3/2 of it is done."""
     known = Known(
         np.zeros((1, 2, 1), np.uint8), np.array([[mass, 0.0]]), np.zeros((1, 2), np.int32), np.ones(1, np.int32)
     )

@@ -18,6 +18,7 @@ from comargin.core.row_products import RowProducts
 from comargin.core.validation import loop_view
 from comargin.inference import Inference
 from comargin.structured import cgm_solver as module
+from comargin.structured import solver as solver_module
 from comargin.structured.cgm_solver import Generation, candidate_cliques, score_cliques, solve_cgm
 from comargin.structured.cliques import CliqueSet
 from comargin.structured.problem import StructuredProblem
@@ -67,7 +68,7 @@ def explicit(problem, dual):
 
 def scores_of(problem, dual, order):
     with ThreadPoolExecutor(1) as pool:
-        return score_cliques(problem, dual, order, pool)
+        return score_cliques(problem, dual, order, RowProducts(problem.X, pool))
 
 
 def solve(problem, rules, tol=1e-4, max_iter=3000, callback=None, **options):
@@ -249,6 +250,20 @@ def test_rounds_and_cliques_are_bounded(rng):
             len(cliques.cliques) == expected or rounds[-1].improvement - rounds[-1].gap <= 1e-6 * rounds[-1].objective
         )
         assert len(rounds) == 1 + cliques.n_groups
+
+
+def test_rounds_share_the_inner_products_of_the_rows(rng, monkeypatch):
+    problem, made = problem_of(rng, CliqueSet(4), n_features=20), []
+
+    def products(X, pool):
+        made.append(RowProducts(X, pool))
+        return made[-1]
+
+    for solver in (module, solver_module):
+        monkeypatch.setattr(solver, "RowProducts", products)
+    rounds = solve(problem, Generation(1, 2, 3, 50, 0.0))[2]
+    assert len(rounds) > 2
+    assert len(made) == 1
 
 
 def test_a_callback_stops_generation(rng):

@@ -16,6 +16,8 @@ from tests.structured.reference_structured import (
 
 from comargin.core.loop import Control
 from comargin.core.result import Status
+from comargin.core.row_products import RowProducts
+from comargin.core.threads import worker_threads
 from comargin.core.validation import loop_view
 from comargin.inference import Inference
 from comargin.structured import _part as module
@@ -240,6 +242,24 @@ def test_rows_that_know_more_labelings_than_there_is_room_for(monkeypatch, seed)
     np.testing.assert_allclose(result.primal, optimum, rtol=3e-6)
 
 
+def test_passes_in_row_space_keep_scores_and_moments_in_step(seed):
+    problem = problem_of(*make(seed, n_features=40), "three groups", 1e-2)
+    with worker_threads(1) as pool:
+        data = module.PartData.of(problem, engine_of(problem.cliques), RowProducts(problem.X, pool))
+        assert data.in_row_space
+        assert data.super_blocks[0].stop == module.POLICY.row_space_block < len(problem.Y)
+        start = StructuredDual.true(problem)
+        part = module.Part(data, module.Pace(1e-3), seed, start.known[0], None, start.group_weights)
+        for _ in range(4):
+            part.run_pass()
+        V, moments = part.average, part.moments.copy()
+        np.testing.assert_allclose(part.potentials, problem.X @ moments, atol=1e-12)
+        part.certify()
+    assert np.linalg.norm(V) > 1e-3
+    np.testing.assert_allclose(moments, part.moments, atol=1e-12)  # anew from the masses
+    assert part.certificate.dual > 0.0
+
+
 class Loose:
     """Inference that finds the best labeling, but proves only a bound that is too high by ``slack``."""
 
@@ -249,6 +269,9 @@ class Loose:
     def map(self, potentials):
         labels, score, _ = self.engine.map(potentials)
         return labels, score, score + self.slack
+
+    def best_labels(self, potentials):
+        return self.engine.best_labels(potentials)
 
     def score(self, potentials, labels):
         return self.engine.score(potentials, labels)

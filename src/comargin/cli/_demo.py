@@ -158,6 +158,9 @@ def models_of_the_demo() -> dict[str, Any]:
         "PrML": PrMLClassifier(C=0.1, gamma2=0.1, random_state=0),
         "CGM, its own graph": CGMClassifier(alpha=0.001, random_state=0),
         "structured SVM, tree": StructuredSVMClassifier(alpha=0.01, graph="tree", random_state=0),
+        "CGM, rbf": CGMClassifier(
+            alpha=0.001, kernel="rbf", gamma=0.3, cliques_per_round=21, max_cliques=21, random_state=0
+        ),
         "SVC, rbf **": OneVsRestClassifier(SVC(C=1.0, gamma=0.3)),
         "Rank-CVM, rbf": RankCVMClassifier(C=100.0, gamma=0.3, random_state=0),
         "Rank-SVM, rbf": RankSVMClassifier(C=10.0, gamma=0.3),

@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .row_blocks import row_blocks
+from .rows import CSR, add_rows
 
 # Rows and columns of a product that a thread takes at once; fixed, so that the result does not depend on the threads.
 _ROWS, _COLUMNS = 512, 64
@@ -93,9 +94,12 @@ class RowProducts:
 
     def add(self, rows: slice, Q: np.ndarray, V: np.ndarray) -> None:
         """V += X_rows^T Q, with V in the memory order of ``arranged``."""
+        if not isinstance(self.X, np.ndarray):  # a block of rows reaches few features: no product as large as V
+            X = self.X
+            add_rows(CSR(X.data, X.indices, X.indptr), rows.start, np.ascontiguousarray(Q), V)
+            return
         X = self.part(rows)
-        large = X.size * Q.shape[1] >= _WORTH_A_THREAD
-        if not (isinstance(X, np.ndarray) and large and V.flags.f_contiguous):
+        if not (X.size * Q.shape[1] >= _WORTH_A_THREAD and V.flags.f_contiguous):
             V += X.T @ Q
             return
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from .compiled import overload, types
 
+from .compiled import compiled
+
 # Never fastmath=True: NaN and infinity must survive. These two allow vector sums and fused multiply-add.
 _FAST = {"fastmath": {"reassoc", "contract"}}
 
@@ -278,3 +280,11 @@ def _row_spread(R, label, total, features, n_features, Z):
                     Z[j, k] += value * weights[k]
 
     return impl
+
+
+@compiled
+def add_rows(X, first, Q, V):
+    """V += X_rows^T Q for the rows from ``first`` on, one for each row of Q; rows of zeros in Q cost nothing."""
+    for r in range(Q.shape[0]):
+        if np.any(Q[r] != 0.0):
+            row_ger(X, first + r, Q[r], V)

@@ -194,9 +194,24 @@ class Inference:
             Upper bounds of all scores, up to rounding; equal to ``score`` where the labeling is certified to be best.
         """
         self._check(potentials)
-        labels, gap = self._best_labels(potentials)
+        labels, gap = self._labels_and_gap(potentials)
         score = self.score(potentials, labels)
         return labels, score, score + gap
+
+    def best_labels(self, potentials: np.ndarray) -> np.ndarray:
+        """The labelings of ``map``, without the cost of their scores.
+
+        Parameters
+        ----------
+        potentials : float64 ndarray of shape (n, n_columns), C-contiguous
+            As for ``map``.
+
+        Returns
+        -------
+        uint8 ndarray of shape (n, K)
+        """
+        self._check(potentials)
+        return self._labels_and_gap(potentials)[0]
 
     def score(self, potentials: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Score of one labeling per row.
@@ -248,7 +263,7 @@ class Inference:
                 self._fix_each_label(search, potentials, rows, difference)
         return difference
 
-    def _best_labels(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _labels_and_gap(self, potentials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Labels of every row and upper bound minus score."""
         rows = np.arange(len(potentials))
         labels = (potentials[:, : self.n_labels] > 0.0).view(np.uint8)

@@ -11,7 +11,8 @@ of the lowest score to that of the highest, s = Delta + theta . psi:
 
     g = min(a_low, (s_high - s_low) / (<x_r, x_r> sum_col scale_col (psi_high - psi_low)_col^2)),
 
-the exact maximiser along that direction (Lacoste-Julien and Jaggi, 2015, for the linear rate of pairwise steps).
+the exact maximiser along that direction (Lacoste-Julien and Jaggi, 2015, for the linear rate of pairwise steps). Where
+the masses allow, the row then goes on along its change, past the best step: D still rises, and passes become fewer.
 Columns as in ``cliques.py``: node k, then the states of every clique.
 """
 
@@ -23,6 +24,8 @@ from ..core.compiled import compiled
 
 # Steps of a row end when the scores of its labelings differ by this fraction of before: later rows move them again.
 _ENOUGH = 0.1
+# A row moves by this multiple of the best step along its change, as far as its masses allow (over-relaxation).
+_RELAXATION = 1.5
 
 
 class Layout(NamedTuple):
@@ -185,7 +188,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
     labels, mass, _, count = known
     n_rows, n_moments = potentials.shape
     n_labels, n_cliques, capacity = truth.shape[1], begin.shape[0] - 1, labels.shape[1]
-    scores = np.empty(capacity)
+    scores, before = np.empty(capacity), np.empty(capacity)
     state_column = np.empty((capacity, n_cliques), dtype=np.int64)
     theta, change = np.empty(scale.shape[0]), np.zeros(scale.shape[0])
     changed_rows, n_changed = np.empty(n_rows, dtype=np.int64), 0
@@ -222,7 +225,9 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
             mean += mass[i, p] * score
         if total_mass <= 0.0:
             continue
-        moves, enough = False, 0.0
+        for p in range(n_known):
+            before[p] = mass[i, p]
+        moves, enough, raised = False, 0.0, 0.0
         for step in range(2 * n_known):
             high, low = 0, -1
             for p in range(n_known):
@@ -252,7 +257,7 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
                 moved = violation / curvature
             mass[i, high] += moved
             mass[i, low] = 0.0 if whole else mass[i, low] - moved
-            parts[1] += moved * (violation - 0.5 * curvature * moved)
+            raised += moved * (violation - 0.5 * curvature * moved)
             for k in range(n_labels):
                 if labels[i, high, k] != labels[i, low, k]:
                     q = moved if labels[i, low, k] != 0 else -moved
@@ -271,6 +276,21 @@ def structured_block(rows, truth, cost, layout, known, found, oldest, potentials
                             if state_column[p, c] == col:
                                 scores[p] += q
         if moves:
+            curvature, longest = 0.0, np.inf
+            for col in range(scale.shape[0]):
+                curvature += gram[r, r] * scale[col] * change[col] * change[col]
+            for p in range(n_known):
+                if mass[i, p] < before[p]:
+                    longest = min(longest, before[p] / (before[p] - mass[i, p]))
+            if curvature > 0.0:
+                slope = raised + 0.5 * curvature
+                length = min(_RELAXATION * slope / curvature, longest)
+                for p in range(n_known):
+                    after = before[p] + length * (mass[i, p] - before[p])
+                    mass[i, p] = after if after > 1e-15 * total_mass else 0.0  # rounding leaves no mass behind
+                change *= length
+                raised = length * (slope - 0.5 * length * curvature)
+            parts[1] += raised
             _moments(change, layout, delta[r])
             change[:] = 0.0
             changed_rows[n_changed] = r

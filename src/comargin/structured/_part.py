@@ -37,6 +37,8 @@ class StructuredPolicy:
     near_bytes: int = 2**20  # larger weights leave the cache: blocks are then large and share products with them
     large_block: int = 128  # rows of a block in that case
     together: int = 1024  # rows that share a product, if their inner products fit and rows have twice as many entries
+    row_space: float = 1.5  # passes use inner products of all rows if these are at most as many times the entries of X
+    row_space_block: int = 8  # rows of a block then
     oldest: int = 10  # passes before a labeling without mass is forgotten; 2 to 40 need the same passes
     last_capacity: int = 64  # most labelings of a row: memory against labelings that are met again and again
     fewest_passes: int = 20  # before a Newton attempt, after a start that needed it or in few features
@@ -73,15 +75,20 @@ class PartData:
     layout: Layout
     block: int
     super_blocks: list[slice]
+    in_row_space: bool  # whether passes work with the inner products of all rows, see ``Part.run_pass``
 
     @classmethod
     def of(cls, problem: StructuredProblem, engine: Inference, products: RowProducts) -> "PartData":
         """Choose the blocks: large ones where the weights do not stay in the cache."""
         near = 8 * problem.X.shape[1] * len(problem.cliques.subsets) <= POLICY.near_bytes
         block, together = POLICY.block if near else POLICY.large_block, POLICY.together
-        shared = not near and products.keeps_gram(together) and problem.X.size >= 2 * together * len(problem.Y)
-        super_blocks = row_blocks(len(problem.Y), together if shared else block)
-        return cls(problem, engine, products, layout_of(problem.cliques), block, super_blocks)
+        n_rows, size = len(problem.Y), problem.X.size
+        in_row_space = products.keeps_gram(n_rows) and n_rows**2 <= POLICY.row_space * size
+        if in_row_space:
+            block = POLICY.row_space_block
+        shared = not (near or in_row_space) and products.keeps_gram(together) and size >= 2 * together * n_rows
+        super_blocks = row_blocks(n_rows, together if shared else block)
+        return cls(problem, engine, products, layout_of(problem.cliques), block, super_blocks, in_row_space)
 
 
 class Pace:
@@ -141,7 +148,11 @@ class Part:
         self.data, self.pace, self.known = data, pace, known
         self.t, self.scale = group_weights, data.problem.scale(group_weights)
         self.rng = np.random.default_rng(seed)
-        self.moments, self.linear = data.products.zeros(len(data.problem.cliques.subsets)), 0.0
+        n_moments = len(data.problem.cliques.subsets)
+        self.moments, self.linear = data.products.zeros(n_moments), 0.0
+        n_own = len(data.problem.Y) if data.in_row_space else 0
+        # In row space passes move these two, and ``average`` brings the moments up to date.
+        self.potentials, self.pending = np.empty((n_own, n_moments)), np.zeros((n_own, n_moments))
         self.W = weights  # of the start, or of the last Newton steps; V * scale if None
         self.multiple = 1.0  # of these weights that was certified
         self.relative_sigma = max(sigma, POLICY.first_sigma)  # of the next Newton steps, times the mean mass of a row
@@ -151,6 +162,9 @@ class Part:
     @property
     def average(self) -> np.ndarray:
         """The dual average V, a copy."""
+        if self.pending.any():
+            self.data.products.add(slice(0, len(self.pending)), self.pending, self.moments)
+            self.pending[:] = 0.0
         return self.data.products.arranged(columns_of(np.ascontiguousarray(self.moments), self.data.layout))
 
     @property
@@ -209,9 +223,14 @@ class Part:
         pace.n_passes += 1
 
     def run_pass(self) -> float:
-        """Coordinate steps on all blocks; returns the gap on known labelings as met on the way."""
+        """Coordinate steps on all blocks; returns the gap on known labelings as met on the way.
+
+        In row space the potentials X m of all rows follow every block by its columns of X X^T: one product in place of
+        two, from moments and to them, which pays where X has not many fewer columns than rows.
+        """
         data = self.data
         problem, products = data.problem, data.products
+        all_gram = products.gram(slice(0, len(problem.Y))) if data.in_row_space else None
         if self.W is not None:
             self._refresh()
             self.W = None
@@ -219,8 +238,11 @@ class Part:
         parts = np.zeros(3)
         for k in self.rng.permutation(len(data.super_blocks)):
             rows = data.super_blocks[k]
-            all_potentials = products.forward(self.moments, rows)
-            gram, all_delta = products.gram(rows), np.empty_like(all_potentials)
+            if all_gram is None:
+                all_potentials, gram = products.forward(self.moments, rows), products.gram(rows)
+            else:
+                all_potentials, gram = self.potentials[rows].copy(), all_gram[rows, rows]
+            all_delta = np.empty_like(all_potentials)
             for block in row_blocks(rows.stop - rows.start, data.block):
                 done, indices = slice(0, block.start), np.arange(rows.start + block.start, rows.start + block.stop)
                 potentials, delta = all_potentials[block], all_delta[block]
@@ -229,12 +251,16 @@ class Part:
                 theta = columns_of(potentials, data.layout)
                 theta *= self.scale
                 problem.augment(theta, slice(indices[0], indices[-1] + 1))
-                found = data.engine.map(theta)[0]  # Eq. (13)
+                found = data.engine.best_labels(theta)  # Eq. (13)
                 structured_block(
                     indices, problem.Y, problem.cost, data.layout, self.known, found, POLICY.oldest, potentials,
                     np.ascontiguousarray(gram[block, block]), self.scale, delta, parts,
                 )  # fmt: skip
-            products.add(rows, all_delta, self.moments)
+            if all_gram is None:
+                products.add(rows, all_delta, self.moments)
+            else:
+                self.potentials += all_gram[rows].T @ all_delta
+                self.pending[rows] += all_delta
         self._make_room(parts[2])
         return float(parts[0])
 
@@ -274,6 +300,8 @@ class Part:
                 np.arange(rows.start, rows.stop), problem.Y, problem.cost, self.data.layout, self.known, coefficients
             )
             self.data.products.add(rows, coefficients, self.moments)  # u(alpha), v(alpha) of Eq. (4)
+        if self.data.in_row_space:
+            self.potentials, self.pending[:] = self.data.products.forward(self.moments), 0.0
 
     def certify(self) -> None:
         """Compute exact objectives, the loss by the bounds of inference; the rows meet the labelings found.

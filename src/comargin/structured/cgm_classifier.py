@@ -55,8 +55,8 @@ class CGMClassifier(StructuredClassifier):
     {n_jobs} {random_state} {verbose} {callback}
     warm_start : bool, default=False
         Go on from the cliques and weights of the fit before (same rows and labels), e.g. with more ``max_cliques``.
-        A fit that ``callback`` stopped goes on in its round if no parameter has changed: ``rounds_``, ``history_`` and
-        ``n_iter_`` then count from its beginning.
+        A fit that ``callback`` stopped goes on in its round if rows, costs, kernel and the parameters of rounds have
+        not changed: ``rounds_``, ``history_`` and ``n_iter_`` then count from its beginning.
 
     Attributes
     ----------

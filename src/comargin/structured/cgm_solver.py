@@ -19,7 +19,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -38,6 +37,7 @@ from .labelings import StructuredDual, columns_of, layout_of
 from .problem import StructuredProblem
 from .solver import solve_structured
 
+_SAME_DUAL = 1e-6  # relative difference of dual objectives that rounding explains
 _MOMENT_BYTES = 2**26  # of moments computed together, as coefficients of the rows and as weights of the features
 
 
@@ -79,8 +79,18 @@ class StoppedGeneration(StructuredDual):
     history: tuple[Checkpoint, ...] = ()  # certified moments so far
 
     def goes_on(self, problem: StructuredProblem, rules: Generation, tol: float) -> bool:
-        """Whether the fit had the same parameters; if not, its labelings and cliques still are a start."""
-        return (self.rules, self.alpha, self.final_tol) == (rules, problem.alpha, tol)
+        """Whether the fit had the same parameters and rows; if not, its labelings and cliques still are a start.
+
+        Another kernel, features or costs show in the dual objective at the same masses.
+        """
+        if (self.rules, self.alpha, self.final_tol) != (rules, problem.alpha, tol):
+            return False
+        expectations, layout = _Expectations(problem, self), layout_of(self.cliques)
+        q = np.column_stack([expectations.moment(subset) for subset in self.cliques.subsets])
+        V = columns_of(np.ascontiguousarray(problem.X.T @ q), layout)
+        linear = _expected_loss(problem, self)
+        dual = replace(problem, cliques=self.cliques).dual(linear, np.einsum("ij,ij->j", V, V))
+        return abs(dual - self.history[-1].dual) <= _SAME_DUAL * max(linear, abs(dual))
 
     def rounds_before(self) -> list[tuple[CliqueSet, tuple[tuple[int, ...], ...], StructuredDual]]:
         """Cliques, new cliques and a start of the last two rounds that were finished.
@@ -137,10 +147,10 @@ class _Expectations:
 
 
 def score_cliques(
-    problem: StructuredProblem, dual: StructuredDual, order: int, pool: Executor
+    problem: StructuredProblem, dual: StructuredDual, order: int, products: RowProducts
 ) -> tuple[list[tuple[int, ...]], np.ndarray]:
     """Cliques up to an order, and active ones of a higher order, with their scores for the masses of a dual."""
-    products, expectations = RowProducts(problem.X, pool), _Expectations(problem, dual)
+    expectations = _Expectations(problem, dual)
     cliques = list(candidate_cliques(problem.cliques.n_labels, order))
     cliques += [clique for clique in problem.cliques.cliques if len(clique) > order]  # of a fit before
     scores = np.empty(len(cliques))
@@ -273,18 +283,26 @@ def solve_cgm(
     n_candidates = sum(math.comb(problem.cliques.n_labels, size) for size in range(2, rules.order + 1))
     most = n_candidates if rules.max_cliques is None else min(rules.max_cliques, n_candidates)
     with worker_threads(n_threads) as pool:
+        products = RowProducts(problem.X, pool)
         while True:
             current = replace(problem, cliques=now.active)
             result = solve_structured(
-                current, view, engine_of, now.control(control), seed=seed, n_threads=n_threads, start=now.start
+                current,
+                view,
+                engine_of,
+                now.control(control),
+                seed=seed,
+                n_threads=n_threads,
+                start=now.start,
+                products=products,
             )
             now.start, now.history[-1] = result.dual_coef, result.history[-1]
-            candidates, scores = score_cliques(current, result.dual_coef, rules.order, pool)
+            candidates, scores = score_cliques(current, result.dual_coef, rules.order, products)
             best = np.argsort(-scores, kind="stable")  # Eq. (7), (9)
             score_of = dict(zip(candidates, scores.tolist(), strict=True))
             violation = _violation(current, score_of, float(scores[best[: rules.per_round]].sum()))
             lower = _lower_bound(_expected_loss(current, result.dual_coef), result.dual - violation)
-            hamming = _hamming(current, result.coef, engine_of(now.active), pool)
+            hamming = _hamming(current, result.coef, engine_of(now.active), products)
             last = now.round_at(result.history[-1], lower, hamming)
             if result.status is Status.STOPPED:
                 now.start = now.stopped(result.dual_coef, last)
@@ -333,12 +351,11 @@ def _lower_bound(linear: float, dual: float) -> float:
     return s * linear - s**2 * quadratic
 
 
-def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: Inference, pool: Executor) -> float:
+def _hamming(problem: StructuredProblem, coef: np.ndarray, engine: Inference, products: RowProducts) -> float:
     """Fraction of wrong labels of the training rows, weighted by their masses."""
-    products = RowProducts(problem.X, pool)
 
     def wrong(rows: slice) -> float:
         labels = engine.map(np.ascontiguousarray(products.part(rows) @ coef.T))[0]
         return float(problem.mass[rows] @ np.mean(labels != problem.Y[rows], axis=1))
 
-    return sum(pool.map(wrong, row_blocks(len(problem.Y), 1024)))
+    return sum(products.pool.map(wrong, row_blocks(len(problem.Y), 1024)))

@@ -36,6 +36,7 @@ generation, CVPR 2015. doi:10.1109/CVPR.2015.7299034
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -76,9 +77,18 @@ class StructuredProblem:
         Delta(y, y_i) = sum_k c_ik [y_k != y_ik] = sum_k c_ik y_ik + sum_k c_ik (1 - 2 y_ik) y_k. Returns its part that
         does not depend on y, sum_k c_ik y_ik, of shape (n_rows,).
         """
-        costs, truth = self.cost[rows], self.Y[rows].astype(np.float64)
-        potentials[:, : self.cliques.n_labels] += costs * (1.0 - 2.0 * truth)
-        return np.vecdot(costs, truth)
+        potentials[:, : self.cliques.n_labels] += self._tilt[rows]
+        return self._missed[rows]
+
+    @cached_property
+    def _tilt(self) -> np.ndarray:
+        """c_ik (1 - 2 y_ik)."""
+        return self.cost * (1.0 - 2.0 * self.Y)
+
+    @cached_property
+    def _missed(self) -> np.ndarray:
+        """sum_k c_ik y_ik."""
+        return np.vecdot(self.cost, self.Y.astype(np.float64))
 
 
 def check_offsets(offsets: Any, shape: tuple[int, ...]) -> np.ndarray:

@@ -7,6 +7,7 @@ steps (``_part.py``). With several groups there is one such part, which also mov
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 
 import numpy as np
@@ -37,6 +38,7 @@ def solve_structured(
     seed: int,
     n_threads: int = 1,
     start: StructuredDual | None = None,
+    products: RowProducts | None = None,
 ) -> Result:
     """Solve a structured SVM to a certified gap; the result is the same for any number of threads.
 
@@ -44,6 +46,8 @@ def solve_structured(
     the order of the blocks. ``start`` is the ``dual_coef`` of another result on the same rows, or a state kept by
     ``control``; the true labelings if None. From a state the solver ends within the tolerance of where it would have
     ended, not exactly there: the order of blocks and the moments of certificates begin anew.
+
+    ``products`` with ``problem.X`` share their inner products among several solves.
 
     In the result ``coef`` is W^T (n_columns, n_features) and ``dual_coef`` a ``StructuredDual``.
     """
@@ -78,8 +82,8 @@ def solve_structured(
         # A resumed fit solved these labels before its first checkpoint.
         control = replace(control, n_before=control.before[0].n_iter if control.before else alone.n_iter)
     parts: list[Part] = []
-    with worker_threads(n_threads) as pool:
-        products = RowProducts(problem.X, pool)
+    with ExitStack() as stack:
+        products = products or RowProducts(problem.X, stack.enter_context(worker_threads(n_threads)))
         columns = []
         for labels in joined:
             local, column = problem.cliques.within(labels), problem.cliques.column
