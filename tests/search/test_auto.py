@@ -21,7 +21,7 @@ from comargin import AutoClassifier, DecisionClassifierCV, M3LClassifier
 from comargin.core.executor import Threads, using
 from comargin.core.memory import Memory
 from comargin.decisions import BlendedClassifier, LabelCalibrator
-from comargin.decisions.blending import blend_weights, calibrated, row_losses
+from comargin.decisions.blending import blend_weights, held_out_log_odds, row_losses
 from comargin.metrics import evaluate, log_loss
 from comargin.models import ModelRecipe
 from comargin.search import auto
@@ -163,9 +163,8 @@ def test_noise_promises_nothing(rng):
 
 def test_curves_of_other_rows_do_not_flatter_noise(rng):
     scores, Y = rng.normal(size=(300, 4)), sp.csr_array(rng.integers(0, 2, size=(300, 4)).astype(float))
-    calibrator, log_odds = calibrated(scores, Y)
-    flattered = row_losses(logit(calibrator.probabilities(scores)), Y).mean() / 4
-    assert flattered < np.log(2.0) < row_losses(log_odds, Y).mean() / 4
+    flattered = logit(LabelCalibrator().fit(scores, Y).probabilities(scores))
+    assert row_losses(flattered, Y).mean() / 4 < np.log(2.0) < row_losses(held_out_log_odds(scores, Y), Y).mean() / 4
 
 
 def test_a_blend_is_calibrated_once(rng):
@@ -315,6 +314,9 @@ def test_candidates_suit_the_data(rng):
         (candidate,) = candidates_for(["m3l"], X, n_labels, 7, False)
         assert [name for name, _ in candidate.grid] == searched
         assert candidate.estimator.random_state == 7
+    for features, searched in ((X, (1, 2, 5, 10)), (sp.csr_array(X), (2,))):
+        (trees,) = candidates_for(["extra-trees"], features, 3, 7, False)
+        assert trees.grid == (("min_samples_leaf", searched),)
     with pytest.raises(ValueError, match="neither decision_function"):
         candidates_for([("none", OnlyLabels())], X, 3, 0, False)
 

@@ -43,10 +43,8 @@ def row_losses(log_odds: FloatArray, Y: Any) -> FloatArray:
     return losses
 
 
-def calibrated(
-    scores: FloatArray, Y: Any, sample_weight: FloatArray | None = None
-) -> tuple[LabelCalibrator, FloatArray]:
-    """A calibrator of held-out scores, and the log odds of every row by one that was fitted on other rows.
+def held_out_log_odds(scores: FloatArray, Y: Any, sample_weight: FloatArray | None = None) -> FloatArray:
+    """Log odds of every row by a `LabelCalibrator` that was fitted on other rows.
 
     Parameters
     ----------
@@ -59,9 +57,7 @@ def calibrated(
 
     Returns
     -------
-    calibrator : LabelCalibrator
-        Fitted on all rows.
-    log_odds : ndarray of shape (n_samples, n_labels)
+    ndarray of shape (n_samples, n_labels)
         Those of each of three parts by the curves of the other two.
     """
     weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
@@ -69,7 +65,7 @@ def calibrated(
     for others, part in MultilabelStratifiedKFold(_PARTS).split(Y, Y):
         curves = LabelCalibrator().fit(scores[others], Y[others], weight[others])
         log_odds[part] = logit(curves.probabilities(scores[part]))
-    return LabelCalibrator().fit(scores, Y, weight), log_odds
+    return log_odds
 
 
 def blend_weights(log_odds: Sequence[FloatArray], Y: Any, sample_weight: FloatArray | None = None) -> FloatArray:
@@ -171,9 +167,8 @@ class BlendedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         calibrators, log_odds = [], []
         for _, member in self.members:
             _, scores, rows = cross_fit(silent_clone(member), X, y, Y, splits, {}, None, Memory())
-            curves, odds = calibrated(scores, Y[rows])
-            calibrators.append(curves)
-            log_odds.append(odds)
+            calibrators.append(LabelCalibrator().fit(scores, Y[rows]))
+            log_odds.append(held_out_log_odds(scores, Y[rows]))
         fitted = [clone(member).fit(X, y) for _, member in self.members]
         return self.made_of(fitted, blend_weights(log_odds, Y[rows]), calibrators, classes)
 

@@ -10,7 +10,7 @@ import numpy as np
 from ..core.memory import Memory
 from ..core.threshold_rule import FloatArray
 from ..decisions import LabelDecisions
-from ..decisions.blending import blend_weights, calibrated, row_losses
+from ..decisions.blending import blend_weights, held_out_log_odds, row_losses
 from ..metrics import evaluate
 from ._candidates import Candidate, Place
 from ._tune_result import text_of
@@ -107,15 +107,16 @@ class Tournament:
         if not isinstance(seconds, float):
             seconds = time.perf_counter() - began
             part.keep("seconds", seconds)
-        calibrator, log_odds = calibrated(scores, self._Y, self._weight)
+        log_odds = held_out_log_odds(scores, self._Y, self._weight)
         loss = self._mean(row_losses(log_odds, self._Y))
-        value = value_of(LabelDecisions(self._aim).fit(scores, self._Y, self._weight), scores, self._Y)
+        decisions = LabelDecisions(self._aim).fit(scores, self._Y, self._weight)
+        value = value_of(decisions, scores, self._Y)
         trial = Trial(contender.candidate.name, parameters, self._Y.shape[0], loss, value, seconds)
         self._trials.append(trial)
         contender.tried.add(place)
         if contender.trial is None or loss < contender.trial.log_loss:
             contender.place, contender.trial = place, trial
-            contender.calibrator, contender.scores, contender.log_odds = calibrator, scores, log_odds
+            contender.calibrator, contender.scores, contender.log_odds = decisions.calibrator_, scores, log_odds
         self._show(f"{trial.model}  {trial.text}  {trial.rows} rows, log loss {loss:.4g}")
 
     def run(self, candidates: list[Candidate], purse: Purse, refine: bool) -> list[Contender]:
