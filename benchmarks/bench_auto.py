@@ -61,7 +61,7 @@ def boosting() -> ModelRecipe:
 
 
 def on_dense(model: ModelRecipe) -> ModelRecipe:
-    """The model on features that are made dense: forests take ten times as long on sparse ones."""
+    """The model on features that are made dense: random forests are much slower on sparse ones."""
     learner = make_pipeline(FunctionTransformer(as_dense, accept_sparse=True), model.estimator)
     name = type(model.estimator).__name__.lower()
     grid = tuple((f"{name}__{parameter}", values) for parameter, values in model.grid)
