@@ -78,6 +78,7 @@ def update_pages() -> None:
         ("docs/prml.md", "prml_literal", table("bench_prml_literal")),
         ("docs/which_model.md", "models", table("bench_models")),
         ("docs/which_model.md", "models_sparse", table("bench_models_sparse")),
+        ("docs/which_model.md", "published", table("bench_published")),
     ):
         path = ROOT / page
         marked = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", flags=re.DOTALL)

@@ -87,5 +87,6 @@ def test_benchmark_tables_are_those_of_the_results():
         ("m3l", "m3l_search"),
         ("which_model", "models"),
         ("which_model", "models_sparse"),
+        ("which_model", "published"),
     ):
         assert summary["table"](f"bench_{name}") in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8")

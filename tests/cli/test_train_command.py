@@ -70,7 +70,8 @@ def test_without_a_model_several_are_tried(table, tmp_path):
     arguments = (table, "--aim", "subset_accuracy", "--budget", "6 fits")
     _, err = train(*arguments, "-o", tmp_path / "a.cmg")
     assert "model auto" in err
-    assert "auto: 2  knn  n_neighbors = 5  150 rows, log loss" in err
+    assert "auto: 3  knn  n_neighbors = 5  150 rows, log loss" in err
+    assert "tries 5 models on" in err
     assert "expects to take about" in err
     assert "member  weight  parameters" in " ".join(err.split("\n")).replace("   ", "  ")
     assert "tried 2 choices in" in err

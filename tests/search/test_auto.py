@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.multiclass import OneVsRestClassifier
@@ -19,13 +19,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from comargin import AutoClassifier, DecisionClassifierCV, M3LClassifier
 from comargin.core.executor import Threads, using
+from comargin.core.memory import Memory
 from comargin.decisions import BlendedClassifier, LabelCalibrator
-from comargin.decisions.blending import blend_weights, row_losses
+from comargin.decisions.blending import blend_weights, held_out_log_odds, row_losses
 from comargin.metrics import evaluate, log_loss
 from comargin.models import ModelRecipe
 from comargin.search import auto
-from comargin.search._candidates import candidates_for, suited
-from comargin.search._trials import Trial
+from comargin.search._candidates import Candidate, candidates_for, suited
+from comargin.search._trials import Contender, Tournament, Trial
 from comargin.search.budget import parse_budget
 
 LINEAR = ModelRecipe("linear", M3LClassifier(loss="logistic"), (("C", (0.01, 0.1, 1.0)),))
@@ -153,13 +154,39 @@ def test_members_and_weights_are_those_of_the_trials(rng):
     assert all(trial.log_loss == best[trial.model] for trial in model.trials_ if trial.weight)
 
 
-def test_noise_chooses_a_single_model_the_simplest(rng):
+def test_noise_promises_nothing(rng):
     X, Y = rng.normal(size=(150, 4)), rng.integers(0, 2, size=(150, 3))
-    neighbours = ("neighbours", KNeighborsClassifier(40))
-    for order in ([LINEAR, neighbours], [neighbours, LINEAR]):
-        model = AutoClassifier(order, tune=False, random_state=0).fit(X, Y)
-        first = order[0][0] if isinstance(order[0], tuple) else order[0].name
-        assert [name for name, _ in model.members_] == [first]
+    model = AutoClassifier([LINEAR, ("neighbours", KNeighborsClassifier(40))], tune=False, random_state=0).fit(X, Y)
+    X, Y = rng.normal(size=(2000, 4)), rng.integers(0, 2, size=(2000, 3))
+    assert log_loss(Y, model.predict_proba(X)) < np.log(2.0) + 0.03
+
+
+def test_curves_of_other_rows_do_not_flatter_noise(rng):
+    scores, Y = rng.normal(size=(300, 4)), sp.csr_array(rng.integers(0, 2, size=(300, 4)).astype(float))
+    flattered = logit(LabelCalibrator().fit(scores, Y).probabilities(scores))
+    assert row_losses(flattered, Y).mean() / 4 < np.log(2.0) < row_losses(held_out_log_odds(scores, Y), Y).mean() / 4
+
+
+def test_a_blend_is_calibrated_once(rng):
+    X, Y = crossed(rng, 400)
+    blend = AutoClassifier(BOTH, random_state=0).fit(X, Y)
+    assert len(blend.members_) == 2
+    p = expit(blend.estimator_.decision_function(X))
+    assert_allclose(blend.predict_proba(X), blend.rule_.sets_for_.sets_.marginals(p))
+    single = AutoClassifier([LINEAR], tune=False, random_state=0).fit(X, Y)
+    assert not single.rule_.log_odds
+
+
+def test_a_member_with_a_tenth_of_the_largest_weight_is_left_out(rng):
+    (good, other, _), Y = drawn_log_odds(rng, n=400)
+    useless = 3.0 * rng.normal(size=good.shape)
+    judged = Tournament(lambda: None, Y, np.ones(400), "micro_f1", Memory(), print, [])
+    known = [
+        Contender(Candidate(name, None, ()), log_odds=z) for name, z in (("u", useless), ("g", good), ("o", other))
+    ]
+    members, weights = judged.blend(known)
+    assert [one.candidate.name for one in members] == ["g", "o"]
+    assert_allclose(weights, blend_weights([good, other], Y))
 
 
 @pytest.mark.parametrize("n_jobs", [2, -1])
@@ -277,7 +304,8 @@ def test_a_promise_is_certified_on_other_rows(rng):
 def test_candidates_suit_the_data(rng):
     assert suited(500, 6, False) == ("m3l", "knn", "forest", "extra-trees", "m3l-rbf")
     assert suited(50_000, 6, False) == ("m3l", "knn")
-    assert suited(500, 6, True) == ("m3l", "knn", "m3l-rbf")
+    assert suited(500, 6, True) == ("m3l", "knn", "extra-trees", "m3l-rbf")
+    assert suited(5000, 100, True) == ("m3l", "knn", "m3l-rbf")
     assert suited(200_000, 6, False) == ("m3l",)
     assert suited(500, 1, False) == ("m3l", "m3l-rbf")
     assert suited(5000, 1000, False) == ("m3l", "knn", "m3l-rbf")
@@ -286,6 +314,9 @@ def test_candidates_suit_the_data(rng):
         (candidate,) = candidates_for(["m3l"], X, n_labels, 7, False)
         assert [name for name, _ in candidate.grid] == searched
         assert candidate.estimator.random_state == 7
+    for features, searched in ((X, (1, 2, 5, 10)), (sp.csr_array(X), (2,))):
+        (trees,) = candidates_for(["extra-trees"], features, 3, 7, False)
+        assert trees.grid == (("min_samples_leaf", searched),)
     with pytest.raises(ValueError, match="neither decision_function"):
         candidates_for([("none", OnlyLabels())], X, 3, 0, False)
 

@@ -68,8 +68,8 @@ class CrossFittedClassifier(WrappingClassifier):
         complete_docstring(cls)
 
     @abstractmethod
-    def _new_rule(self) -> Any:
-        """What learns from scores, not fitted; raises ValueError for parameters that are wrong."""
+    def _new_rule(self, chosen: Any = None) -> Any:
+        """What learns from the scores of ``chosen``, not fitted; raises ValueError for parameters that are wrong."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None, **fit_params: Any) -> Self:
         """Fit the estimator and learn the rule.
@@ -123,6 +123,7 @@ class CrossFittedClassifier(WrappingClassifier):
         estimator = None if learned is None else self._chosen(memory)
         if learned is None:
             estimator, scores, rows = self._held_out(X, y, Y, groups, params, memory, show)
+            rule = self._new_rule(estimator)
             rule.fit(scores, Y[rows], sample_weight=None if sample_weight is None else np.asarray(sample_weight)[rows])
             learned = rule, measure(rule, scores, Y[rows])
             memory.keep("rule", learned)

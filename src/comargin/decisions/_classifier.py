@@ -91,7 +91,7 @@ class ThresholdClassifierCV(CrossFittedClassifier):
 
     rule: Any = "per-label"
 
-    def _new_rule(self) -> Any:
+    def _new_rule(self, chosen: Any = None) -> Any:
         return make_rule(self.rule)
 
     @available_if(_estimator_has("decision_function"))

@@ -1,12 +1,17 @@
 r"""Several classifiers as one: a weighted mean of their calibrated log odds.
 
 With :math:`z_m = \operatorname{logit} p_m` of member m, calibrated label by label on rows that it was not fitted on,
+and that the curve of their part was not fitted on either,
 
 .. math:: \min_w \sum_{il} \log(1 + e^{\eta_{il}}) - y_{il} \eta_{il}, \qquad \eta = \sum_m w_m z_m,
     \quad w \ge 0, \ \sum_m w_m = 1
 
 is convex in the weights. The mean of log odds beat that of probabilities, and the Brier score in place of the log loss,
 on emotions, flags and cal500: by ranking loss, average precision and both F1.
+
+A curve looks better on its own rows than it is, the more so the more it bends. With log odds of other rows' curves the
+blend is calibrated as it is: a second calibration of it lost up to 0.004 of average precision on flags, emotions and
+enron.
 """
 
 from collections.abc import Sequence
@@ -27,6 +32,7 @@ from .calibration import LabelCalibrator
 from .cross_fit import cross_fit, score_matrix
 
 _PRECISION = 1e-12  # of the objective, a mean over cells
+_PARTS = 3  # that are calibrated by the others; 5 measure the same
 
 
 def row_losses(log_odds: FloatArray, Y: Any) -> FloatArray:
@@ -35,6 +41,31 @@ def row_losses(log_odds: FloatArray, Y: Any) -> FloatArray:
     losses = np.logaddexp(0.0, log_odds).sum(axis=1)
     np.subtract.at(losses, on.row, log_odds[on.row, on.col])
     return losses
+
+
+def held_out_log_odds(scores: FloatArray, Y: Any, sample_weight: FloatArray | None = None) -> FloatArray:
+    """Log odds of every row by a `LabelCalibrator` that was fitted on other rows.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_labels)
+        Finite scores of rows that the scorer was not fitted on.
+    Y : csr_array of shape (n_samples, n_labels)
+        True labels, 0 or 1.
+    sample_weight : ndarray of shape (n_samples,) or None
+        Weights of the rows.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_labels)
+        Those of each of three parts by the curves of the other two.
+    """
+    weight = np.ones(Y.shape[0]) if sample_weight is None else sample_weight
+    log_odds = np.empty(scores.shape)
+    for others, part in MultilabelStratifiedKFold(_PARTS).split(Y, Y):
+        curves = LabelCalibrator().fit(scores[others], Y[others], weight[others])
+        log_odds[part] = logit(curves.probabilities(scores[part]))
+    return log_odds
 
 
 def blend_weights(log_odds: Sequence[FloatArray], Y: Any, sample_weight: FloatArray | None = None) -> FloatArray:
@@ -137,7 +168,7 @@ class BlendedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for _, member in self.members:
             _, scores, rows = cross_fit(silent_clone(member), X, y, Y, splits, {}, None, Memory())
             calibrators.append(LabelCalibrator().fit(scores, Y[rows]))
-            log_odds.append(logit(calibrators[-1].probabilities(scores)))
+            log_odds.append(held_out_log_odds(scores, Y[rows]))
         fitted = [clone(member).fit(X, y) for _, member in self.members]
         return self.made_of(fitted, blend_weights(log_odds, Y[rows]), calibrators, classes)
 

@@ -135,6 +135,13 @@ class LabelCalibrator(BaseEstimator):
         self.first_ = np.concatenate([[0], np.cumsum(n_knots)])
         return self
 
+    def of_log_odds(self, n_labels: int) -> Self:
+        """The calibrator that takes scores for log odds, with nothing to learn."""
+        self.slope_, self.offset_, self.share_ = np.ones(n_labels), np.zeros(n_labels), np.zeros(n_labels)
+        self.knots_ = self.values_ = np.empty(0)
+        self.first_ = np.zeros(n_labels + 1, dtype=np.int64)
+        return self
+
     def probabilities(self, scores: Any) -> FloatArray:
         """Probabilities of the labels.
 

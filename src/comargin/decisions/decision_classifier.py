@@ -49,6 +49,8 @@ class LabelDecisions(BaseEstimator):
     ----------
     aim : str or array-like, default="micro_f1"
         What label sets are made for, as in `AimRule`.
+    log_odds : bool, default=False
+        Whether scores are calibrated log odds already, as those of a blend are.
 
     Attributes
     ----------
@@ -70,8 +72,9 @@ class LabelDecisions(BaseEstimator):
     array([[1, 0, 0]])
     """
 
-    def __init__(self, aim: Any = "micro_f1") -> None:
+    def __init__(self, aim: Any = "micro_f1", *, log_odds: bool = False) -> None:
         self.aim = aim
+        self.log_odds = log_odds
 
     def fit(self, scores: Any, Y: Any, sample_weight: Any = None) -> Self:
         """Learn from scores and true labels of rows that the scorer has not learned from.
@@ -91,7 +94,8 @@ class LabelDecisions(BaseEstimator):
             The fitted decisions.
         """
         scores, Y, weight = read_scores_and_labels(scores, Y, sample_weight)
-        self.calibrator_ = LabelCalibrator().fit(scores, Y, weight)
+        calibrator = LabelCalibrator()
+        self.calibrator_ = calibrator.of_log_odds(Y.shape[1]) if self.log_odds else calibrator.fit(scores, Y, weight)
         self.sets_for_ = AimRule(self.aim).fit(self.calibrator_.probabilities(scores), Y, weight)
         self.n_labels_ = Y.shape[1]
         return self
@@ -274,7 +278,7 @@ class DecisionClassifierCV(CrossFittedClassifier):
             if not isinstance(share, float | np.floating) or not 0.0 < share < 1.0:
                 raise ValueError(f"certified_share must be a share of the rows between 0 and 1; got {share!r}.")
 
-    def _new_rule(self) -> LabelDecisions:
+    def _new_rule(self, chosen: Any = None) -> LabelDecisions:
         return LabelDecisions(self.aim)
 
     def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:

@@ -6,20 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import logit
 
 from ..core.memory import Memory
 from ..core.threshold_rule import FloatArray
-from ..decisions import LabelCalibrator, LabelDecisions
-from ..decisions.blending import blend_weights, row_losses
+from ..decisions import LabelDecisions
+from ..decisions.blending import blend_weights, held_out_log_odds, row_losses
 from ..metrics import evaluate
 from ._candidates import Candidate, Place
 from ._tune_result import text_of
 from .budget import Purse
 
-# A member stays if the blend without it is worse by so many standard errors, paired over the rows. On four choosing
-# sets 0 keeps twice the members for no more than 0.001 of any measure, 2 loses up to 0.015 of macro-F1.
-_STANDARD_ERRORS = 1.0
+# A member stays with so much of the largest weight. Where it had to make the blend better by a standard error, 15 of 18
+# figures were worse on flags, emotions and enron, subset accuracy and macro-F1 by up to 0.023.
+_LEAST_SHARE = 0.1
 
 
 @dataclass
@@ -108,58 +107,46 @@ class Tournament:
         if not isinstance(seconds, float):
             seconds = time.perf_counter() - began
             part.keep("seconds", seconds)
-        calibrator = LabelCalibrator().fit(scores, self._Y, self._weight)
-        log_odds = logit(calibrator.probabilities(scores))
+        log_odds = held_out_log_odds(scores, self._Y, self._weight)
         loss = self._mean(row_losses(log_odds, self._Y))
-        value = value_of(LabelDecisions(self._aim).fit(scores, self._Y, self._weight), scores, self._Y)
+        decisions = LabelDecisions(self._aim).fit(scores, self._Y, self._weight)
+        value = value_of(decisions, scores, self._Y)
         trial = Trial(contender.candidate.name, parameters, self._Y.shape[0], loss, value, seconds)
         self._trials.append(trial)
         contender.tried.add(place)
         if contender.trial is None or loss < contender.trial.log_loss:
             contender.place, contender.trial = place, trial
-            contender.calibrator, contender.scores, contender.log_odds = calibrator, scores, log_odds
+            contender.calibrator, contender.scores, contender.log_odds = decisions.calibrator_, scores, log_odds
         self._show(f"{trial.model}  {trial.text}  {trial.rows} rows, log loss {loss:.4g}")
 
     def run(self, candidates: list[Candidate], purse: Purse, refine: bool) -> list[Contender]:
-        """Try every candidate at its start, then the neighbours of the members of the blend, until none is better."""
+        """Try every candidate at its start, then the neighbours of its best place, until none is better."""
+        names = ", ".join(candidate.name for candidate in candidates)
+        self._show(f"tries {len(candidates)} models on {self._Y.shape[0]} rows, then other parameters of each: {names}")
         known: list[Contender] = []
         for candidate in candidates:
             contender = Contender(candidate)
             if purse.allows(None, self._seconds()):
                 self.attempt(contender, candidate.start())
                 known.append(contender)
-        begun = len(self._trials)
-        while refine:
-            members, weights = self.blend(known)
-            if len(self._trials) == begun:
-                seconds = purse.expected([(one.trial.seconds, len(one.untried())) for one in members])
-                self._show(f"expects to take about {seconds:.0f} s more")
-            heaviest = [members[k] for k in np.argsort(-weights, kind="stable")]
-            ahead = [(one, place) for one in heaviest for place in one.untried()]
+        if not refine:
+            return known
+        seconds = purse.expected([(one.trial.seconds, len(one.untried())) for one in known])
+        self._show(f"expects to take about {seconds:.0f} s more")
+        while ahead := [(one, place) for one in sorted(known, key=_log_loss) for place in one.untried()]:
             for contender, place in ahead:
                 if not purse.allows(contender.trial.seconds, self._seconds()):
                     return known
                 self.attempt(contender, place)
-            refine = bool(ahead)
         return known
 
     def blend(self, contenders: list[Contender]) -> tuple[list[Contender], FloatArray]:
-        """The members and their weights: as few as are worse than all by no more than noise, the simplest alone."""
-        members = list(contenders)
-        weights = self._weights(members)
-        losses = self._losses(members, weights)
-        while len(members) > 1:
-            k = int(np.argmin(weights))
-            fewer = members[:k] + members[k + 1 :]
-            if len(fewer) == 1:
-                fewer = [min(contenders, key=lambda one: one.trial.log_loss)]
-            its_weights = self._weights(fewer)
-            its_losses = self._losses(fewer, its_weights)
-            if self._clearly_greater(its_losses, losses):
-                return members, weights
-            members, weights, losses = fewer, its_weights, its_losses
-        alike = (one for one in contenders if not self._clearly_greater(self._losses([one], np.ones(1)), losses))
-        return [next(alike)], np.ones(1)
+        """The members of the best blend and their weights, without those that it hardly needs."""
+        members, weights = contenders, self._weights(contenders)
+        while (needed := weights >= _LEAST_SHARE * weights.max()).sum() < len(members):
+            members = [one for one, is_needed in zip(members, needed, strict=True) if is_needed]
+            weights = self._weights(members)
+        return members, weights
 
     def _seconds(self) -> list[float]:
         return [trial.seconds for trial in self._trials]
@@ -167,18 +154,12 @@ class Tournament:
     def _weights(self, members: list[Contender]) -> FloatArray:
         return blend_weights([one.log_odds for one in members], self._Y, self._weight)
 
-    def _losses(self, members: list[Contender], weights: FloatArray) -> FloatArray:
-        return row_losses(sum(w * one.log_odds for w, one in zip(weights, members, strict=True)), self._Y)
-
     def _mean(self, values: FloatArray) -> float:
         return float(np.average(values, weights=self._weight))
 
-    def _clearly_greater(self, losses: FloatArray, others: FloatArray) -> bool:
-        """Whether losses exceed others by more than `_STANDARD_ERRORS`, paired over the rows."""
-        excess = losses - others
-        mean = self._mean(excess)
-        error = np.sqrt(self._mean(np.square(excess - mean)) / max(self._weight.sum() - 1.0, 1.0))
-        return mean > _STANDARD_ERRORS * error
+
+def _log_loss(contender: Contender) -> float:
+    return contender.trial.log_loss
 
 
 def value_of(decisions: LabelDecisions, scores: FloatArray, Y: Any) -> float:

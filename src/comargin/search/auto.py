@@ -17,7 +17,7 @@ from ..core.estimator import MultilabelClassifier
 from ..core.memory import Memory, fit_clone, silent_clone
 from ..core.row_blocks import take_rows
 from ..core.threshold_rule import FloatArray
-from ..decisions import DecisionClassifierCV
+from ..decisions import DecisionClassifierCV, LabelDecisions
 from ..decisions.aims import check_aim
 from ..decisions.blending import BlendedClassifier
 from ..decisions.cross_fit import cross_fit, splits_of
@@ -46,19 +46,19 @@ class AutoClassifier(DecisionClassifierCV):
     r"""The best model for a named measure, without naming a model.
 
     Candidates that suit the data are fitted on one split into folds. Each begins in the middle of its parameters'
-    values; then the neighbours of those that the best blend needs are tried, until none is better. What counts is the
-    log loss of calibrated out-of-fold probabilities. Their log odds are blended with weights :math:`w \ge 0`,
-    :math:`\sum_m w_m = 1` that minimise it; a member stays only if the blend without it is worse by more than a
-    standard error. From the blended out-of-fold scores come probabilities, label sets for every aim and promises, as in
-    `DecisionClassifierCV`; then the members are fitted on all rows.
+    values; then the neighbours of its best values are tried, until none is better. What counts is the log loss of
+    out-of-fold probabilities, each calibrated on other rows. Their log odds are blended with weights :math:`w \ge 0`,
+    :math:`\sum_m w_m = 1` that minimise it; members with less than a tenth of the largest weight are left out. From the
+    blend, which is calibrated as it is, come label sets for every aim and promises, as in `DecisionClassifierCV`. Then
+    the members are fitted on all rows.
 
     Texts, and sparse features without negative values, become TF-IDF; dense features are standardised.
 
     Parameters
     ----------
     candidates : list or None, default=None
-        Names of `comargin.training.model_names`, `ModelRecipe` or pairs of a name and an estimator, the simplest
-        first. None: "m3l", "knn" and "m3l-rbf", and on dense features "forest" and "extra-trees" as far as sizes allow.
+        Names of `comargin.training.model_names`, `ModelRecipe` or pairs of a name and an estimator. None:
+        "m3l", "knn", "m3l-rbf" and "extra-trees", and on dense features "forest", as far as sizes allow.
     {aim} {guarantee} {confidence} {certified_share}
     budget : str, float or None, default=None
         When the search ends: "20 fits" of folds, which gives the same result everywhere, or a time such as "90s", "5m"
@@ -87,7 +87,7 @@ class AutoClassifier(DecisionClassifierCV):
     -----
     Of more than 8000 rows 4000 are tried first, and only the members of their blend are fitted on folds of all rows.
     Transformers are fitted once, on all rows without their labels. A label correlation is tried up to 1000 labels,
-    kernels up to 10000 rows, neighbours up to 50000, forests on dense features up to 200000 cells of the indicator.
+    kernels up to 10000 rows, neighbours up to 50000, trees up to 200000 cells of the indicator.
 
     Decisions are learned from the same out-of-fold scores that chose the members, which makes them a little too
     confident; a guarantee does not rest on that, as its rows are set aside before.
@@ -127,6 +127,9 @@ class AutoClassifier(DecisionClassifierCV):
         """Weights of the members, which sum to one."""
         inside = self._inside()
         return inside.weights_ if isinstance(inside, BlendedClassifier) else np.ones(1)
+
+    def _new_rule(self, chosen: Choice | None = None) -> LabelDecisions:
+        return LabelDecisions(self.aim, log_odds=chosen is not None and len(chosen.members) > 1)
 
     def _inside(self) -> Any:
         return self.estimator_[-1] if isinstance(self.estimator_, Pipeline) else self.estimator_

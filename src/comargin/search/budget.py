@@ -58,9 +58,9 @@ class Purse:
         self._finish = 1.0 / n_folds if growth == 1.0 else growth**_GROWTH * (1.0 + 1.0 / n_folds)
         self._began = time.perf_counter()
 
-    def expected(self, members: list[tuple[float, int]]) -> float:
-        """Seconds that are left, by those of a trial of each member of the blend and the neighbours it has."""
-        left = sum(seconds * (n_neighbours + self._finish) for seconds, n_neighbours in members)
+    def expected(self, candidates: list[tuple[float, int]]) -> float:
+        """Seconds that are left, by those of a trial of each candidate and the neighbours it has."""
+        left = sum(seconds * (n_neighbours + self._finish) for seconds, n_neighbours in candidates)
         return min(left, max(self._budget.seconds - (time.perf_counter() - self._began), 0.0))
 
     def allows(self, expected: float | None, seconds: list[float]) -> bool:
