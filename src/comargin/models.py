@@ -125,8 +125,10 @@ def preparation(X: Any) -> list[tuple[str, Any]]:
 
 def has_missing(X: Any) -> bool:
     """Whether features have NaN among them."""
-    values = X.data if sp.issparse(X) else X
-    return not isinstance(X, list) and values.dtype.kind == "f" and bool(np.isnan(values).any())
+    if isinstance(X, list):
+        return False
+    values = X.data if sp.issparse(X) else np.asarray(X)
+    return values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 @cache

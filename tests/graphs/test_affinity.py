@@ -216,7 +216,7 @@ def test_one_row_and_one_label():
         ([[0, 2]], "got 2"),
         ([[0, -1]], "got -1"),
         ([[0.5, 1]], "got 0.5"),
-        ([[np.nan, 1]], "got nan"),
+        ([[np.inf, 1]], "got inf"),
         ([0, 1], "shape"),
         (np.zeros((0, 3)), "shape"),
         (np.zeros((3, 0)), "shape"),

@@ -31,6 +31,7 @@ class RankStart:
     shape: tuple[int, ...]
 
 
+_FAR = 1e4  # squared length of the mean row, relative to the spread around it, from which digits are lost
 _Solve = Callable[[float, RankStart | None, Control], tuple[Result, dict[str, Any]]]
 
 
@@ -179,9 +180,12 @@ class RankClassifier(KernelMultilabelClassifier):
         return dual
 
     def _center(self, X: Matrix) -> np.ndarray | None:
-        """What is subtracted from the features: free biases absorb it, and features far from zero keep their digits."""
-        free = self._constant == 0.0 and isinstance(self.kernel, str) and self.kernel == "linear"
-        return X.mean(axis=0) if free and isinstance(X, np.ndarray) else None
+        """What is subtracted from features far from zero, which keep their digits then; free biases absorb it."""
+        is_linear = isinstance(self.kernel, str) and self.kernel == "linear"
+        if self._constant != 0.0 or not is_linear or not isinstance(X, np.ndarray):
+            return None
+        center = X.mean(axis=0)
+        return center if center @ center > _FAR * np.mean(X.var(axis=0)) * X.shape[1] else None
 
     def _kernel_of(self, function: KernelFunction, X: Matrix, rows: np.ndarray) -> KernelProducts | Gram:
         """The kernel matrix of the rows with pairs, in the form that the solver takes."""

@@ -242,7 +242,7 @@ class AutoClassifier(DecisionClassifierCV):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = tags.input_tags.allow_nan = True  # missing numbers become means
         tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
         return tags
 

@@ -17,6 +17,7 @@ from .labelings import StructuredDual
 from .problem import StructuredProblem
 
 _UNSCALED = 100.0  # root mean square of a feature that no scaling has seen
+_FEW_CELLS = 2000  # of the indicator: fits of fewer end soon on any scale
 
 
 class CGMClassifier(StructuredClassifier):
@@ -121,7 +122,7 @@ class CGMClassifier(StructuredClassifier):
         self, data: TrainingData, start: Any, control: Control, offsets: Any = None
     ) -> tuple[Result, dict[str, Any]]:
         if self.kernel == "linear":
-            _warn_about_scales(data.X, getattr(self, "feature_names_in_", None))
+            _warn_about_scales(data.X, data.Y.shape[1], getattr(self, "feature_names_in_", None))
         return super()._solve(data, start, control, offsets)
 
     def _learn(
@@ -138,8 +139,10 @@ class CGMClassifier(StructuredClassifier):
         return result, cliques, {"rounds_": rounds}
 
 
-def _warn_about_scales(X: Matrix, names: np.ndarray | None) -> None:
+def _warn_about_scales(X: Matrix, n_labels: int, names: np.ndarray | None) -> None:
     """Say before a fit, not after it, that unscaled features make it long."""
+    if X.shape[0] * n_labels < _FEW_CELLS:
+        return
     squares = np.vecdot(X.T, X.T) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=0)).ravel()
     sizes = np.sqrt(squares / X.shape[0])
     large = np.flatnonzero(sizes > _UNSCALED)
