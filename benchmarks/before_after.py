@@ -1,7 +1,7 @@
-"""Times of the same fits by two versions of the sources, taken in turns on one machine.
+"""CPU times of the same fits by two versions of the sources, taken in turns on one machine.
 
-Every version runs in a process of its own; of each fit the shortest of several times counts, so that noise of the
-machine meets both alike. A ratio above 1 says that the sources of this folder are faster.
+Every version runs in a process of its own; of each fit the least of several CPU times counts, so that other work on the
+machine matters little and meets both alike. A ratio above 1 says that the sources of this folder are faster.
 Run: python benchmarks/before_after.py OTHER/src [PART_OF_A_NAME ...]
 """
 
@@ -68,9 +68,9 @@ def serve(pipe: Connection, src: str, parts: list[str]) -> None:
     chosen = {name: fit for name, fit in fits().items() if not parts or any(part in name for part in parts)}
     pipe.send(list(chosen))
     while (name := pipe.recv()) is not None:
-        began = time.perf_counter()
-        chosen[name]()
-        pipe.send(time.perf_counter() - began)
+        began = time.process_time()
+        learner = chosen[name]()
+        pipe.send((time.process_time() - began, learner.n_iter_))
 
 
 def main() -> None:
@@ -81,18 +81,22 @@ def main() -> None:
         spawn.Process(target=serve, args=(far, src, parts)).start()  # not a daemon: those may have one job only
         ends.append(end)
     names, _ = (end.recv() for end in ends)
-    print(f"{'fit':<28}{'before':>10}{'now':>10}{'ratio':>8}")
+    print(f"{'fit':<28}{'before':>10}{'now':>10}{'ratio':>8}  iterations")
     for name in names:
         seconds: list[list[float]] = [[], []]
+        iterations = [0, 0]
         began = time.perf_counter()
         for turn in range(REPEATS + 1):
-            for end, times in zip(ends, seconds, strict=True):
+            for version, end in enumerate(ends):
                 end.send(name)
-                times.append(end.recv())
+                spent, iterations[version] = end.recv()
+                seconds[version].append(spent)
             if turn > 0 and time.perf_counter() - began > ENOUGH_SECONDS:
                 break
         before, now = (min(times[1:]) for times in seconds)  # the first fit may compile
-        print(f"{name:<28}{before:>10.3f}{now:>10.3f}{before / now:>8.2f}", flush=True)
+        print(
+            f"{name:<28}{before:>10.3f}{now:>10.3f}{before / now:>8.2f}  {iterations[0]} / {iterations[1]}", flush=True
+        )
     for end in ends:
         end.send(None)
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .search import AutoClassifier, LSG21ClassifierCV, M3LClassifierCV, TuneResult, tune
     from .structured import CGMClassifier, StructuredSVMClassifier
     from .svmplus import PrBRClassifier, PrMLClassifier
-    from .training import warmup
+    from .training import Tagger, warmup
 
 _HOMES = {
     "core": ("Explanation", "explain"),
@@ -46,7 +46,7 @@ _HOMES = {
     "search": ("AutoClassifier", "LSG21ClassifierCV", "M3LClassifierCV", "TuneResult", "tune"),
     "structured": ("CGMClassifier", "StructuredSVMClassifier"),
     "svmplus": ("PrBRClassifier", "PrMLClassifier"),
-    "training": ("warmup",),
+    "training": ("Tagger", "warmup"),
 }
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "RankSVMClassifier",
     "StackedStructureClassifier",
     "StructuredSVMClassifier",
+    "Tagger",
     "TuneResult",
     "ZeroShotClassifier",
     "comparison",

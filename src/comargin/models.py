@@ -10,6 +10,7 @@ from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
 
+import numpy as np
 import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfTransformer, TfidfVectorizer
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 from .baselines.chains import ChainEnsemble
+from .core.imputer import MeanImputer
 from .core.kernel_functions import scale_gamma
 from .core.wording import did_you_mean
 from .lsg21 import LSG21Classifier
@@ -109,15 +111,22 @@ def preparation(X: Any) -> list[tuple[str, Any]]:
     """Named transformers that make features ready.
 
     Texts, and sparse features without negative values (counts as a rule), become TF-IDF. Dense features are
-    standardised; other sparse features stay as they are.
+    standardised; other sparse features stay as they are. Missing numbers (NaN) become the mean of their column first.
     """
     if isinstance(X, list):
         return [("tfidf", TfidfVectorizer(sublinear_tf=True, min_df=2 if len(X) >= _MANY_TEXTS else 1))]
+    steps: list[tuple[str, Any]] = [("impute", MeanImputer(keep_empty_features=True))] if has_missing(X) else []
     if not sp.issparse(X):
-        return [("scale", StandardScaler())]
-    if X.nnz and X.data.min() < 0.0:
-        return []
-    return [("tfidf", TfidfTransformer(sublinear_tf=True))]
+        return [*steps, ("scale", StandardScaler())]
+    if (X.data < 0.0).any():
+        return steps
+    return [*steps, ("tfidf", TfidfTransformer(sublinear_tf=True))]
+
+
+def has_missing(X: Any) -> bool:
+    """Whether features have NaN among them."""
+    values = X.data if sp.issparse(X) else X
+    return not isinstance(X, list) and values.dtype.kind == "f" and bool(np.isnan(values).any())
 
 
 @cache
@@ -268,7 +277,9 @@ for _model in (
     ),
     _with_cuts(
         "m3l",
-        M3LClassifier(loss="logistic"),  # ranks better than hinge on all six choosing sets, in less time
+        # The logistic loss ranks better than hinge on all six choosing sets, in less time. A constant feature of 1
+        # holds intercepts back on dense rows: emotions has a ranking loss of 0.148 with it, else 0.141.
+        M3LClassifier(loss="logistic", intercept_scaling="auto"),
         (("C", (0.001, 0.01, 0.1, 1.0, 10.0)), ("label_correlation", (None, "train"))),
         description="M3L, linear, logistic loss; correlated labels if that helps",
     ),

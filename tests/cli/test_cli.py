@@ -246,7 +246,7 @@ def test_convert_can_write_other_separators(tmp_path):
             "",
             "say --labels (names or a number of columns); for texts with a column of label lists say --text ",
         ),
-        ("a;b\n1;0\n", "--labels b", "say --delimiter ';'"),
+        ("a;b,c\n1;0,1\n", "--labels b", "say which stands between cells, as in --delimiter ','"),
         ("x,label:a\n,0\n", "", "--missing says what to do"),
         ("x,label:a\n1,0\n", "--missing drop", "--missing 'drop', allowed are"),
         ("x,label:a\n1,0\n", "--drop y", "--drop names ['y']"),
@@ -297,7 +297,7 @@ def test_the_list_keeps_its_numbers(tmp_path, columns):
     assert code == 0
     lines = out.splitlines()
     (bibtex,) = [line for line in lines if line.startswith("bibtex")]
-    assert bibtex.split() == ["bibtex", "7395", "1836", "159", "2.40", "4880/2515", "not", "here"]
+    assert bibtex.split() == ["bibtex", "7395", "1836", "159", "2.40", "4880/2515", "-", "not", "here"]
     (tmc,) = [line for line in lines if line.startswith("tmc2007-500")]
     assert "21519/7077" in tmc
     assert max(len(line) for line in lines[:-1]) <= 80

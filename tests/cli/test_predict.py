@@ -333,7 +333,7 @@ def test_what_cannot_be_read_at_all_leaves_no_heading(predict):
     ("tagger", "content", "options", "message"),
     [
         ("texts", "name,boddy\na,b\n", "", "no column called 'body' in the header (name, boddy); say --text; the"),
-        ("texts", "name;body\na;b\n", "", "say --delimiter ';'"),
+        ("texts", "name;body,x\na;b,c\n", "", "say which stands between cells, as in --delimiter ','"),
         ("texts", "body\na\n", "--id number", "column 'number' is not there"),
         ("texts", "body\na\n", "--id body --to-delimiter ab", "--to-delimiter 'ab' must be one ASCII character"),
         ("texts", "body\na\n", "--to excel", "--to 'excel' is unknown, allowed are csv, jsonl, parquet"),
@@ -347,7 +347,7 @@ def test_what_cannot_be_read_at_all_leaves_no_heading(predict):
         ("texts", "body\na\n", "--format excel", "--format 'excel' is unknown"),
         ("boxes", "width,hight,depth\n1,2,3\n", "", "column 'height' is not there; the nearest is 'hight'"),
         ("boxes", "width,height,depth\n1,2,\n", "", "--missing says what to do"),
-        ("boxes", "width,height,depth\n1,2,\n", "--missing nan", "--missing 'nan': a tagger takes no missing values"),
+        ("boxes", "width,height,depth\n1,2,\n", "--missing nan", "--missing 'nan': the tagger takes no missing values"),
         ("boxes", "width,height,depth\n1,2,x\n", "", "new.csv:2: 'x' in column 'depth' is not a finite number"),
         ("boxes", "width,height,depth\n1,2,3\n", "--text width", "--text: the tagger takes 3 features, not texts"),
         ("boxes", "0 7:1\n", "--format libsvm", "new.csv:1: feature 7 is out of range, there are 3"),

@@ -165,7 +165,7 @@ def test_labels_that_look_like_whole_texts_are_doubted(tmp_path):
     )
     options = ("--text", "text", "-p", "C=1", "--no-tune", "-o", tmp_path / "t.cmg")
     _, err = train(source, "--labels", "labels", *options)
-    assert "12 of 13 labels have one row only: is --labels the right column, and --sep what stands" in err
+    assert "12 of 13 labels have one row only: is --labels the right column?" in err
 
 
 def test_no_doubt_about_common_labels(posts, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from unittest.mock import patch
 
 import numpy as np
@@ -171,10 +172,89 @@ def test_missing_values_in_sparse_rows(tmp_path):
 
 def test_missing_labels(tmp_path):
     path = make(tmp_path, ["1,?,1"], ["x numeric", *LABELS])
-    for missing in ("error", "nan", "mean"):
-        with pytest.raises(DataFormatError, match="label"):
+    for missing in ("error", "nan", "mean", "zero"):
+        with pytest.raises(DataFormatError, match=r"a.arff:6: the label of attribute 'l1' is missing.*unlabelled='neg"):
             read(path, missing=missing)
-    assert read(path, missing="zero").Y.tolist() == [[0, 1]]
+    assert read(path, unlabelled="negative").Y.tolist() == [[0, 1]]
+    with pytest.raises(DataFormatError, match="every row misses a label, so that unlabelled='drop' leaves none"):
+        read(path, unlabelled="drop")
+    with pytest.raises(ValueError, match="unlabelled='zero', allowed are None, 'drop', 'negative'"):
+        read(path, unlabelled="zero")
+    sparse = make(tmp_path, ["{0 2,1 ?}", "{0 3,2 1}"], ["x numeric", *LABELS], name="sparse")
+    data = read(sparse, unlabelled="drop")
+    assert (data.X.toarray().tolist(), data.Y.toarray().tolist()) == ([[3]], [[0, 1]])
+    assert read(sparse, unlabelled="negative").Y.toarray().tolist() == [[0, 0], [0, 1]]
+    assert [c.tags for c in stream(sparse, labels=True, unlabelled="drop")] == [[["l2"]]]
+
+
+@pytest.mark.parametrize("rows", [["?,3,?", "2,?,1"], ["{0 ?,1 3,2 ?}", "{0 2,1 ?,2 1}"]])
+def test_missing_numbers_are_read_as_fast_as_others(tmp_path, rows):
+    path = make(tmp_path, rows, ["x numeric", "c {0,2,3}", "l1 {0,1}"], labels=("l1",))
+    kind = "sparse" if rows[0].startswith("{") else "dense"
+    slow = careful(path, missing="nan", unlabelled="negative")
+    with patch(f"comargin.data._arff_rows.CarefulParser.{kind}", side_effect=AssertionError("the slow parser")):
+        data = read(path, missing="nan", unlabelled="negative")
+    for found in (data, slow):
+        np.testing.assert_array_equal(dense(found.X), [[np.nan, 3], [2, np.nan]])
+        assert dense(found.Y).tolist() == [[0], [1]]
+
+
+def test_missing_values_beside_words(tmp_path):
+    rows = ["?,u,?,?", "?,?,1,0", "2,v,0,1"]
+    path = make(tmp_path, rows, ["x numeric", "c {u,v}", *LABELS])
+    data = read(path, missing="nan", unlabelled="negative")
+    np.testing.assert_array_equal(data.X, [[np.nan, 0], [np.nan, np.nan], [2, 1]])
+    assert data.Y.tolist() == [[0, 0], [1, 0], [0, 1]]
+    with patch("comargin.data._arff_plan.Column.number", side_effect=AssertionError("value by value")):
+        np.testing.assert_array_equal(read(path, missing="nan", unlabelled="negative").X, data.X)
+
+
+def test_a_missing_value_beside_another_spelling(tmp_path):
+    path = make(tmp_path, ["?,u,1.0"], ["x numeric", "c {u,v}", "l {0,1}"], labels=("l",))  # 1.0 is not declared
+    np.testing.assert_array_equal(read(path, missing="nan").X, [[np.nan, 0]])
+
+
+def test_an_empty_document_of_slashdot(tmp_path):
+    for rows in (["{,2 1}", "{0 5}"], ["{,2 1}", "{0 5} % slow"]):
+        data = read(make(tmp_path, rows, ["x numeric", *LABELS]))
+        assert (data.X.toarray().tolist(), data.Y.toarray().tolist()) == ([[0], [5]], [[0, 1], [0, 0]])
+
+
+def test_two_readings_that_disagree_are_an_error(tmp_path):
+    attributes = ["w1 {0,1}", "w2 {0,1}", "a {0,1}", "b {0,1}"]
+    path = make(tmp_path, ["1,0,1,1"], attributes, labels=(), relation="'r: -C 2'")
+    (tmp_path / "other.xml").write_text('<labels xmlns="x"><label name="a"/><label name="b"/></labels>')
+    with pytest.raises(
+        DataFormatError, match=r"the first 2 attributes \(-C 2 in .*other.xml lists. Say labels=2 or lab"
+    ):
+        read(path)
+    assert read(path, labels=2).label_names == ("w1", "w2")
+    assert read(path, labels=tmp_path / "other.xml").label_names == ("a", "b")
+    (tmp_path / "other.xml").rename(tmp_path / "a.xml")  # its own XML is right
+    assert read(path).label_names == ("a", "b")
+    (tmp_path / "a.xml").write_text('<labels xmlns="x"><label name="stranger"/></labels>')
+    (tmp_path / "a.xml").rename(tmp_path / "c.xml")  # that of another set
+    assert read(path).label_names == ("w1", "w2")
+
+
+def test_a_count_of_labels_before_columns_were_moved_is_not_trusted(tmp_path):
+    relation = "'r: -C 2-weka.filters.unsupervised.attribute.Remove-R1-2'"
+    path = make(tmp_path, ["1,0,1,1"], ["w1 {0,1}", "w2 {0,1}", "a {0,1}", "b {0,1}"], labels=(), relation=relation)
+    with pytest.raises(DataFormatError, match=r"first 2 attributes .* may be no labels.*labels= \(2 if they are\)"):
+        read(path)
+    assert read(path, labels=-2).label_names == ("a", "b")
+
+
+def test_a_compressed_xml_beside_a_compressed_file(tmp_path):
+    for path in (tmp_path / "a.arff", tmp_path / "a.xml"):
+        make(tmp_path, ["1,0,1"], ["w {0,1}", *LABELS], relation="'r: -C 1'")
+        (tmp_path / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+    for path in (tmp_path / "a.arff", tmp_path / "a.xml"):
+        path.unlink()
+    assert read(tmp_path / "a.arff.gz").label_names == ("l1", "l2")
+    (tmp_path / "a.xml.gz").write_bytes(b"no gzip")
+    with pytest.raises(DataFormatError, match=r"a.xml.gz: cannot be read"):
+        read(tmp_path / "a.arff.gz")
 
 
 def test_string_and_date_need_drop(tmp_path):
@@ -308,6 +388,7 @@ def test_fast_dense_is_careful_dense(tmp_path_factory, rows, comma, end):
         f"@relation r\n@attribute x real\n@attribute c {{0,1,2,3}}\n@attribute l {{0,1}}\n@data\n{body}".encode()
     )
     assert_same_outcome(path)
+    assert_same_outcome(path, missing="nan", unlabelled="negative")
 
 
 ENTRIES = st.tuples(st.integers(0, 3), st.one_of(NUMBERS, st.sampled_from(["0", "1", "1", "?", "2", "y"])))
@@ -321,14 +402,15 @@ def test_fast_sparse_is_careful_sparse(tmp_path_factory, rows, comma):
     head = "@relation r\n@attribute x real\n@attribute c {0,1}\n@attribute l {0,1}\n@data\n"
     path.write_text(head + body + "\n")
     assert_same_outcome(path)
+    assert_same_outcome(path, missing="nan", unlabelled="negative")
 
 
-def assert_same_outcome(path):
+def assert_same_outcome(path, **options):
     outcomes = []
     for reader in (read, careful):
         try:
-            data = reader(path, labels=["l"])
-            outcomes.append((type(data.X), dense(data.X).tolist(), dense(data.Y).tolist()))
+            data = reader(path, labels=["l"], **options)
+            outcomes.append((type(data.X), str(dense(data.X).tolist()), dense(data.Y).tolist()))
         except DataFormatError as error:
             outcomes.append(str(error))
     assert outcomes[0] == outcomes[1]
@@ -365,6 +447,11 @@ SHAPES = {
     "mediamill_small/mediamill_small": (2500, 120, 101, 4.353),
     "plant/plant978.orig": (978, 440, 12, 1.079),
     "rcv1subset1/rcv1subset1500.orig": (6000, 500, 101, 2.88),
+    "medical/medical": (978, 1449, 45, 1.245),
+    "medical/medical-train": (333, 1449, 45, 1.255),
+    "medical/medical-test": (645, 1449, 45, 1.24),
+    "langlog/langlog": (1460, 1004, 75, 1.18),
+    "slashdot/slashdot-train": (3025, 3125, 20, 1.177),
 }
 
 

@@ -155,10 +155,10 @@ def test_no_file_a_folder_an_empty_file_and_garbage(tmp_path, name):
             read(path)
 
 
-def test_utf16_is_named(tmp_path):
-    path = tmp_path / "a.arff"
-    path.write_bytes(HEADER.encode("utf-16"))
-    with pytest.raises(DataFormatError, match="UTF-16"):
+def test_utf16_that_is_cut_is_named(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes("text,labels\na,b\n".encode("utf-16")[:-1])
+    with pytest.raises(DataFormatError, match=r"a.csv:\d+: broken UTF-16 text \(truncated data\)"):
         read(path)
 
 
@@ -168,7 +168,7 @@ def test_gzip_bomb_and_broken_gzip(tmp_path, monkeypatch):
     (tmp_path / "a.xml").write_text(XML)
     path.write_bytes(gzip.compress((HEADER + ("%" + "x" * 1000 + "\n") * 30_000).encode()))
     tracemalloc.start()
-    with pytest.raises(DataFormatError, match="expands to more than"):
+    with pytest.raises(DataFormatError, match=r"expands to more than \d+ bytes: .*set this variable"):
         read(path)
     assert tracemalloc.get_traced_memory()[1] < 1 << 28
     tracemalloc.stop()

@@ -288,6 +288,23 @@ def test_half_a_split_is_not_the_whole(tmp_path):
     assert load("mine", "train", data_home=tmp_path).X.shape == (1, 2)
 
 
+def test_validation_rows_are_a_part_and_not_the_whole(tmp_path):
+    write_set(tmp_path / "mine", train=["5,6,1,1"], test=["1,2,0,1"])
+    shutil.copy(tmp_path / "mine" / "mine-test.arff", tmp_path / "mine" / "mine-valid.arff")
+    (tmp_path / "mine" / "mine-valid.xml").write_text(XML)
+    assert load("mine", data_home=tmp_path).X.tolist() == [[5, 6], [1, 2], [1, 2]]
+    (tmp_path / "mine" / "mine-train.arff").unlink()
+    with pytest.raises(ValueError, match="has only its"):
+        load("mine", data_home=tmp_path)
+
+
+def test_arguments_about_reading_are_for_sets_of_files(tmp_path):
+    write_set(tmp_path / "mine", rows=["1,?,0,1", "3,4,1,0"])
+    assert_array_equal(load("mine", data_home=tmp_path, format="mulan", missing="zero").X, [[1, 0], [3, 4]])
+    with pytest.raises(ValueError, match="format= only says how to read a file, and digits is none here"):
+        load("digits", format="csv")
+
+
 def test_a_broken_file_is_an_error_with_file_and_line(tmp_path):
     write_set(tmp_path / "mine", rows=["1,2,0,1", "1,oops,0,1"])
     with pytest.raises(DataFormatError, match=r"mine\.arff:\d+: "):

@@ -86,6 +86,46 @@ def test_features_in_a_field_of_their_own(tmp_path):
     assert (data.X.tolist(), data.feature_names) == ([[7, 1]], ("features", "p"))
 
 
+ROWS = [{"text": f'row {i} ] , }}"', "labels": ["a", "b"][: i % 3]} for i in range(7)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        json.dumps(ROWS),
+        json.dumps(ROWS, indent=2),
+        "\n[\n" + "\n,".join(map(json.dumps, ROWS)) + "\n]\n\n",
+        "[" + ",\n".join(map(json.dumps, ROWS)) + "]",
+    ],
+)
+def test_one_list_of_all_rows(tmp_path, content):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    (chunk,) = stream(path, labels=True)
+    assert (chunk.X, chunk.tags) == ([row["text"] for row in ROWS], [row["labels"] for row in ROWS])
+    assert read(path).X == chunk.X
+    path.write_text("[[1, 2],\n[3, 4]]")
+    assert next(stream(path, n_features=2)).X.tolist() == [[1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"text": "a"},\n{"text": x}]', r":2: is not a list of rows in JSON \(Expecting value, in .{.text.: x"),
+        ('[{"text": "a"}\n{"text": "b"}]', ":2: is not JSON: a comma or ] must stand before"),
+        ('[{"text": "a"}', ":1: is not a list of rows in JSON"),
+        ('[\n{"text": "a"},\n]', ":3: is not a list of rows in JSON"),
+        ('[{"text": "a"}]\n{"text": "b"}', ":2: has more after the end of the list"),
+        ('[{"text": "a"},\n{"body":\n"b"}]', ":3: has no field 'text'"),
+    ],
+)
+def test_broken_lists_of_rows(tmp_path, content, message):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(DataFormatError, match=message):
+        list(stream(path, text="text"))
+
+
 def test_what_a_row_lacks_is_missing(tmp_path):
     path = make(
         tmp_path, [{"x": 1, "y": 2, "labels": ["u"]}, {"x": 3, "labels": []}, {"y": 6, "x": None, "labels": []}]
@@ -98,7 +138,8 @@ def test_what_a_row_lacks_is_missing(tmp_path):
     path = make(tmp_path, [{"text": "a", "labels": ["u"]}, {"text": "b", "labels": None}])
     with pytest.raises(DataFormatError, match=r":2: field 'labels' is null, not a list of labels \(\[\] if there are"):
         read(path)
-    assert read(path, missing="zero").Y.toarray().tolist() == [[1], [0]]
+    assert read(path, unlabelled="negative").Y.toarray().tolist() == [[1], [0]]
+    assert read(path, unlabelled="drop").X == ["a"]
 
 
 @pytest.mark.parametrize(

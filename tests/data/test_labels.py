@@ -39,11 +39,11 @@ def test_columns_by_name_and_by_number():
     assert label_columns("f", names, ["b", "a"]) == [2, 1]
     assert (label_columns("f", names, 1), label_columns("f", names, -2)) == ([0], [1, 2])
     for labels, message in (
-        (["aa"], "f:1: label 'aa' .list. is not an attribute of the file; the nearest is 'a'!"),
-        ([], "f:1: list names no labels!"),
-        (["a", "a"], "f:1: list names a label twice!"),
-        (4, "f:1: list says 4 labels, but there are 3 attributes!"),
+        (["aa"], "f:1: label 'aa' .list. is not an attribute of the file; the nearest is 'a'"),
+        ([], "f:1: list names no labels"),
+        (["a", "a"], "f:1: list names a label twice"),
+        (4, "f:1: list says 4 labels, but there are 3 attributes"),
         (0, "f:1: list says 0 labels"),
     ):
         with pytest.raises(DataFormatError, match=message):
-            label_columns("f", names, labels, noun="attribute", origin="list", line=1, hint="!")
+            label_columns("f", names, labels, noun="attribute", origin="list", line=1)

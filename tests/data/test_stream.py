@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from comargin.data import DataFormatError, Dataset, convert, load, make_text_like, read, stream, write
+from comargin.data import DataFormatError, Dataset, convert, detect_format, load, make_text_like, read, stream, write
 from comargin.data import _source as source_module
 from comargin.data import _table as table_module
 from comargin.data import chunks as chunks_module
@@ -330,7 +330,6 @@ def test_broken_json_features(tmp_path, line, message):
             r"a.csv:1: column 'u' is not there \(nor are 1 others\)",
         ),
         ("a.csv", "a,a,b\n1,2,3\n", {"feature_names": ["a"]}, "a.csv:1: column 'a' stands twice"),
-        ("a.csv", "a;b\n1;2\n", {"feature_names": ["a", "b"]}, "say delimiter=';'"),
         ("a.csv", "a,b\n1,2\n", {"n_features": 3}, "a.csv:1: has 2 features, expected 3"),
         ("a.csv", "body\nx\n", {"text": "bodi"}, "a.csv:1: no column called 'bodi' .*say text=; the nearest is 'body'"),
         ("a.csv", "a,b\n1,2\n3\n", {}, "a.csv:3: has 1 cells, the header 2"),
@@ -408,7 +407,7 @@ def test_wrong_arguments_are_told_at_once(tmp_path, options, message):
         ("a.svm", {"n_features": 1, "labels": "a"}, "labels='a': for format 'libsvm' it must be True or a sequence"),
         ("a.svm", {}, "n_features= must say how many features there are"),
         ("a.csv", {"index_base": 0}, "index_base= means nothing to format 'csv'"),
-        ("t.csv", {"labels": ["a", "b"]}, r"labels=\('a', 'b'\): it must name the one column"),
+        ("t.csv", {"labels": ["a", "b"]}, "label 'a' is not a column of the file"),
     ],
 )
 def test_arguments_that_mean_nothing(tmp_path, name, options, message):
@@ -457,13 +456,43 @@ class Drops(io.RawIOBase):
         return len(byte)
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf16_is_known_by_its_mark(tmp_path, encoding):
+    rows = [[f"rød vin {i}\u2028\U0001f600", "a;b"] for i in range(20_000)]  # more than a block
+    content = ("\ufefftext,labels\n" + "".join(",".join(row) + "\n" for row in rows)).encode(encoding)
+    path = tmp_path / "a.csv"
+    path.write_bytes(content)
+    (tmp_path / "b.csv.gz").write_bytes(gzip.compress(content))
+    for source in (path, tmp_path / "b.csv.gz", io.BytesIO(content)):
+        assert [text for chunk in stream(source, labels=True) for text in chunk.X] == [text for text, _ in rows]
+    assert read(path).label_names == ("a", "b")
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t", "|"])
+def test_the_delimiter_is_that_of_the_header(tmp_path, sign):
+    table = make(tmp_path, f"a{sign}'b, c'{sign}label:x\n1{sign}2{sign}1\n".replace("'", '"'))
+    data = read(table)
+    assert (data.feature_names, data.X.tolist(), data.Y.tolist()) == (("a", "b, c"), [[1, 2]], [[1]])
+    assert next(stream(io.BytesIO(table.read_bytes()), feature_names=["b, c", "a"])).X.tolist() == [[2, 1]]
+    texts = make(tmp_path, f"text{sign}labels\nred wine{sign}p\n", "t.csv")
+    assert (read(texts).X, read(texts).label_names) == (["red wine"], ("p",))
+    assert detect_format(texts) == "text-csv"
+
+
+def test_a_header_with_two_delimiters_is_not_guessed(tmp_path):
+    path = make(tmp_path, "a;b,label:x\n1,1\n")
+    with pytest.raises(DataFormatError, match=r"a.csv:1: the header has ',' and ';': say which .* as in delimiter=','"):
+        read(path)
+    assert read(path, delimiter=",").feature_names == ("a;b",)
+    assert read(make(tmp_path, "a,b\tlabel:x\n1\t1\n", "a.tsv")).feature_names == ("a,b",)  # by its suffix
+    assert read(make(tmp_path, "text,labels:q;p\nwine,p\n")).label_names == ("q", "p")
+
+
 def test_streams_that_cannot_be_read(monkeypatch):
     with pytest.raises(DataFormatError, match=r"<stream>: is empty"):
         list(stream(io.BytesIO(b"")))
     with pytest.raises(DataFormatError, match=r"<stream>: is empty"):
         list(stream(io.BytesIO(b"\n\n# nothing\n")))
-    with pytest.raises(DataFormatError, match=r"<stream>:1: is UTF-16"):
-        list(stream(io.BytesIO("text\na\n".encode("utf-16"))))
     with pytest.raises(DataFormatError, match=r"<stream>: is Parquet, which is read from its end"):
         list(stream(io.BytesIO(b"PAR1....")))
     with pytest.raises(DataFormatError, match=r"<stream>:\d+: broken gzip data"):

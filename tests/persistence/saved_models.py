@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -58,7 +59,13 @@ LEARNERS = {
     ),
     "ovr": OneVsRestClassifier(LogisticRegression(C=2.0)),
     "scaled": make_pipeline(
-        StandardScaler(), MinMaxScaler(), MaxAbsScaler(), Normalizer(), "passthrough", OneVsRestClassifier(LinearSVC())
+        SimpleImputer(),
+        StandardScaler(),
+        MinMaxScaler(),
+        MaxAbsScaler(),
+        Normalizer(),
+        "passthrough",
+        OneVsRestClassifier(LinearSVC()),
     ),
     "tfidf of counts": make_pipeline(
         MinMaxScaler(), TfidfTransformer(sublinear_tf=True), comargin.M3LClassifier(random_state=0)
@@ -164,10 +171,16 @@ def same(a, b):
 
 
 def read_members(path):
-    """Contents of a model file: the JSON document, and the bytes of the arrays by name."""
+    """Contents of a model file: the JSON document, and the bytes of the arrays by name.
+
+    Without the hashes, as in a file of an early version: changed contents meet the checks behind them.
+    """
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    return json.loads(members.pop("model.json")), members
+    document = json.loads(members.pop("model.json"))
+    for name in ("sha256", "arrays_sha256"):
+        document.pop(name, None)
+    return document, members
 
 
 def write_members(path, document, members, compression=zipfile.ZIP_DEFLATED):

@@ -21,7 +21,6 @@ from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV, ShuffleSplit
 
 from comargin import M3LClassifier, M3LClassifierCV
-from comargin.core.validation import validate_training
 from comargin.metrics import scorers
 from comargin.model_selection import MultilabelStratifiedKFold
 
@@ -173,7 +172,7 @@ def test_each_fold_continues_from_the_value_before(data, monkeypatch):
 def test_a_path_is_what_starts_from_copies_give(data, options, Cs):
     X, Y = data
     model = M3LClassifier(random_state=0, tol=1e-2, **options)
-    training = validate_training(model, X, Y, None, add_intercept=model._appends_constant())
+    training = model._training_data(X, Y, None)
     along, alone = model._prepare(training), model._prepare(training)
     start = copied = None
     for C in Cs:

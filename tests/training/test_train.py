@@ -36,7 +36,7 @@ def texts(n_rows=60):
 
 def test_it_is_search_cuts_and_fit_by_hand():
     tagger = train(DATA, "m3l", criterion="ranking_loss", folds=3, random_state=7)
-    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", random_state=7))
+    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", intercept_scaling="auto", random_state=7))
     grid = [(f"m3lclassifier__{name}", values) for name, values in get_model("m3l").grid]
     coarse = clone(model).set_params(m3lclassifier__tol=1e-2)
     best = tune(coarse, DATA.X, DATA.Y, grid, criterion="ranking_loss", cv=3, random_state=7, refit=False).best_params
@@ -50,7 +50,7 @@ def test_it_is_search_cuts_and_fit_by_hand():
 
 def test_a_rule_in_place_of_an_aim():
     tagger = train(DATA, "m3l", tune=False, thresholds="global", random_state=7)
-    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", random_state=7))
+    model = make_pipeline(StandardScaler(), M3LClassifier(loss="logistic", intercept_scaling="auto", random_state=7))
     by_hand = ThresholdClassifierCV(model, rule="global", cv=3, random_state=7).fit(DATA.X, DATA.Y)
     np.testing.assert_array_equal(tagger.predict(DATA.X).toarray(), by_hand.predict(DATA.X))
     assert not tagger.has_probabilities
@@ -360,3 +360,49 @@ def test_a_folder_of_another_training_is_refused(tmp_path):
     for other in ({"random_state": 1}, {"params": {"C": 2.0}}, {"folds": 4}, {"model": "prbr"}, {"grid": {"C": [1.0]}}):
         with pytest.raises(ValueError, match="another training run"):
             train(DATA, **{"model": "m3l", "tune": False, "checkpoint": tmp_path} | other)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "counts"])
+def test_missing_features_travel_with_the_tagger(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(90, 4))
+    Y = (X[:, :2] > 0).astype(int)
+    X[rng.random(X.shape) < 0.2] = np.nan
+    X[:, 3] = np.nan  # a column that nobody knows
+    new = X[:20].copy()
+    if kind != "dense":
+        X[rng.random(X.shape) < 0.3] = 0.0
+        X[:, 3], X[0, 3] = 0.0, np.nan
+        X = sp.csr_array(abs(X) if kind == "counts" else X)
+        new = sp.csr_array(abs(new) if kind == "counts" else new)
+    tagger = train(Dataset(X, Y, tuple("abcd"), ("x", "y"), "d"), "ovr", tune=False, folds=2)
+    assert tagger.reading == {"missing": "nan"}
+    again = Tagger.load(tagger.save(tmp_path / "t.cmg"))
+    scores = again.scores(new)
+    assert np.isfinite(scores).all()
+    np.testing.assert_array_equal(scores, tagger.scores(new))
+
+
+@pytest.mark.parametrize("thresholds", ["aim", "per-label"])
+def test_a_tagger_gives_names_and_takes_no_rows(tmp_path, thresholds):
+    data = texts()
+    path = train(data, "ovr", tune=False, thresholds=thresholds).save(tmp_path / "t.cmg")
+    tagger = comargin.Tagger.load(path)
+    rows = ["a red wine", "white bread, black tea"]
+    named = [
+        [name for name, on in zip(data.label_names, row, strict=True) if on] for row in tagger.predict(rows).toarray()
+    ]
+    assert tagger.tags(rows) == named
+    assert any(named)
+    assert tagger.tags([]) == tagger.explain([]) == []
+    assert tagger.predict([]).shape == tagger.scores([]).shape == (0, 3)
+    assert [found.shape for found in tagger.labels_and_scores([])] == [(0, 3)] * 2
+    if thresholds == "aim":
+        assert tagger.probabilities([]).shape == (0, 3)
+    numbers = train(DATA, "ovr", tune=False, thresholds=thresholds)
+    assert numbers.predict(DATA.X[:0]).shape == (0, 4)
+
+
+def test_a_list_stands_for_a_tuple_where_a_parameter_is_one():
+    tagger = train(texts(), "ovr", tune=False, params={"tfidf__ngram_range": [1, 2]})
+    assert tagger.model.estimator_["tfidf"].ngram_range == (1, 2)

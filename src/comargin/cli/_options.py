@@ -33,6 +33,9 @@ Criterion = Annotated[
 DataHome = Annotated[
     Path | None, Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin).")
 ]
+ExpectHash = Annotated[
+    str | None, Option("--expect-hash", metavar="SHA256", help="Refuse another file than that of this hash.")
+]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress and no remarks, results only.")]
 Source = Annotated[str, Argument(metavar="DATA", help="A data file, or the name of a known set.")]
 Split = Annotated[str, Option(help="all, train or test (known sets).")]
@@ -53,13 +56,14 @@ _OF_FILES = {
     "format": "Format of the file: mulan, meka, libsvm, xmc, csv, text-csv, jsonl or parquet; found by itself if not "
     "given.",
     "labels": "Which columns are labels: names separated by commas, a number of leading (> 0) or trailing (< 0) "
-    "columns, an XML list, or the column of label lists with --text and in JSON Lines.",
+    "columns, an XML list; for texts and JSON Lines one name is the column of label lists.",
+    "unlabelled": "Missing labels, and empty lists of labels: drop leaves such rows out, negative takes them as off.",
     "drop": "Columns or fields to leave out: names separated by commas.",
     "missing": "Missing values: error, nan, zero or mean (default: error).",
     "nominal": "Nominal ARFF attributes: auto or onehot (default: auto).",
-    "text": "Text column of a table with a column of label lists, or field of JSON Lines (default: text).",
+    "text": "Text column of a table, or field of JSON Lines (default: text).",
     "sep": "Separator inside a label list (default: ;).",
-    "delimiter": "Between the cells of a CSV file; \\t is a tab (default: a comma, a tab for .tsv).",
+    "delimiter": "Between the cells of a CSV file; \\t is a tab (default: as the header has).",
     "encoding": "Encoding of text formats (default: utf-8).",
     "index_base": "What the features of a libsvm file count from, 0 or 1 (default: 1).",
     "label_base": "What the labels of a libsvm file count from, 0 or 1 (default: 0).",
@@ -71,7 +75,7 @@ _WHOLE_NUMBERS = {"index_base", "label_base", "n_features", "n_labels"}
 _OF_NEW_ROWS = {
     "format": "Format of the file: as in comargin data info; found by itself if not given.",
     "id": "Column that names the rows (tables and JSON Lines); it is passed through.",
-    "missing": "Missing values: error or zero (default: error).",
+    "missing": "Missing values: error, zero, or nan for a tagger that has learned from some (default: as in training).",
     "text": "Text column (default: as in training).",
     **{name: _OF_FILES[name] for name in ("nominal", "delimiter", "encoding", "index_base")},
 }
@@ -80,6 +84,7 @@ _OF_LABELLED_ROWS = {
     "labels": "Which columns are labels, as in comargin data info (default: as in training, or as the file says).",
     "sep": "Separator inside a label list (default: as in training).",
     "label_base": _OF_FILES["label_base"],
+    "unlabelled": _OF_FILES["unlabelled"],
 }
 
 
@@ -121,7 +126,7 @@ def _with_options(options: Mapping[str, str]) -> Callable[[Command], Command]:
         def with_options(**arguments: Any) -> None:
             given = {name: value for name in options if (value := arguments.pop(name)) is not None}
             if "labels" in given and options is _OF_FILES:
-                given["labels"] = as_labels(given["labels"], is_column="text" in given)
+                given["labels"] = as_labels(given["labels"])
             if "drop" in given:
                 given["drop"] = _names(given["drop"])
             if "delimiter" in given:
@@ -140,9 +145,9 @@ streams_new_rows = _with_options(_OF_NEW_ROWS)
 streams_labelled_rows = _with_options(_OF_LABELLED_ROWS)  # ``labels`` stays a string: its type depends on the tagger
 
 
-def as_labels(value: str, is_column: bool) -> str | int | list[str]:
-    """Take ``--labels`` for the one column of label lists, an XML file, a number of columns, or names."""
-    if is_column or value.lower().endswith(".xml"):
+def as_labels(value: str) -> str | int | list[str]:
+    """Take ``--labels`` for an XML file, a number of columns, or names; one name may be a column of label lists."""
+    if value.lower().endswith((".xml", ".xml.gz")):
         return value
     try:
         return int(value)

@@ -28,7 +28,7 @@ def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, A
     return sources.obtain(source, split, data_home, reading)
 
 
-def load_tagger(path: Path) -> Tagger:
+def load_tagger(path: Path, expect_hash: str | None = None) -> Tagger:
     """Read a tagger; an error about a missing file proposes the nearest existing name."""
     from ..training import Tagger
 
@@ -39,7 +39,7 @@ def load_tagger(path: Path) -> Tagger:
         raise FileNotFoundError(f"there is no tagger {path}; {advice}")
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a tagger; comargin train writes one")
-    return Tagger.load(path)
+    return Tagger.load(path, expect_hash=expect_hash)
 
 
 def counted_file(source: str, format: str | None) -> io.FileIO | None:
@@ -67,13 +67,12 @@ def rows_for(
 
     path = Path(source)
     chunk_rows = chunk_rows or _rows_at_once(tagger)
+    _check_missing(tagger, reading.get("missing", "error"))
     if source != STANDARD and not is_file(source):
         return _taken(_rows_of_known_set(tagger, source, reading, split, data_home, chunk_rows), tagger)
     if split is not None:
         raise ValueError("--split is for known sets; a file is read whole")
     options = dict(reading)
-    if options.get("missing", "error") not in ("error", "zero"):
-        raise ValueError(f"--missing {options['missing']!r}: a tagger takes no missing values; allowed are error, zero")
     if tagger.n_features is None:
         if not may_hold_texts(path, options.get("format")):
             raise ValueError(f"{source}: the tagger takes texts, and a file of this format has none")
@@ -83,6 +82,15 @@ def rows_for(
         options.setdefault("format", format_of_suffix(path))  # an open file has no suffix
     chunks = tagger.rows(counted or source, labels=labels, chunk_rows=chunk_rows, **options)
     return _taken(chunks, tagger)
+
+
+def _check_missing(tagger: Tagger, missing: str) -> None:
+    allowed = ["error", "zero", *(["nan"] if tagger.reading.get("missing") == "nan" else [])]
+    if missing not in allowed:
+        cure = "" if "nan" in allowed else "; comargin train --missing mean makes one that fills them itself"
+        raise ValueError(
+            f"--missing {missing!r}: the tagger takes no missing values; allowed are {', '.join(allowed)}{cure}"
+        )
 
 
 def _taken(chunks: Iterator[Chunk], tagger: Tagger) -> Iterator[Chunk]:
@@ -113,7 +121,8 @@ def _rows_of_known_set(
 
     if split is None:
         split = "test" if has_published_split(source, data_home) else "all"
-    dataset = obtain(source, split, data_home, reading)
+    known = {"missing": tagger.reading["missing"]} if "missing" in tagger.reading else {}
+    dataset = obtain(source, split, data_home, known | reading)
     X = matched_columns(dataset, tagger.n_features, tagger.feature_names)
     for first in range(0, dataset.Y.shape[0], chunk_rows):
         rows = slice(first, first + chunk_rows)
@@ -135,7 +144,7 @@ def labelled_rows(
         return chain([next(chunks)], chunks)
 
     if labels is not None:
-        return started(as_labels(labels, is_column=tagger.n_features is None or is_json))
+        return started(as_labels(labels))
     try:
         return started(True)
     except ValueError as fault:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -148,10 +149,11 @@ def train(
     check_target("--output", target, "tagger.cmg")
     if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
         raise ValueError(f"--output: {target} lies in the folder of --checkpoint, which is emptied; name another file")
-    dataset, tested = rows_to_learn(data, split, test, holdout, seed, data_home, reading)
+    kept = reading | ({"missing": "nan"} if reading.get("missing") == "mean" else {})  # the tagger learns the means
+    dataset, tested = rows_to_learn(data, split, test, holdout, seed, data_home, kept)
     n_rows, n_labels = dataset.Y.shape
     remark(f"{dataset.name}: {n_rows} rows, {n_labels} labels to learn; model {recipe.name}", silent)
-    _warn_about_labels(dataset, silent)
+    _warn_about_labels(dataset, reading.get("unlabelled"), silent)
     with _Stop().on_interrupt() as stop:
         tagger = train_tagger(
             dataset, recipe, params=params, tune=tune, grid=values or None, criterion=criterion, folds=folds,
@@ -231,26 +233,30 @@ def _value(text: str) -> Any:
         return text
 
 
-def _warn_about_labels(dataset: Dataset, quiet: bool) -> None:
-    """Remark on labels that look like whole cells or texts, before a training that may take very long."""
-    n_labels = dataset.Y.shape[1]
-    n_once = int((dataset.Y.sum(axis=0) == 1).sum())
-    if isinstance(dataset.X, list) and n_once > n_labels / 2:
-        remark(
-            f"{n_once} of {n_labels} labels have one row only: is --labels the right column, and --sep what stands "
-            "between labels?",
-            quiet,
-        )
+def _warn_about_labels(dataset: Dataset, unlabelled: str | None, quiet: bool) -> None:
+    """Remark on labels of texts that look wrong, before a training that may take very long."""
+    from ..data.labels import doubts
+
+    if not isinstance(dataset.X, list):
+        return
+    n_empty = int((dataset.Y.sum(axis=1) == 0).sum())
+    if n_empty and unlabelled is None and hasattr(dataset.Y, "nnz"):  # lists; columns of 0 say that a label is off
+        which = f"{n_empty} of {dataset.Y.shape[0]} rows have no label, and are learned as such"
+        remark(f"{which}; --unlabelled drop leaves them out, --unlabelled negative says that this is right", quiet)
+    for doubt in doubts(dataset.Y, dataset.label_names):
+        remark(re.sub(r"\b(labels|sep)=( ?)", r"--\1 ", doubt), quiet)
 
 
-def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, str]:
+def _to_remember(dataset: Dataset, reading: dict[str, Any]) -> dict[str, Any]:
     """Reading options that the tagger applies to new files with texts."""
     if not isinstance(dataset.X, list):
-        return {}
-    given = {name: reading.get(name) for name in ("text", "labels", "sep")}
-    if isinstance(given["labels"], list) and len(given["labels"]) == 1:  # without --text, names are a list
+        return {"missing": "zero"} if reading.get("missing") == "zero" else {}
+    given: dict[str, Any] = {name: reading[name] for name in ("text", "labels", "sep") if name in reading}
+    if isinstance(given.get("labels"), list) and len(given["labels"]) == 1:  # the column of label lists
         given["labels"] = given["labels"][0]
-    return {name: value for name, value in given.items() if isinstance(value, str)}
+    if isinstance(given.get("labels"), int) and len(dataset.label_names) > 1:  # new files may have other columns
+        given["labels"] = list(dataset.label_names)
+    return given
 
 
 def _print_result(

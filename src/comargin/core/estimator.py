@@ -25,12 +25,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import finite_scores
 from .docstrings import complete_docstring
 from .explanation import Explanation, ExplanationMixin, linear_explanations
 from .loop import Control
 from .parameters import DeclaredParameters
 from .result import Checkpoint, FitState, Result, Status
-from .validation import TrainingData, label_weights, validate_features, validate_training
+from .validation import TrainingData, label_weights, validate_features, validate_training, with_constant
 
 __all__ = ["Interval", "LinearMultilabelClassifier", "MultilabelClassifier", "StrOptions", "checks_parameters"]
 
@@ -226,11 +227,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
         try:
             previous = getattr(self, "_dual_start", None) if self.warm_start else None
             previous = previous if state is None else state.solution
-            data = validate_training(self, X, y, sample_weight, add_intercept=self._appends_constant())
-            if data.known is not None and not self._takes_unknown:
-                raise ValueError(
-                    f"{type(self).__name__} takes no unknown labels, and y has {np.count_nonzero(~data.known)} (NaN)"
-                )
+            data = self._training_data(X, y, sample_weight)
             if previous is not None and previous.shape != data.Y.shape:
                 raise ValueError(
                     f"warm_start=True continues on the same rows and labels: the fit before had {previous.shape[0]} "
@@ -279,7 +276,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
             Decision values.
         """
         check_is_fitted(self)
-        scores = self._scores(X)
+        scores = self._certain(self._scores, X)
         return scores[:, 0] if self._targets.kind in ("binary", "constant") else scores
 
     def predict(self, X: Any) -> np.ndarray | sp.csr_array:
@@ -296,15 +293,29 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
             Indicator in {0, 1} (CSR when y was sparse), or one class per row.
         """
         check_is_fitted(self)
-        return self._targets.decode(self._deciding_scores(X))
+        return self._targets.decode(self._certain(self._deciding_scores, X))
+
+    def _certain(self, scores_of: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+        """Scores, all of them finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite_scores(scores_of(*arguments), self)
 
     def _deciding_scores(self, X: Any) -> np.ndarray:
         """What `predict` decides by: labels are on where it is positive, a multiclass y takes the largest."""
         return self._scores(X)
 
-    def _appends_constant(self) -> bool:
-        """Whether ``fit`` appends a constant-1 feature to the rows."""
-        return getattr(self, "fit_intercept", False)
+    def _training_data(self, X: Any, y: Any, sample_weight: Any) -> TrainingData:
+        """The arguments of ``fit``, checked, with the constant feature."""
+        data = validate_training(self, X, y, sample_weight)
+        if data.known is not None and not self._takes_unknown:
+            raise ValueError(
+                f"{type(self).__name__} takes no unknown labels, and y has {np.count_nonzero(~data.known)} (NaN)"
+            )
+        return replace(data, X=with_constant(data.X, self._constant_feature(data)))
+
+    def _constant_feature(self, data: TrainingData) -> float:
+        """The value of the constant feature that ``fit`` appends to the rows, 0 for none."""
+        return float(getattr(self, "fit_intercept", False))
 
     def _control(self) -> Control:
         return Control(self.tol, self.max_iter, int(self.verbose), self.callback, type(self).__name__)
@@ -361,13 +372,13 @@ class LinearMultilabelClassifier(MultilabelClassifier):
 
     fit_intercept: bool = True
 
-    def _linear_attributes(self, coef: np.ndarray) -> dict[str, np.ndarray]:
+    def _linear_attributes(self, coef: np.ndarray, constant: float = 1.0) -> dict[str, np.ndarray]:
         """``coef_`` and ``intercept_`` from the weights (n_labels, n_features [+ 1]) of a solver."""
         if self.fit_intercept:
             weights = coef[:, :-1]
             # Fortran order, as some solvers return it, is the fastest for products with X.
             weights = weights if weights.flags.f_contiguous else np.ascontiguousarray(weights)
-            return {"coef_": weights, "intercept_": coef[:, -1].copy()}
+            return {"coef_": weights, "intercept_": constant * coef[:, -1]}
         return {"coef_": coef, "intercept_": np.zeros(coef.shape[0])}
 
     def _scores(self, X: Any) -> np.ndarray:

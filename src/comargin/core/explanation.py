@@ -185,7 +185,7 @@ def explain(
     parts = linear_parts(model)
     assert parts is not None
     scores = np.asarray(model.decision_function(X)).reshape(len(asked), -1)
-    X = _canonical(check_array(X, accept_sparse="csr", dtype=np.float64), False)
+    X = _canonical(check_array(X, accept_sparse="csr", dtype=np.float64))
     linear = np.asarray(X @ parts[0].T) + parts[1]
     if scores.shape != linear.shape or not np.allclose(scores, linear, _ROUNDING, _ROUNDING * np.abs(scores).max()):
         raise _refusal(model)

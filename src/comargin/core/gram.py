@@ -20,7 +20,7 @@ class Gram:
     """K + constant, where K_ij = k(x_i, x_j).
 
     ``function(rows, columns)`` computes K[rows][:, columns] for int arrays or slices. ``diagonal`` is the non-negative
-    diagonal of K + constant. ``constant`` is 1 with an intercept (the product of two constant features), else 0.
+    diagonal of K + constant. ``constant`` is the product of two constant features, of the intercept, or 0.
     """
 
     function: Callable[[np.ndarray | slice, np.ndarray | slice], np.ndarray]

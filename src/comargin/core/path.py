@@ -6,7 +6,7 @@ from typing import Any
 
 from .estimator import MultilabelClassifier
 from .result import FitState, Result
-from .validation import TrainingData, validate_training
+from .validation import TrainingData
 
 
 def has_path(model: Any) -> bool:
@@ -24,7 +24,7 @@ def has_path(model: Any) -> bool:
 def path_data(model: Any, X: Any, y: Any, sample_weight: Any) -> TrainingData:
     """Check the parameters of a learner and its rows, as ``fit`` does, for `fit_path`."""
     model._validate_params()
-    return validate_training(model, X, y, sample_weight, add_intercept=model._appends_constant())
+    return model._training_data(X, y, sample_weight)
 
 
 def fit_path(

@@ -84,13 +84,8 @@ class TrainingData:
         return self.Y if self.known is None else np.where(self.known, self.Y, np.nan)
 
 
-def validate_training(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, add_intercept: bool = False
-) -> TrainingData:
-    """Check and convert the arguments of ``fit``; sets ``n_features_in_`` and ``feature_names_in_``.
-
-    ``add_intercept`` appends a constant-1 feature.
-    """
+def validate_training(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> TrainingData:
+    """Check and convert the arguments of ``fit``; sets ``n_features_in_`` and ``feature_names_in_``."""
     require_targets(y, type(estimator).__name__)
     X = validate_data(estimator, X, **_X_CHECKS)
     values = X.data if sp.issparse(X) else X
@@ -100,20 +95,20 @@ def validate_training(
             f"X has values as large as {largest:.3g}, whose squares overflow: scale the features, so that none "
             f"exceeds {_LARGEST_FEATURE:g} (sklearn.preprocessing.MaxAbsScaler)"
         )
-    X = _canonical(X, add_intercept)
+    X = _canonical(X)
     Y, targets, known = encode_targets(y)
     check_consistent_length(X, Y)
     return TrainingData(X, Y, check_sample_weight(sample_weight, X.shape[0]), targets, known)
 
 
-def validate_features(estimator: Any, X: Any, *, add_intercept: bool = False) -> Matrix:
+def validate_features(estimator: Any, X: Any) -> Matrix:
     """Check the X of ``predict`` against the fitted estimator and convert it to canonical form."""
-    return _canonical(validate_data(estimator, X, reset=False, **_X_CHECKS), add_intercept)
+    return _canonical(validate_data(estimator, X, reset=False, **_X_CHECKS))
 
 
-def _canonical(X: Any, add_intercept: bool) -> Matrix:
+def _canonical(X: Any) -> Matrix:
     if not sp.issparse(X):
-        return np.ascontiguousarray(np.column_stack([X, np.ones(X.shape[0])])) if add_intercept else X
+        return X
     largest = np.iinfo(np.int32).max
     if max(X.nnz, *X.shape) > largest:
         raise ValueError(f"X is too large: at most {largest} rows, columns and non-zeros are supported, got {X!r}")
@@ -123,9 +118,17 @@ def _canonical(X: Any, add_intercept: bool) -> Matrix:
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
-    if add_intercept:
-        X = sp.csr_array(sp.hstack([X, np.ones((X.shape[0], 1))], format="csr"))
     return X
+
+
+def with_constant(X: Matrix, value: float) -> Matrix:
+    """Canonical X with a constant feature of this value at the end; without one for 0."""
+    if value == 0.0:
+        return X
+    column = np.full((X.shape[0], 1), value)
+    if sp.issparse(X):
+        return sp.csr_array(sp.hstack([X, column], format="csr"))
+    return np.ascontiguousarray(np.hstack([X, column]))
 
 
 def loop_view(X: Matrix) -> np.ndarray | CSR:

@@ -9,11 +9,11 @@ import scipy.sparse as sp
 
 from ..core.files import AtomicFiles, is_gzip
 from ..core.wording import counted
-from ._arff_header import Header, meka_labels, read_header, without_label_count, write_header
+from ._arff_header import Header, may_be_stale, meka_labels, read_header, without_label_count, write_header
 from ._arff_plan import DROPPED, Plan, make_plan
 from ._arff_rows import CarefulParser, SparseBlock, as_slice, fast_dense, fast_sparse
 from ._dataset import DataFormatError, Dataset, as_dense, entries_of
-from ._labels_xml import find_labels_xml, labels_xml_of, read_labels_xml, write_labels_xml
+from ._labels_xml import find_labels_xml, labels_xml_of, only_xml_of_folder, read_labels_xml, write_labels_xml
 from ._numbers import format_number
 from ._source import TextSource
 from .chunks import Part, Rows, Wanted, match_names
@@ -39,7 +39,10 @@ class ArffRows(Rows):
             dropped.update(_choose_labels(source, header, True, is_meka))
         if wanted.feature_names:
             dropped.update(_unused(source, header, wanted.feature_names).difference(labels))
-        self.plan = make_plan(source.path, header, labels, nominal=nominal, missing=wanted.missing, drop=dropped)
+        self.plan = make_plan(
+            source.path, header, labels, nominal=nominal, missing=wanted.missing,
+            unlabelled=wanted.unlabelled, drop=dropped,
+        )  # fmt: skip
         self.feature_names, self.label_names = self.plan.feature_names, self.plan.label_names
         self.order: np.ndarray | None = None  # of the columns of X, if it is not that of the file
         if not wanted.feature_names:
@@ -104,6 +107,7 @@ def _choose_labels(source: TextSource, header: Header, labels: Any, meka: bool) 
         labels, origin = meka_labels(header.relation), "-C in the relation name"
         if labels is None:
             raise DataFormatError(path, "the relation name does not count the labels (-C n); say labels=")
+        _check_count_is_sure(source, header, labels)
     elif labels is True or isinstance(labels, (str, Path)):
         if labels is True and source.is_stream:
             raise source.fail("which attributes are labels? A stream has no XML file beside it; say labels=")
@@ -116,6 +120,23 @@ def _choose_labels(source: TextSource, header: Header, labels: Any, meka: bool) 
         bare = {name: name.replace("\\'", "'").replace('\\"', '"').replace("\\\\", "\\") for name in labels}
         labels = [name if name in there else bare[name] for name in labels]
     return label_columns(path, names, labels, noun="attribute", origin=origin)
+
+
+def _check_count_is_sure(source: TextSource, header: Header, count: int) -> None:
+    """Refuse MEKA's count of labels where something else says that others are the labels."""
+    path, names = source.path, [attribute.name for attribute in header.attributes]
+    counted_names = {names[j] for j in label_columns(path, names, count, origin="-C in the relation name")}
+    ends = f"the {'first' if count > 0 else 'last'} {abs(count)} attributes (-C {count} in the relation name)"
+    xml = None if source.is_stream else only_xml_of_folder(path)
+    if xml is not None:
+        listed = set(read_labels_xml(xml))
+        if listed != counted_names and listed.issubset(names):
+            reason = f"which attributes are labels: {ends}, or those that {xml.name} lists? Say labels={count} or "
+            raise DataFormatError(path, f"{reason}labels={str(xml)!r}")
+    if may_be_stale(header.relation):
+        reason = f"{ends} may be no labels: by the same name attributes were moved or removed after they were counted"
+        cure = f"put the XML list of labels beside the file, or say labels= ({count} if they are)"
+        raise DataFormatError(path, f"{reason}; {cure}")
 
 
 def _check_onehot_size(source: TextSource, plan: Plan, n_rows: int) -> None:

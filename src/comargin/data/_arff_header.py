@@ -15,6 +15,8 @@ _NEEDS_QUOTES = re.compile(r"""[\s'"\\%,{}?]|[^\x20-\x7e]""")
 _NAME = re.compile(r"""'((?:[^'\\]|\\.)*+)'|"((?:[^"\\]|\\.)*+)"|((?:[^\s{'"\\]|\\.)(?:[^\s{\\]|\\.)*+)""", re.DOTALL)
 _VALUE = re.compile(r"""\s*+(?:'((?:[^'\\]|\\.)*+)'\s*+|"((?:[^"\\]|\\.)*+)"\s*+|([^,}'"][^,}]*+))([,}])""", re.DOTALL)
 _MEKA = re.compile(r"(?:^|[\s:])-C\s+(-?[0-9]{1,9})(?![0-9.])")
+# Weka adds the filters that a file went through to its name; these two move columns after MEKA has counted.
+_MOVED = re.compile(r"-C\s+-?[0-9]{1,9}(?![0-9.]).*attribute\.(?:Remove|Reorder)\b")
 _KEYWORD = re.compile(r"@([A-Za-z]+)(?=\s|$|\{)")
 _FIRST = re.compile(r"\s*@(?:relation|attribute|data)\b", re.IGNORECASE)
 _NUMERIC = {"numeric", "real", "integer"}
@@ -39,6 +41,11 @@ def meka_labels(relation: str) -> int | None:
     """Return the number n of MEKA's ``-C n`` in a relation name (negative: labels last), or None."""
     found = _MEKA.search(relation)
     return int(found.group(1)) if found else None
+
+
+def may_be_stale(relation: str) -> bool:
+    """Whether columns were moved or removed after the labels were counted, as the relation name tells."""
+    return _MOVED.search(relation) is not None
 
 
 def without_label_count(relation: str) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ._arff_header import Attribute, Header
 from ._dataset import DataFormatError
 from ._numbers import parse_number
-from .labels import NEGATIVE_WORDS, POSITIVE_WORDS
+from .labels import MISSING_CURE, NEGATIVE_WORDS, POSITIVE_WORDS, UNLABELLED_CURE
 
 NOMINAL = ("auto", "onehot")
 MISSING = ("error", "nan", "zero", "mean")
@@ -68,8 +68,9 @@ class Column:
         if text == "?" and not quoted:
             if self.missing_allowed:
                 return float("nan")
-            what = "label" if self.role == LABEL else "value"
-            return f"the {what} of attribute {self.attribute.name!r} is missing (?); missing= says what to do"
+            if self.role == LABEL:
+                return f"the label of attribute {self.attribute.name!r} is missing (?){UNLABELLED_CURE}"
+            return f"the value of attribute {self.attribute.name!r} is missing (?){MISSING_CURE}"
         if self.codes is None or (self.numbers is not None and text not in self.codes):
             value = parse_number(text)
             if value is not None and (self.numbers is None or value in self.numbers):
@@ -117,6 +118,7 @@ class Plan:
     feature_order: np.ndarray  # attribute of every feature attribute, in the order of the file
     numeric: bool = False  # every value that is used is written as a number and stays that number
     allowed: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # (attributes, numbers they may take)
+    never_missing: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.intp))  # attributes
 
     @property
     def n_attributes(self) -> int:
@@ -132,7 +134,14 @@ class Plan:
 
 
 def make_plan(
-    path: Path, header: Header, labels: Sequence[int], *, nominal: str, missing: str, drop: Collection[int]
+    path: Path,
+    header: Header,
+    labels: Sequence[int],
+    *,
+    nominal: str,
+    missing: str,
+    unlabelled: str | None = None,
+    drop: Collection[int],
 ) -> Plan:
     """Decide for every attribute whether it is a feature, a label (unless dropped) or dropped, and how it is coded."""
     label_order = [j for j in labels if j not in drop]
@@ -140,7 +149,8 @@ def make_plan(
     columns: list[Column] = []
     for j, attribute in enumerate(header.attributes):
         role = DROPPED if j in drop else LABEL if j in is_label else FEATURE
-        column = Column(attribute, role, missing_allowed=missing in (("zero",) if role == LABEL else MISSING[1:]))
+        may_miss = unlabelled is not None if role == LABEL else missing != "error"
+        column = Column(attribute, role, missing_allowed=may_miss or role == DROPPED)
         if role != DROPPED and attribute.kind in ("string", "date"):
             reason = f"attribute {attribute.name!r} is a {attribute.kind}: no number; leave it out with drop="
             raise DataFormatError(path, reason, attribute.line)
@@ -149,6 +159,7 @@ def make_plan(
         columns.append(column)
     feature_order = [j for j, column in enumerate(columns) if column.role == FEATURE]
     plan = Plan(columns, np.array(label_order, dtype=np.intp), np.array(feature_order, dtype=np.intp))
+    plan.never_missing = np.array([j for j, each in enumerate(columns) if not each.missing_allowed], dtype=np.intp)
     _check_onehot_names(path, plan)
     _prepare_fast_path(plan)
     return plan

@@ -2,7 +2,7 @@ r"""The rows of an ARFF file, dense (``1,2,?``) or sparse (``{0 1, 7 2.5}``).
 
 Each kind has two parsers. The careful one goes line by line, knows quotes, comments, nominal values and missing
 values, and names the line of every fault: it is the specification. The fast one (`comargin.data._numbers.scan`)
-handles blocks of plain numbers; the careful one reads all other blocks.
+handles blocks of plain numbers, some of them missing; the careful one reads all other blocks.
 """
 
 import math
@@ -14,11 +14,24 @@ import numpy as np
 
 from ._arff_header import token
 from ._arff_plan import DROPPED, Column, Plan
-from ._numbers import CLOSE, COMMA, NEWLINE, OPEN, SPACE, byte_table, follows, is_binary, is_legal, is_rectangle, scan
+from ._numbers import (
+    CLOSE,
+    COMMA,
+    MISSING,
+    NEWLINE,
+    OPEN,
+    SPACE,
+    byte_table,
+    follows,
+    is_binary,
+    is_legal,
+    is_rectangle,
+    scan,
+)
 from ._source import TextSource
 
-_DENSE_BYTES = byte_table({b"\n": NEWLINE, b",": COMMA})
-_SPARSE_BYTES = byte_table({b"\n": NEWLINE, b",": COMMA, b" \t": SPACE, b"{": OPEN, b"}": CLOSE})
+_DENSE_BYTES = byte_table({b"\n": NEWLINE, b",": COMMA, b"?": MISSING})
+_SPARSE_BYTES = byte_table({b"\n": NEWLINE, b",": COMMA, b" \t": SPACE, b"{": OPEN, b"}": CLOSE, b"?": MISSING})
 _SPARSE_ORDER = follows(
     (NEWLINE, OPEN, False),
     (OPEN, SPACE, True),
@@ -29,7 +42,7 @@ _SPARSE_ORDER = follows(
     (CLOSE, NEWLINE, False),
 )
 _QUOTING = re.compile(r"""['"\\]""")
-_SPACED = ((b", ", b","), (b" ,", b","), (b"{ ", b"{"), (b" }", b"}"), (b" \n", b"\n"), (b"\n ", b"\n"))
+_SPACED = ((b", ", b","), (b" ,", b","), (b"{ ", b"{"), (b"{,", b"{"), (b" }", b"}"), (b" \n", b"\n"), (b"\n ", b"\n"))
 # One value up to the next comma: quoted, or bare with backslash pairs. Possessive, so linear in the line.
 _FIELD = re.compile(
     r"""\s*+(?:'((?:[^'\\]|\\.)*+)'\s*+|"((?:[^"\\]|\\.)*+)"\s*+|((?:[^,'"\\]|\\.)(?:[^,\\]|\\.)*+))(,|$)"""
@@ -63,6 +76,8 @@ def fast_dense(block: bytes, plan: Plan) -> np.ndarray | None:
     if found is None or not is_rectangle(found, width):
         return None
     values = found.value.reshape(-1, width)
+    if b"?" in block and np.isnan(values[:, as_slice(plan.never_missing)]).any():
+        return None
     for attributes, numbers in plan.allowed:
         if not _all_in(values[:, as_slice(attributes)], numbers):
             return None
@@ -91,6 +106,8 @@ def fast_sparse(block: bytes, plan: Plan) -> SparseBlock | None:
     increasing[starts[(starts > 0) & (starts < attributes.size)] - 1] = True  # a new row
     if not increasing.all():
         return None
+    if b"?" in block and np.isin(attributes[np.isnan(values)], plan.never_missing).any():
+        return None
     for members, numbers in plan.allowed:
         chosen = np.zeros(plan.n_attributes, dtype=bool)
         chosen[members] = True
@@ -107,9 +124,10 @@ def as_slice(positions: np.ndarray) -> slice | np.ndarray:
 
 
 def _all_in(values: np.ndarray, numbers: np.ndarray) -> bool:
-    if numbers.tolist() == [0.0, 1.0]:
-        return is_binary(values)
-    return bool(np.isin(values, numbers).all())
+    """Tell whether all values that are not missing are among the numbers."""
+    if numbers.tolist() == [0.0, 1.0] and is_binary(values):
+        return True
+    return bool((np.isin(values, numbers) | np.isnan(values)).all())
 
 
 def _split_line(text: str) -> list[tuple[str, bool]] | None:
@@ -144,6 +162,8 @@ class CarefulParser:
             for c in plan.columns
         ]
         self._numeric_labels = [j for j in plan.label_order.tolist() if plan.columns[j].codes is None]
+        self._may_miss = set(range(plan.n_attributes)).difference(plan.never_missing.tolist())
+        self._stand_ins = [next(iter(c.codes), "0") if c.codes else "0" for c in plan.columns]  # for missing values
 
     def lines(self, first: int, block: bytes) -> Iterator[tuple[int, str]]:
         """Yield the lines of a block that hold a row, without comments."""
@@ -180,11 +200,19 @@ class CarefulParser:
         # float() also takes nan, inf, 1_000 and digits of other scripts, which ARFF does not.
         if len(parts) != len(self._quick) or "_" in text or not text.isascii():
             return None
+        gaps = [j for j, part in enumerate(parts) if part == "?"] if "?" in text else ()
+        if not self._may_miss.issuperset(gaps):
+            return None
+        filled = list(parts)
+        for j in gaps:
+            filled[j] = self._stand_ins[j]
         try:
-            row = [convert(part) for convert, part in zip(self._quick, parts, strict=True)]
+            row = [convert(part) for convert, part in zip(self._quick, filled, strict=True)]
         except (KeyError, ValueError):
             return None
         is_sound = all(map(math.isfinite, row)) and all(row[j] in (0.0, 1.0) for j in self._numeric_labels)
+        for j in gaps:
+            row[j] = math.nan
         return row if is_sound else None
 
     def sparse(self, first: int, block: bytes) -> SparseBlock:
@@ -202,7 +230,7 @@ class CarefulParser:
             raise self._source.fail("a dense row in a file of sparse rows", line)
         if not text.endswith("}"):
             raise self._source.fail("a sparse row that is not closed by }", line)
-        body = text[1:-1].strip()
+        body = text[1:-1].strip().removeprefix(",")  # Slashdot writes a row without words as {,3125 1}
         n_attributes = self._plan.n_attributes
         entries: dict[int, float] = {}
         at = 0

@@ -1,4 +1,4 @@
-"""JSON Lines: one value per line, a text or the features of one row.
+"""JSON Lines: one value per line, a text or the features of one row; or one list of all rows.
 
 A row of texts is an object with a text field, or a bare string. A row of features is a list of numbers, an object
 with a number for every name, or an object whose field ``features`` holds either of them. Blank lines do not count.
@@ -10,21 +10,25 @@ all names there, in order, where the rows do not determine them.
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ..core.files import AtomicFiles
-from ..core.wording import nearest
+from ..core.wording import nearest, shortened
 from ._dataset import Dataset, as_dense, looks_like_text, not_a_number_advice
-from ._source import TextSource
+from ._source import MAX_LINE_BYTES, TextSource
 from .chunks import Part, Rows, Wanted, parts_of_rows
-from .labels import LABELS_COLUMN, TEXT_COLUMN, names_follow_from, split_tags, tags_of
+from .labels import LABELS_COLUMN, MISSING_CURE, TEXT_COLUMN, UNLABELLED_CURE, names_follow_from, split_tags, tags_of
 from .sparse_text import generated_names
 
 FEATURES_FIELD = "features"
 ALL_LABELS_FIELD = "all_labels"
+# A file that starts with a bracket and a row, or a bracket alone, is a list of all rows.
+_LIST_OF_ROWS = re.compile(r'\s*\[\s*(?:[\[{"]|$)')
+_CUT = 2  # characters before the end of a text at which an item is found to go on
 _RESERVED = frozenset({TEXT_COLUMN, LABELS_COLUMN, FEATURES_FIELD, ALL_LABELS_FIELD})
 
 
@@ -61,8 +65,7 @@ class JsonRows(Rows):
             self.feature_names = generated_names("x", self.n_features or 0) if self.names is None else self.names
 
     def _rows(self) -> Iterator[tuple[Any, list[str], str]]:
-        values = (self._parse(content) for content in self.source.lines() if not content.isspace())
-        for i, value in enumerate(values):
+        for i, value in enumerate(self._values()):
             if self.is_text is None:
                 # A feature may have that name, too.
                 has_text = isinstance(value, dict) and not isinstance(value.get(TEXT_COLUMN, 0), (int, float))
@@ -79,6 +82,39 @@ class JsonRows(Rows):
 
     def _fail(self, reason: str) -> NoReturn:
         raise self.source.fail(reason, self.source.line)
+
+    def _values(self) -> Iterator[Any]:
+        """Values of the lines, or the items of the one list that all lines make together."""
+        lines = (content for content in self.source.lines() if not content.isspace())
+        first = next(lines, "")
+        if _LIST_OF_ROWS.match(first):
+            yield from self._items(first.lstrip()[1:].strip(), lines)
+        elif first:
+            yield self._parse(first)
+            yield from map(self._parse, lines)
+
+    def _items(self, text: str, lines: Iterator[str]) -> Iterator[Any]:
+        """Items of a list from behind its bracket; one that is not whole is tried again with twice the text."""
+        decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse)
+        comma = ""
+        while not text.startswith("]"):
+            if text and not text.startswith(comma):
+                self._fail(f"is not JSON: a comma or ] must stand before {shortened(text, 40)!r}")
+            item = text.removeprefix(comma).lstrip()
+            try:
+                value, end = decoder.raw_decode(item)
+            except json.JSONDecodeError as error:
+                more = _at_least(lines, len(text))
+                if not more or error.pos < len(item) - _CUT or len(text) > MAX_LINE_BYTES:
+                    self._fail(f"is not a list of rows in JSON ({error.msg}, in {shortened(item, 60)!r})")
+                text = f"{text} {more}".strip()
+            except (ValueError, RecursionError) as error:
+                self._fail(f"is not JSON that can be read ({error})")
+            else:
+                yield value
+                text, comma = item[end:].lstrip(), ","
+        if text[1:].strip() or next(lines, None) is not None:
+            self._fail("has more after the end of the list of rows")
 
     def _parse(self, content: str) -> Any:
         try:
@@ -124,14 +160,18 @@ class JsonRows(Rows):
         if name is None:
             return []
         found = self._field(value, name, "labels= says which holds the labels (a row without any has [])")
-        if found is None and self.wanted.missing == "zero":
+        if found is None and self.wanted.unlabelled is not None:
             return []
         if isinstance(found, str):
-            tags = split_tags(self._string(found, f"field {name!r}"), self.sep)
+            try:
+                tags = split_tags(self._string(found, f"field {name!r}"), self.sep)
+            except ValueError as error:
+                self._fail(str(error))
         elif isinstance(found, list):
             tags = [self._string(tag, f"a label in {name!r}") for tag in found]
         else:
-            self._fail(f"field {name!r} is {_kind(found)}, not a list of labels ([] if there are none)")
+            cure = UNLABELLED_CURE if found is None else ""
+            self._fail(f"field {name!r} is {_kind(found)}, not a list of labels ([] if there are none){cure}")
         if "" in tags:
             self._fail(f"a label in {name!r} is empty ([] if there are none)")
         stray = next((tag for tag in tags if tag not in self.listed), None) if self.listed is not None else None
@@ -160,7 +200,7 @@ class JsonRows(Rows):
                 self._fail("has named features, and feature_names= does not say which are wanted")
             absent = next((name for name in self.names if name not in fields), None)
             if absent is not None and self.wanted.missing == "error":
-                self._fail(f"has no feature {absent!r}{nearest(absent, fields)}; missing= says what to do")
+                self._fail(f"has no feature {absent!r}{nearest(absent, fields)}{MISSING_CURE}")
             return [self._number(fields.get(name), name) for name in self.names]
         if not isinstance(fields, list):
             self._fail(f"is {_kind(fields)}, neither a list nor an object of features")
@@ -202,7 +242,7 @@ class JsonRows(Rows):
     def _number(self, value: Any, name: str) -> float:
         if value is None:
             if self.wanted.missing == "error":
-                self._fail(f"the value of {name!r} is missing; missing= says what to do")
+                self._fail(f"the value of {name!r} is missing{MISSING_CURE}")
             return math.nan
         if not isinstance(value, (int, float)):
             advice = ""
@@ -216,6 +256,17 @@ class JsonRows(Rows):
         if not math.isfinite(number):
             self._fail(f"the value of {name!r} is not a finite number")
         return number
+
+
+def _at_least(lines: Iterator[str], size: int) -> str:
+    """Lines of so many characters together, or all that are left."""
+    taken, n = [], 0
+    for line in lines:
+        taken.append(line.strip())
+        n += len(line)
+        if n >= size:
+            break
+    return " ".join(taken)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

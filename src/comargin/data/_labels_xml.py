@@ -1,12 +1,14 @@
 """Mulan's XML list of labels: a safe reader, a writer, and the search for the one of an ARFF file."""
 
+import gzip
 import re
+import zlib
 from pathlib import Path
 from typing import IO
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from ..core.files import plain_stem
+from ..core.files import is_gzip, plain_stem, plain_suffix
 from ._dataset import DataFormatError
 from ._source import check_is_file
 
@@ -14,7 +16,7 @@ MAX_BYTES = 1 << 26
 MAX_DEPTH = 64
 NAMESPACE = "http://mulan.sourceforge.net/labels"
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
-_SPLIT_SUFFIX = re.compile(r"[-_.](?:train|test)$", re.IGNORECASE)
+_SPLIT_SUFFIX = re.compile(r"[-_.](?:train|valid|test)$", re.IGNORECASE)
 
 
 def read_labels_xml(path: Path) -> tuple[str, ...]:
@@ -23,8 +25,7 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
     Document types and entity declarations (nothing can expand) and deeper or larger files are refused.
     """
     check_is_file(path)
-    if path.stat().st_size > MAX_BYTES:
-        raise DataFormatError(path, f"is larger than {MAX_BYTES} bytes: not a list of labels")
+    too_large = DataFormatError(path, f"is larger than {MAX_BYTES} bytes: not a list of labels")
     names: dict[str, None] = {}
     depth = 0
     parser = expat.ParserCreate()
@@ -64,8 +65,15 @@ def read_labels_xml(path: Path) -> tuple[str, ...]:
     parser.EntityDeclHandler = refuse
     parser.ExternalEntityRefHandler = refuse  # type: ignore[assignment]
     try:
-        with path.open("rb") as file:
-            parser.ParseFile(file)
+        if path.stat().st_size > MAX_BYTES:
+            raise too_large
+        with gzip.open(path) if is_gzip(path) else path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            raise too_large
+        parser.Parse(content, True)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataFormatError(path, f"cannot be read ({error})") from error
     except (expat.ExpatError, LookupError, ValueError) as error:
         if isinstance(error, DataFormatError):
             raise
@@ -89,21 +97,32 @@ def write_labels_xml(names: tuple[str, ...], file: IO[str]) -> None:
 
 
 def labels_xml_of(path: Path) -> Path | None:
-    """XML of the same stem as an ARFF file, else of its stem without ``-train`` or ``-test``; None: there is none."""
+    """XML of the same stem as an ARFF file, or of its stem without the part (``-train``, ...); None: there is none."""
     stem = plain_stem(path)
     for candidate in (stem, _SPLIT_SUFFIX.sub("", stem)):
-        xml = path.with_name(f"{candidate}.xml")
-        if xml.is_file():
-            return xml
+        for suffix in (".xml", ".xml.gz"):
+            xml = path.with_name(candidate + suffix)
+            if xml.is_file():
+                return xml
     return None
 
 
+def only_xml_of_folder(path: Path) -> Path | None:
+    """The XML in the folder of an ARFF file if there is one only, whatever it is called."""
+    found = _xmls_beside(path)
+    return found[0] if len(found) == 1 else None
+
+
+def _xmls_beside(path: Path) -> list[Path]:
+    return sorted(each for each in path.parent.iterdir() if plain_suffix(each) == ".xml" and each.is_file())
+
+
 def find_labels_xml(path: Path) -> Path:
-    """Find the XML of an ARFF file: same stem, else without ``-train`` or ``-test``, else the folder's only XML."""
+    """Find the XML of an ARFF file: that of `labels_xml_of`, or else the only one of its folder."""
     xml = labels_xml_of(path)
     if xml is not None:
         return xml
-    found = sorted(p for p in path.parent.iterdir() if p.suffix.lower() == ".xml" and p.is_file())
+    found = _xmls_beside(path)
     if len(found) == 1:
         return found[0]
     which = "no XML file" if not found else f"{len(found)} XML files, none of that name,"

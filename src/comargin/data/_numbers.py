@@ -13,7 +13,8 @@ than parsing them one by one:
 * other numbers (exponents, a leading plus, longer digits) are read by `parse_number`, one at a time.
 
 The format checks whether the separators come in a legal order (`follows`, `is_legal`). `scan` returns None for
-anything else than numbers and separators; then the careful line parser of the format reads the block.
+anything else than numbers, marks of missing ones and separators; then the careful line parser of the format reads the
+block.
 """
 
 import re
@@ -24,6 +25,7 @@ import numpy as np
 # Separator codes; the digits stay 48..57, below them the marks inside a number.
 BAD, NEWLINE, COMMA, SPACE, COLON, OPEN, CLOSE = range(7)
 _ODD, _MINUS, _DOT = 44, 45, 46
+MISSING = 47  # a mark, too: alone between separators it is a missing number
 _FIRST_DIGIT = 48
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -44,7 +46,7 @@ class Scan(NamedTuple):
 
     ``kind`` is the code of the separator, ``prev`` that of the one before it, ``filled`` whether a number
     stands between the two, ``plain`` whether it is written with digits alone, and ``value`` the number (0
-    where there is none).
+    where there is none, NaN for a missing one).
     """
 
     kind: np.ndarray
@@ -55,7 +57,10 @@ class Scan(NamedTuple):
 
 
 def byte_table(separators: dict[bytes, int]) -> bytes:
-    """Translation table for `scan`: the characters of each key get its code, unknown bytes become BAD."""
+    """Translation table for `scan`: the characters of each key get its code, unknown bytes become BAD.
+
+    A format in which a character means that a number is missing gives it the code MISSING.
+    """
     table = bytearray([BAD]) * 256
     for digit in b"0123456789":
         table[digit] = digit
@@ -78,11 +83,12 @@ def is_legal(scan: Scan, table: np.ndarray) -> bool:
     return bool(table[(scan.prev * 8 + scan.kind) * 2 + scan.filled].all())
 
 
-def is_rectangle(scan: Scan, width: int) -> bool:
-    """Tell whether there are ``width`` numbers on every line, none of them empty."""
+def is_rectangle(scan: Scan, width: int, may_be_empty: bool = False) -> bool:
+    """Tell whether there are ``width`` numbers on every line, none of them empty unless that may be."""
     at_end = scan.kind == NEWLINE
     n_rows = np.count_nonzero(at_end)
-    return n_rows * width == at_end.size and bool(at_end[width - 1 :: width].all() and scan.filled.all())
+    is_even = n_rows * width == at_end.size and bool(at_end[width - 1 :: width].all())
+    return is_even and (may_be_empty or bool(scan.filled.all()))
 
 
 def is_binary(values: np.ndarray) -> bool:
@@ -234,6 +240,10 @@ def scan(block: bytes, table: bytes) -> Scan | None:
     if not plain.all():
         signed = np.flatnonzero(~plain)  # those with marks inside: a minus, a dot, or something odd
         value[signed], simple[signed] = _signed_values(codes, lengths, runs, first[signed], last[signed])
+        if MISSING in table:
+            before, after = first[signed], last[signed]
+            alone = (codes[before + 1] == MISSING) & (marks[after] - marks[before] == 2)
+            value[signed[alone]], simple[signed[alone]] = np.nan, True
     if not simple.all():
         rest = np.flatnonzero(~simple)
         starts, ends = marks[first][rest] + 1 - len(_PAD), marks[last][rest] - len(_PAD)

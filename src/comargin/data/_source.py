@@ -1,7 +1,9 @@
 """Text files, plain or gzipped, read by lines or in blocks of whole lines."""
 
+import codecs
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +17,38 @@ MAX_LINE_BYTES = 1 << 26
 # A gzip stream can grow a thousandfold; published multi-label files grow less than fiftyfold.
 MAX_EXPANSION = 200
 EXPANSION_FLOOR = 1 << 26
+# Most bytes of a decompressed file that is kept whole; parsed, they take several times as much memory.
+MAX_UNPACKED = 1 << 30
+UNPACKED_VARIABLE = "COMARGIN_MAX_UNPACKED"
 # Arrays may be larger than the text: nominal values become columns, values omitted in sparse rows may be non-zero.
 ARRAY_EXPANSION = 200
 ARRAY_FLOOR = 1 << 28
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+_UTF16_BOMS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class _Recoded(io.RawIOBase):
+    """The UTF-8 bytes of a UTF-16 stream with a byte order mark."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream, self._left = stream, b""
+        self._decoder = codecs.getincrementaldecoder("utf-16")()
+
+    def readable(self) -> bool:
+        """Return True, as `io.BufferedReader` requires."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a buffer; what does not fit waits for the next call."""
+        while not self._left:
+            data = self._stream.read1(len(buffer))  # type: ignore[attr-defined]
+            self._left = self._decoder.decode(data, final=not data).encode()
+            if not data:
+                break
+        taken, self._left = self._left[: len(buffer)], self._left[len(buffer) :]
+        buffer[: len(taken)] = taken
+        return len(taken)
 
 
 class _Replayed(io.RawIOBase):
@@ -70,12 +99,20 @@ def first_line(path: Path) -> str:
     return ""
 
 
+def _most_unpacked() -> int:
+    """Limit of a decompressed file, which the environment may raise."""
+    text = os.environ.get(UNPACKED_VARIABLE, str(MAX_UNPACKED))
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ValueError(f"{UNPACKED_VARIABLE} must be a whole number of bytes, got {text[:40]!r}")
+    return int(text)
+
+
 class TextSource:
     """Lines of a text file, plain or gzipped, first one at a time (headers) and then in blocks (rows).
 
-    Every fault of the bytes themselves (broken or exploding gzip, NUL bytes, endless lines, UTF-16) is a
-    DataFormatError. A ``stream`` is read instead of the file, which then only names it, and stays open. The size of
-    a decompressed gzip file is limited when the caller keeps the ``whole`` of it.
+    A byte order mark of UTF-16 says the encoding. Every fault of the bytes themselves (broken or exploding gzip, NUL
+    bytes, endless lines) is a DataFormatError. A ``stream`` is read instead of the file, which then only names it, and
+    stays open. The size of a decompressed gzip file is limited when the caller keeps the ``whole`` of it.
     """
 
     def __init__(
@@ -93,8 +130,10 @@ class TextSource:
             packed = is_gzip(path)
             self._opened = io.BufferedReader(gzip.GzipFile(path, "rb")) if packed else path.open("rb")
             if packed and whole:
-                self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size)
+                self._limit = min(max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size), _most_unpacked())
         self._file: IO[bytes] = self._opened
+        if self._starts().startswith(_UTF16_BOMS):
+            self._file, self.encoding = io.BufferedReader(_Recoded(self._opened)), "utf-8"
 
     def __enter__(self) -> "TextSource":
         return self
@@ -168,27 +207,36 @@ class TextSource:
             self.line += data.count(b"\n")
             yield first, data
 
+    def _starts(self) -> bytes:
+        """First bytes, which are still to be read; a broken gzip file has none yet."""
+        try:
+            return self._opened.peek(2)  # type: ignore[attr-defined]
+        except (EOFError, OSError, zlib.error):
+            return b""
+
     def _read(self, size: int | None = None) -> bytes:
         """Read about ``size`` bytes; None: a line."""
         try:
             return self._file.readline(MAX_LINE_BYTES + 1) if size is None else self._file.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise self.fail(f"broken gzip data ({error})", self.line + 1) from error
+        except UnicodeDecodeError as error:
+            raise self.fail(f"broken UTF-16 text ({error.reason})", self.line + 1) from error
 
     def _take(self, size: int | None = None) -> bytes:
-        """Read as `_read` does, without the byte order mark; refuse UTF-16, endless lines and exploding files."""
+        """Read as `_read` does, without the byte order mark; refuse endless lines and exploding files."""
         data = self._read(size)
         if len(data) > MAX_LINE_BYTES and b"\n" not in data:
             raise self.fail(f"a line is longer than {MAX_LINE_BYTES} bytes", self.line + 1)
-        if self.bytes_read == 0:
-            if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-                raise self.fail("is UTF-16 text; save it as UTF-8", 1)
-            if data.startswith(_BOM):
-                self.bytes_read = len(_BOM)
-                data = data[len(_BOM) :]
+        if self.bytes_read == 0 and data.startswith(_BOM):
+            self.bytes_read = len(_BOM)
+            data = data[len(_BOM) :]
         self.bytes_read += len(data)
         if self._limit is not None and self.bytes_read > self._limit:
-            raise self.fail(f"expands to more than {self._limit} bytes, {MAX_EXPANSION} times its size: refused")
+            raise self.fail(
+                f"expands to more than {self._limit} bytes: refused, at most {MAX_EXPANSION} times its size and "
+                f"{UNPACKED_VARIABLE} (now {_most_unpacked()}) bytes are read; unpack it, or set this variable"
+            )
         return data
 
     def _check(self, data: bytes, first: int) -> None:

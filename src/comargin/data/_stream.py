@@ -9,10 +9,10 @@ from typing import IO, Any
 from ..core.checks import whole_number
 from ._dataset import DataFormatError, fill_missing
 from ._source import TextSource, check_is_file
-from .chunks import Chunk, Rows, Wanted, regroup
+from .chunks import Chunk, Rows, Wanted, regroup, with_settled_labels
 from .format_table import TABLE, check_meaning, checked_format, rows_of
 from .formats import check_options, checked_labels, checked_names, detect, detect_by_line
-from .labels import settled, tags_of
+from .labels import tags_of
 
 STANDARD = "-"
 Source = str | Path | IO[bytes]
@@ -32,6 +32,7 @@ def stream(
     delimiter: str | None = None,
     encoding: str = "utf-8",
     missing: str = "error",
+    unlabelled: str | None = None,
     nominal: str = "auto",
     index_base: int = 1,
     label_base: int = 0,
@@ -67,6 +68,8 @@ def stream(
         As in `read`.
     missing : {"error", "nan", "zero"}
         Missing values; the mean of a column is not known before its end.
+    unlabelled : {"drop", "negative"} or None
+        Missing labels, where labels are wanted: as in `read`.
     nominal, index_base, label_base : object
         As in `read`.
 
@@ -101,7 +104,13 @@ def stream(
         checked_format(format)
     feature_names = checked_names("feature_names", feature_names)
     labels = labels if labels is True else checked_labels(labels)
-    checked = {"missing": missing, "encoding": encoding, "n_features": n_features, "labels": labels}
+    checked = {
+        "missing": missing,
+        "encoding": encoding,
+        "n_features": n_features,
+        "labels": labels,
+        "unlabelled": unlabelled,
+    }
     options: dict[str, Any] = {"text": text, "id": id, "sep": sep, "delimiter": delimiter}
     options |= {"nominal": nominal, "index_base": index_base, "label_base": label_base}
     check_options(options | checked)
@@ -115,7 +124,7 @@ def stream(
         raise ValueError(f"n_features={n_features}, but feature_names= has {len(feature_names)} names")
     if isinstance(source, (str, Path)) and str(source) != STANDARD:
         check_is_file(Path(source))
-    wanted = Wanted(feature_names, n_features, labels, id, missing)
+    wanted = Wanted(feature_names, n_features, labels, id, missing, unlabelled)
     return _chunks(source, format, wanted, options, encoding, int(chunk_rows))
 
 
@@ -165,7 +174,9 @@ def _opened(source: Source, stack: ExitStack) -> tuple[Path, IO[bytes] | None]:
 def _parts(rows: Rows, wanted: Wanted) -> Iterator[Chunk]:
     """Parts of any size, with the names of their labels."""
     for part in rows.parts():
-        tags = None if wanted.labels is None else settled(part.labels)
+        if wanted.labels is not None:
+            part = with_settled_labels(part, wanted.unlabelled)
+        tags = None if wanted.labels is None else part.labels
         if tags is not None and not isinstance(tags, list):
             tags = tags_of(tags, rows.label_names or ())
         yield Chunk(fill_missing(part.X, wanted.missing), 0, part.ids, tags)

@@ -16,21 +16,23 @@ import numpy as np
 
 from ..core.files import AtomicFiles, plain_suffix
 from ._dataset import DataFormatError, Dataset, as_dense, looks_like_text, not_a_number_advice
-from ._numbers import COMMA, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
+from ._numbers import COMMA, MISSING, NEWLINE, byte_table, format_number, is_binary, is_rectangle, parse_number, scan
 from ._source import TextSource
 from .chunks import CELLS_AT_ONCE, Part, Rows, Wanted, match_names
-from .labels import MISSING_WORDS, label_columns, label_of_cell
+from .labels import LABELS_COLUMN, MISSING_CURE, MISSING_WORDS, UNLABELLED_CURE, label_columns, label_of_cell
 
 LABEL_PREFIX = "label:"
 _PANDAS_INDEX = re.compile(r"__index_level_[0-9]+__")
 _MAX_CELL = 1 << 27
+DELIMITERS = ",;\t|"  # that are found in a header
+_QUOTED = re.compile(r'"[^"]*"?')
+_WORDS = sorted((word.encode() for word in MISSING_WORDS - {"", "?"}), key=len, reverse=True)
 
 
 class Columns(NamedTuple):
     """Columns of a table that are read: features and labels in the order wanted, and the one that names the rows.
 
-    In a table to learn from (``to_learn``) the user can drop other columns, or take one as a text if ``tags`` is the
-    only column of labels that ``labels=`` names.
+    In a table to learn from (``to_learn``) the user can drop other columns, or take one as a text.
     """
 
     names: Sequence[str]
@@ -39,7 +41,6 @@ class Columns(NamedTuple):
     label_names: tuple[str, ...]
     id: int | None = None
     to_learn: bool = False
-    tags: int | None = None
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -55,14 +56,13 @@ def _is_index(name: str) -> bool:
     return name == "" or _PANDAS_INDEX.fullmatch(name) is not None
 
 
-def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: str | None = None) -> Columns:
-    """Columns of a table: features by name, or all that are not labels; messages about CSV have the ``delimiter``."""
-    hint, line = delimiter_hint(names, delimiter), None if delimiter is None else 1
+def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, line: int | None = None) -> Columns:
+    """Columns of a table: features by name, or all that are not labels; the names stand in ``line``."""
     if wanted.to_learn and len(set(names)) < len(names):
         twice = next(name for name, n in Counter(names).items() if n > 1)
         raise DataFormatError(path, f"column {twice!r} stands twice in the header", 1)
     dropped = wanted.dropped(path, names, "column")
-    found, label_names = _label_columns(path, names, wanted, hint)
+    found, label_names = own_label_columns(path, names, wanted)
     labels = [j for j in found if j not in dropped]
     if found and not labels:
         raise ValueError(f"drop= leaves no label of {path}")
@@ -72,15 +72,14 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
         raise DataFormatError(path, reason, 1)
     keep = None if wanted.id is None else match_names(path, names, [wanted.id], line)[0]
     if wanted.feature_names:
-        features = match_names(path, names, wanted.feature_names, line, hint)
+        features = match_names(path, names, wanted.feature_names, line)
     else:
         other = {*dropped, *labels, keep}
         if not wanted.to_learn:
             other.update(j for j, name in enumerate(names) if name.startswith(LABEL_PREFIX) or _is_index(name))
         features = [j for j in range(len(names)) if j not in other]
         wanted.check_count(path, len(features), line)
-    tags = labels[0] if len(labels) == 1 and isinstance(wanted.labels, (str, tuple)) else None
-    columns = Columns(names, features, labels, label_names, keep, wanted.to_learn, tags)
+    columns = Columns(names, features, labels, label_names, keep, wanted.to_learn)
     index = next((j for j in columns.used if _is_index(names[j])), None)
     if index is not None:
         name = names[index]
@@ -92,7 +91,7 @@ def choose_columns(path: Path, names: Sequence[str], wanted: Wanted, delimiter: 
     return columns
 
 
-def _label_columns(path: Path, names: Sequence[str], wanted: Wanted, hint: str) -> tuple[list[int], tuple[str, ...]]:
+def own_label_columns(path: Path, names: Sequence[str], wanted: Wanted) -> tuple[list[int], tuple[str, ...]]:
     """Columns that are labels, in the order asked for, and what the labels are called."""
     labels = wanted.labels
     if labels is None:
@@ -104,15 +103,15 @@ def _label_columns(path: Path, names: Sequence[str], wanted: Wanted, hint: str) 
                 f"no column starts with {LABEL_PREFIX!r}: say labels= (names or a number of columns); "
                 "for texts with a column of label lists say text= and labels= (a name each)"
             )
-            raise DataFormatError(path, reason + hint, 1)
+            raise DataFormatError(path, reason, 1)
         return marked, tuple(names[j].removeprefix(LABEL_PREFIX) for j in marked)
     named = (labels,) if isinstance(labels, str) else labels
     if not wanted.to_learn and not isinstance(labels, int):
         there = set(names)  # a name may leave out the prefix of its column
         short = {name for name in named if name not in there and LABEL_PREFIX + name in there}
         full = [LABEL_PREFIX + name if name in short else name for name in named]
-        return label_columns(path, names, full, line=1, hint=hint), tuple(named)
-    found = label_columns(path, names, named, line=1, hint=hint)
+        return label_columns(path, names, full, line=1), tuple(named)
+    found = label_columns(path, names, named, line=1)
     return found, tuple(names[j] for j in found)
 
 
@@ -124,15 +123,6 @@ def delimiter_of(path: Path, delimiter: str | None) -> str:
     if not is_char or delimiter.isalnum() or delimiter in '\r\n"+-.':
         raise ValueError(f"delimiter={delimiter!r} must be one ASCII character that is not part of a number")
     return delimiter
-
-
-def delimiter_hint(names: Sequence[str], delimiter: str | None) -> str:
-    """Advice at the end of a message about a CSV header (``delimiter`` is not None) that looks wrongly split."""
-    is_one = delimiter is not None and len(names) == 1
-    other = next((c for c in ";\t|," if c != delimiter and c in names[0]), None) if is_one else None
-    if other is None:
-        return ""
-    return f". The header is one column, {names[0][:80]!r}: if {other!r} stands between cells, say delimiter={other!r}"
 
 
 def csv_records(
@@ -153,30 +143,49 @@ def csv_records(
         yield first + reader.line_num - 1, record
 
 
+def _with_marks(block: bytes) -> bytes:
+    """Lines with a question mark for every word that means a missing value, where nothing else is words."""
+    block = block.lower()
+    for word in _WORDS:
+        block = block.replace(word, b"?")
+    return block
+
+
 class TableRows(Rows):
     """The rows of a CSV table below its header."""
 
     def __init__(self, source: TextSource, header: Sequence[str], wanted: Wanted, delimiter: str) -> None:
-        self._source, self._delimiter, self._missing = source, delimiter, wanted.missing
-        self._columns = choose_columns(source.path, header, wanted, delimiter)
+        self._source, self._delimiter = source, delimiter
+        self._missing, self._unlabelled = wanted.missing, wanted.unlabelled
+        self._columns = choose_columns(source.path, header, wanted, 1)
         self.feature_names, self.label_names = self._columns.feature_names, self._columns.label_names
 
     def parts(self) -> Iterator[Part]:
         source, columns = self._source, self._columns
-        table = byte_table({b"\n": NEWLINE, self._delimiter.encode(): COMMA})
-        used = np.array(columns.used, dtype=np.intp)
+        table = byte_table({b"\n": NEWLINE, self._delimiter.encode(): COMMA, b"?": MISSING})
         for first, block in source.blocks():
             quoted = b'"' in block
-            found = None if quoted or columns.id is not None else scan(block, table)
-            if found is not None and is_rectangle(found, len(columns.names)):
-                part = self._part(found.value.reshape(-1, len(columns.names))[:, used], None)
-                if is_binary(part.labels):
-                    yield part
-                    continue
+            part = None if quoted or columns.id is not None else self._fast(block, table)
+            if part is not None:
+                yield part
+                continue
             lines: Iterable[str] = [text + "\n" for _, text in source.block_lines(first, block)]
             if quoted:  # a cell may continue in the next block: read the rest line by line
                 lines = chain(lines, source.lines())
             yield from self._cells(csv_records(source, lines, first, self._delimiter))
+
+    def _fast(self, block: bytes, table: bytes) -> Part | None:
+        """Rows of plain numbers, some of them missing; None when each cell must be looked at."""
+        found = scan(block, table) or scan(_with_marks(block), table)
+        width = len(self._columns.names)
+        if found is None or not is_rectangle(found, width, may_be_empty=width > 1):
+            return None
+        values = np.where(found.filled, found.value, np.nan).reshape(-1, width)
+        part = self._part(values[:, np.array(self._columns.used, dtype=np.intp)], None)
+        if self._missing == "error" and np.isnan(part.X).any():
+            return None
+        known = part.labels if self._unlabelled is None else np.nan_to_num(part.labels)
+        return part if is_binary(known) else None
 
     def _part(self, values: np.ndarray, ids: list[str] | None) -> Part:
         n = len(self._columns.features)
@@ -195,7 +204,7 @@ class TableRows(Rows):
         columns = self._columns
         check_width(self._source, cells, len(columns.names), line)
         numbers = [self._feature(cells, j, line) for j in columns.features]
-        return numbers + [self._label(cells[j], j, line) for j in columns.labels]
+        return numbers + label_numbers(self._source, columns.names, cells, columns.labels, line, self._unlabelled)
 
     def _feature(self, cells: list[str], j: int, line: int) -> float:
         cell = cells[j].strip()
@@ -205,22 +214,30 @@ class TableRows(Rows):
         name = self._columns.names[j]
         if cell.lower() in MISSING_WORDS:
             if self._missing == "error":
-                raise self._source.fail(f"the value in column {name!r} is missing; missing= says what to do", line)
+                raise self._source.fail(f"the value in column {name!r} is missing{MISSING_CURE}", line)
             return float("nan")
         advice = ""
         if self._columns.to_learn:
-            tags = self._columns.tags
-            # A cell of 0 or 1 is no list of labels: then the text is one column too many.
-            with_tags = tags is not None and parse_number(cells[tags].strip()) not in (0.0, 1.0)
-            advice = not_a_number_advice(name, with_tags and looks_like_text(cells[j]))
+            advice = not_a_number_advice(name, looks_like_text(cells[j]))
         raise self._source.fail(f"{cell[:40]!r} in column {name!r} is not a finite number{advice}", line)
 
-    def _label(self, cell: str, j: int, line: int) -> float:
-        value = label_of_cell(cell)
-        if value is None or (value != value and self._missing != "zero"):
-            where = f"{cell.strip()[:40]!r} in label column {self._columns.names[j]!r}"
-            raise self._source.fail(f"{where}, allowed are 0 and 1 (yes, no, ...)", line)
-        return value
+
+def label_numbers(
+    source: TextSource,
+    names: Sequence[str],
+    cells: list[str],
+    columns: Sequence[int],
+    line: int,
+    unlabelled: str | None,
+) -> list[float]:
+    """Labels of a row with a column for each of them; NaN where one is missing and may be."""
+    numbers = [label_of_cell(cells[j]) for j in columns]
+    if None in numbers or (unlabelled is None and any(value != value for value in numbers)):
+        k = next(k for k, value in enumerate(numbers) if value is None or (unlabelled is None and value != value))
+        where = f"{cells[columns[k]].strip()[:40]!r} in label column {names[columns[k]]!r}"
+        cure = ", allowed are 0 and 1 (yes, no, ...)" if numbers[k] is None else UNLABELLED_CURE
+        raise source.fail(f"{where}{cure}", line)
+    return [value for value in numbers if value is not None]
 
 
 def check_width(source: TextSource, cells: list[str], width: int, line: int) -> None:
@@ -229,11 +246,26 @@ def check_width(source: TextSource, cells: list[str], width: int, line: int) -> 
         raise source.fail(f"has {len(cells)} cells, the header {width}", line)
 
 
-def csv_header(source: TextSource, delimiter: str) -> list[str]:
-    _, header = next(csv_records(source, source.lines(), 1, delimiter), (1, []))
+def csv_header(source: TextSource, delimiter: str | None) -> tuple[list[str], str]:
+    """Heading and delimiter of a CSV file; the delimiter is the given one or the only one in the first line."""
+    lines = source.lines()
+    first = next(lines, "")
+    delimiter = _delimiter_in(source, first) if delimiter is None else delimiter_of(source.path, delimiter)
+    _, header = next(csv_records(source, chain([first], lines), 1, delimiter), (1, []))
     if not any(header):
         raise source.fail("has no header line", 1)
-    return header
+    return header, delimiter
+
+
+def _delimiter_in(source: TextSource, heading: str) -> str:
+    # A heading of labels may list them, with a separator of its own between them.
+    bare = _QUOTED.sub("", heading).split(f"{LABELS_COLUMN}:")[0]
+    usual = delimiter_of(source.path, None)
+    found = [sign for sign in DELIMITERS if sign in bare] or [usual]
+    if len(found) > 1 and not (usual == "\t" and usual in found):
+        signs = f"{', '.join(map(repr, found[:-1]))} and {found[-1]!r}"
+        raise source.fail(f"the header has {signs}: say which stands between cells, as in delimiter={found[0]!r}", 1)
+    return found[0] if usual not in found else usual
 
 
 def check_table_names(dataset: Dataset) -> list[str]:

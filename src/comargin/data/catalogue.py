@@ -27,6 +27,8 @@ from .formats import read
 from .labels import label_of_cell, settled
 
 _SPLITS = ("all", "train", "test")
+# Words in the names of files that are a part of a set; validation rows belong to "all" only.
+_SIDES = {"train": {"train"}, "valid": {"valid", "validate", "validation", "dev"}, "test": {"test"}}
 _NOT_DATA = re.compile(r"\.|readme|licen[cs]e|citation", re.IGNORECASE)
 
 
@@ -192,7 +194,7 @@ class ClassSignatures:
     name: str
 
 
-def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None = None) -> Dataset:
+def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None = None, **reading: Any) -> Dataset:
     """Load a data set by name.
 
     ``digits`` is built in. Other sets are read from the folder ``name`` of the data folder: an ARFF file with its
@@ -208,6 +210,8 @@ def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None
         rows (three quarters) are for training and the last 450 for testing.
     data_home : path or None, default=None
         The data folder; None means ``$COMARGIN_DATA`` or, without that, ``~/.cache/comargin``.
+    **reading : Any
+        Further arguments of `read`, for the files of the folder: ``format``, ``missing``, ...
 
     Returns
     -------
@@ -234,14 +238,17 @@ def load(name: str, split: str = "all", data_home: str | os.PathLike[str] | None
         raise ValueError(f"split must be one of {', '.join(_SPLITS)}, got {split!r}")
     home = find_data_home(data_home)
     key, folder = _resolve(name, home)
+    files = _find_files(folder) if folder is not None and key != "digits" else {}
+    if reading and not files:
+        options = ", ".join(f"{option}=" for option in reading)
+        raise ValueError(f"{options} only says how to read a file, and {key} is none here")
     if key == "digits":
         return _digits(split)
     info = _KNOWN.get(key)
     if info is not None and info.signatures_only:
         raise ValueError(f"{key} has class signatures and no features: use load_signatures({key!r})")
-    files = _find_files(folder) if folder is not None else {}
     if files:
-        return _read_split(key, split, files, str(folder))
+        return _read_split(key, split, files, str(folder), reading)
     if info is None:
         raise ValueError(f"name {key!r}: {folder} does not have one data file (or one file per side of a split)")
     if split != "all" and info.n_train is None:
@@ -348,10 +355,11 @@ def _find_files(folder: Path) -> dict[str, Path]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not _NOT_DATA.match(path.name))
     files = [path for path in files if format_of_suffix(path)]
     files = [path for path in files if plain_suffix(path) == ".arff"] or files  # ARFF comes first
-    sides: dict[str, list[Path]] = {"all": [], "train": [], "test": []}
+    sides: dict[str, list[Path]] = {"all": [], **{side: [] for side in _SIDES}}
     for path in files:
         words = re.split(r"[-_.]", plain_stem(path).lower())
-        sides["train" if "train" in words else "test" if "test" in words else "all"].append(path)
+        found = (side for side, names in _SIDES.items() if not names.isdisjoint(words))
+        sides[next(found, "all")].append(path)
     named = [path for path in sides["all"] if plain_stem(path).lower() == folder.name.lower()]
     sides["all"] = named or sides["all"]
     if any(len(paths) > 1 for paths in sides.values()):
@@ -359,18 +367,19 @@ def _find_files(folder: Path) -> dict[str, Path]:
     return {side: paths[0] for side, paths in sides.items() if paths}
 
 
-def _read_split(name: str, split: str, files: dict[str, Path], where: str) -> Dataset:
-    options: dict[str, Any] = {"name": name, "drop": _DROP.get(name, ())}
+def _read_split(name: str, split: str, files: dict[str, Path], where: str, reading: dict[str, Any]) -> Dataset:
+    options: dict[str, Any] = {"name": name, "drop": _DROP.get(name, ()), **reading}
     if split in files:
         return read(files[split], **options)
     if split != "all":
         raise ValueError(f"split={split!r}: {name} has no published train/test split in {where}, only split='all'")
-    if set(files) != {"train", "test"}:
+    if not {"train", "test"} <= set(files):
         raise ValueError(f"split='all': {name} has only its {next(iter(files))} part in {where}")
-    train, test = (read(files[side], **options) for side in ("train", "test"))
-    if train.feature_names != test.feature_names or train.label_names != test.label_names:
-        raise DataFormatError(files["test"], f"does not have the columns of {files['train'].name}")
-    return replace(train, X=stacked([train.X, test.X]), Y=stacked([train.Y, test.Y]))
+    first, *others = (read(path, **options) for path in files.values())
+    for path, other in zip(list(files.values())[1:], others, strict=True):
+        if first.feature_names != other.feature_names or first.label_names != other.label_names:
+            raise DataFormatError(path, f"does not have the columns of {files['train'].name}")
+    return replace(first, X=stacked([first.X, *(d.X for d in others)]), Y=stacked([first.Y, *(d.Y for d in others)]))
 
 
 def _lines(path: Path) -> list[str]:

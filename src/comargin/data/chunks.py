@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.row_blocks import take_rows
 from ..core.wording import counted, nearest
 from ._dataset import DataFormatError
-from .labels import LABELS_COLUMN
+from .labels import LABELS_COLUMN, labelled, settled
 
 CHUNK_BYTES = 1 << 26  # a chunk of this size is yielded, however few its rows are
 CELLS_AT_ONCE = 1 << 13  # parsed one by one before they become an array
@@ -64,6 +65,15 @@ class Part(NamedTuple):
     ids: list[str] | None = None
 
 
+def with_settled_labels(part: Part, unlabelled: str | None) -> Part:
+    """A part whose labels are entries of Y or distinct names; "drop" leaves out the rows that miss a label."""
+    if unlabelled == "drop":
+        rows = labelled(part.labels)
+        ids = None if part.ids is None else take_rows(part.ids, rows)
+        part = Part(take_rows(part.X, rows), take_rows(part.labels, rows), ids)
+    return part._replace(labels=settled(part.labels))
+
+
 class Rows(ABC):
     """The rows of an open file. What its columns are called may be known only after the last part."""
 
@@ -89,6 +99,7 @@ class Wanted:
     labels: Any = None
     id: str | None = None
     missing: str = "error"
+    unlabelled: str | None = None
     is_text: bool | None = None
     n_labels: int | None = None
     drop: tuple[str, ...] | None = None
@@ -136,15 +147,13 @@ def parts_of_rows(rows: Iterator[tuple[Any, list[str], str]], wanted: Wanted) ->
         )
 
 
-def match_names(
-    path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None, hint: str = ""
-) -> list[int]:
+def match_names(path: Any, names: Sequence[str], wanted: Sequence[str], line: int | None = None) -> list[int]:
     """Positions of the wanted names among the columns of a file; a missing or doubled one is a DataFormatError."""
     where = {name: j for j, name in enumerate(names)}
     absent = [name for name in wanted if name not in where]
     if absent:
         more = f" (nor are {len(absent) - 1} others)" if len(absent) > 1 else ""
-        reason = f"column {absent[0]!r} is not there{more}{nearest(absent[0], names)}{hint}"
+        reason = f"column {absent[0]!r} is not there{more}{nearest(absent[0], names)}"
         raise DataFormatError(path, reason, line)
     if len(where) < len(names):
         times = Counter(names)

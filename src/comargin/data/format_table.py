@@ -15,7 +15,6 @@ from ._arff import ArffRows, labels_xml_beside, write_arff
 from ._arff_header import arff_kind, is_arff_line
 from ._json_lines import JsonRows, is_json_line, write_json_lines
 from ._source import TextSource
-from ._table import delimiter_of
 from .chunks import Rows, Wanted
 from .parquet import MAGIC, parquet_rows, write_parquet
 from .sparse_text import SparseRows, is_libsvm_line, is_xmc_header, sparse_kind, write_sparse_text
@@ -63,14 +62,14 @@ class Format:
 _ARFF = Format(
     partial(ArffRows, meka=True),
     partial(write_arff, meka=True),
-    read_options=frozenset({"labels", "nominal", "missing", "drop", "encoding"}),
+    read_options=frozenset({"labels", "nominal", "missing", "unlabelled", "drop", "encoding"}),
     takes_label_file=True,
 )
 
 _CSV = Format(
     csv_rows,
     write_table,
-    read_options=frozenset({"labels", "missing", "drop", "text", "sep", "delimiter", "encoding"}),
+    read_options=frozenset({"labels", "missing", "unlabelled", "drop", "text", "sep", "delimiter", "encoding"}),
     write_options=frozenset({"sep", "delimiter"}),
     texts=True,
 )
@@ -109,7 +108,7 @@ TABLE: dict[str, Format] = {
     "jsonl": Format(
         JsonRows,
         write_json_lines,
-        read_options=frozenset({"labels", "missing", "drop", "text", "sep", "encoding"}),
+        read_options=frozenset({"labels", "missing", "unlabelled", "drop", "text", "sep", "encoding"}),
         suffixes=(".jsonl", ".ndjson"),
         is_first_line=is_json_line,
         texts=True,
@@ -117,7 +116,7 @@ TABLE: dict[str, Format] = {
     "parquet": Format(
         parquet_rows,
         write_parquet,
-        read_options=frozenset({"labels", "missing", "drop", "text"}),
+        read_options=frozenset({"labels", "missing", "unlabelled", "drop", "text"}),
         suffixes=(".parquet", ".pq"),
         magic=MAGIC,
         texts=True,
@@ -155,8 +154,6 @@ def rows_of(format: str, path: Path, source: TextSource | Path, wanted: Wanted, 
     if isinstance(labels, Path) and not entry.takes_label_file:
         raise ValueError(f"labels={labels!r}: a file of labels means something to ARFF only")
     chosen = {key: options[key] for key in entry.row_options}
-    if "delimiter" in chosen:
-        chosen["delimiter"] = delimiter_of(path, chosen["delimiter"])
     return entry.rows(source, wanted, **chosen)
 
 

@@ -14,11 +14,15 @@ from ._checks import check_dataset
 from ._dataset import DataFormatError, Dataset, fill_missing
 from ._source import TextSource, check_is_file, first_line
 from ._table import delimiter_of
-from .chunks import Rows, Wanted, stacked
+from .chunks import Rows, Wanted, stacked, with_settled_labels
 from .format_table import FORMATS, TABLE, check_meaning, checked_format, format_of_suffix, rows_of
-from .labels import indicator, settled
+from .labels import UNLABELLED, indicator
 
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
+_ALL_DROPPED = (
+    "every row misses a label, so that unlabelled='drop' leaves none; unlabelled='negative' takes missing labels as "
+    "off, and rows to predict need no labels"
+)
 _LONGEST_MAGIC = max(len(entry.magic) for entry in TABLE.values())
 
 
@@ -29,6 +33,7 @@ def read(
     labels: str | Path | int | Sequence[str] | None = None,
     nominal: str = "auto",
     missing: str = "error",
+    unlabelled: str | None = None,
     name: str | None = None,
     drop: Sequence[str] = (),
     n_features: int | None = None,
@@ -52,15 +57,19 @@ def read(
     labels : str, Path, int, sequence of str or None
         Which columns are labels: their names in the order wanted, or a number of leading (> 0) or trailing (< 0)
         columns; for ARFF also the path of an XML list. None: for "mulan" the XML beside the file (same stem, else
-        without ``-train`` or ``-test``, else the only one of the folder), for "meka" the relation name, for tables
-        the prefix ``label:``. For texts and "jsonl" the name of the column of label lists; None: ``labels``.
+        without ``-train``, ``-valid`` or ``-test``, else the only one of the folder), for "meka" the relation name, for
+        tables the prefix ``label:``. For texts several names, or a number, are columns of 0 and 1, and one name is the
+        column of label lists, as for "jsonl"; None: ``labels``, or the prefix.
     nominal : {"auto", "onehot"}
         Nominal ARFF attributes. "auto": values that are all numbers stay numbers; two values become 0/1, by
         meaning (no/yes, false/true, off/on, ...) or else the second declared one is 1; more become columns
         ``attribute=value``. "onehot" makes columns of numbers too when there are more than two.
     missing : {"error", "nan", "zero", "mean"}
         Missing values (``?`` in ARFF, empty cells, nulls): an error naming file and line, NaN, 0, or the
-        mean of the column's other values. A missing label is an error unless "zero" makes it 0.
+        mean of the column's other values.
+    unlabelled : {"drop", "negative"} or None
+        Missing labels (``?`` in ARFF, empty cells, nulls, empty lists of labels): "negative" takes them as labels that
+        are off, "drop" leaves out rows with one. None: off in lists, and an error naming file and line elsewhere.
     name : str or None
         Name of the data set; None: the stem of the file.
     drop : sequence of str
@@ -74,7 +83,7 @@ def read(
     sep : str
         Between the labels of a "text-csv" cell, or of a string of labels in "jsonl".
     delimiter : str or None
-        Between the cells of a CSV file; None: a comma, a tab for ``.tsv``.
+        Between the cells of a CSV file; None: the one of comma, semicolon, tab and bar that its header has.
     encoding : str
         Encoding of text formats.
 
@@ -112,7 +121,7 @@ def read(
     """
     path, labels, drop = Path(path), checked_labels(labels), checked_names("drop", drop)
     options: dict[str, Any] = {"text": text, "sep": sep, "delimiter": delimiter, "encoding": encoding}
-    options |= {"labels": labels, "drop": drop, "missing": missing, "nominal": nominal}
+    options |= {"labels": labels, "drop": drop, "missing": missing, "nominal": nominal, "unlabelled": unlabelled}
     options |= {"n_features": n_features, "n_labels": n_labels, "index_base": index_base, "label_base": label_base}
     check_options(options)
     format = detect(path, delimiter) if format is None else format
@@ -123,27 +132,31 @@ def read(
         n_labels=n_labels,
         labels=True if labels is None else labels,
         missing=missing,
+        unlabelled=unlabelled,
         drop=drop,
     )
     try:
         if entry.needs_path:
-            dataset = _whole(rows_of(format, path, path, wanted, options), path, missing)
+            dataset = _whole(rows_of(format, path, path, wanted, options), path, missing, unlabelled)
         else:
             with TextSource(path, encoding) as source:
-                dataset = _whole(rows_of(format, path, source, wanted, options), path, missing)
+                dataset = _whole(rows_of(format, path, source, wanted, options), path, missing, unlabelled)
     except MemoryError as error:
         raise DataFormatError(path, "does not fit into memory") from error
     return replace(dataset, name=plain_stem(path) if name is None else name)
 
 
-def _whole(rows: Rows, path: Path, missing: str) -> Dataset:
+def _whole(rows: Rows, path: Path, missing: str, unlabelled: str | None) -> Dataset:
     """All rows of a file; DataFormatError when there is none, or no label at all."""
     Xs, Ys = [], []
     for part in rows.parts():
+        part = with_settled_labels(part, unlabelled)
         Xs.append(part.X)
-        Ys.append(settled(part.labels))
+        Ys.append(part.labels)
     if not Xs:
         raise DataFormatError(path, "has no rows")
+    if unlabelled == "drop" and not any(Y if isinstance(Y, list) else Y.shape[0] for Y in Ys):
+        raise DataFormatError(path, _ALL_DROPPED)
     X, Y, label_names = stacked(Xs), stacked(Ys), tuple(rows.label_names or ())
     if isinstance(Y, list):
         Y, label_names = indicator(Y, rows.label_names)
@@ -176,7 +189,13 @@ def checked_labels(labels: Any) -> Any:
 def check_options(options: dict[str, Any]) -> None:
     """Refuse values that no format takes."""
     base = (0, 1)
-    for key, allowed in (("nominal", NOMINAL), ("missing", MISSING), ("index_base", base), ("label_base", base)):
+    for key, allowed in (
+        ("nominal", NOMINAL),
+        ("missing", MISSING),
+        ("index_base", base),
+        ("label_base", base),
+        ("unlabelled", (None, *UNLABELLED)),
+    ):
         if options[key] not in allowed:
             raise ValueError(f"{key}={options[key]!r}, allowed are {', '.join(map(repr, allowed))}")
     for key in ("n_features", "n_labels"):
@@ -237,7 +256,7 @@ def detect_format(path: str | Path) -> str:
 
 
 def detect(path: Path, delimiter: str | None) -> str:
-    """Format of a file; ``delimiter`` is that of the header if it is a CSV file, None: by the suffix."""
+    """Format of a file; ``delimiter`` is that of the header if it is a CSV file, None: to be found."""
     check_is_file(path)
     suffix = plain_suffix(path)
     with path.open("rb") as file:

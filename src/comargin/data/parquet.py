@@ -14,10 +14,10 @@ from ..core.files import AtomicFiles
 from ._dataset import LABEL_DTYPE, DataFormatError, Dataset, as_dense, not_a_number_advice
 from ._numbers import is_binary
 from ._source import ARRAY_FLOOR, BLOCK_BYTES, check_is_file
-from ._table import check_table_names, choose_columns
+from ._table import check_table_names, choose_columns, own_label_columns
 from .chunks import CHUNK_BYTES, Part, Rows, Wanted, match_names
-from .labels import LABELS_COLUMN, TEXT_COLUMN, tags_of
-from .text_table import one_column
+from .labels import LABELS_COLUMN, MISSING_CURE, TEXT_COLUMN, UNLABELLED_CURE, tags_of
+from .text_table import has_label_columns, one_column
 
 _METADATA = b"comargin"
 MAGIC = b"PAR1"
@@ -102,12 +102,10 @@ class _NumberRows(_ParquetRows):
         super().__init__(path, wanted)
         self._columns = columns = choose_columns(path, schema.names, wanted)
         self.feature_names, self.label_names = columns.feature_names, columns.label_names
-        # A column of numbers is no list of labels: then a text is one column too many.
-        with_tags = columns.tags is not None and not _is_number(schema.field(columns.tags).type)
         for j in columns.used:
             field = schema.field(j)
             if not _is_number(field.type):
-                may_be_text = with_tags and j != columns.tags and _is_text(field.type)
+                may_be_text = _is_text(field.type) and j not in columns.labels
                 advice = not_a_number_advice(field.name, may_be_text) if columns.to_learn else ""
                 raise DataFormatError(path, f"column {field.name!r} is of type {field.type}, not a number{advice}")
         self.used = [columns.names[j] for j in columns.used]
@@ -117,34 +115,49 @@ class _NumberRows(_ParquetRows):
 
     def part(self, table: Any, first: int) -> Part:
         """Numbers of all columns, NaN where they are missing and may be."""
-        columns, missing = self._columns, self.wanted.missing
-        X = self._array(table, columns.features, missing != "error", first)
-        labels = self._array(table, columns.labels, missing == "zero", first)
-        for j, values in zip(columns.labels, labels.T, strict=True):
-            if not is_binary(np.nan_to_num(values, nan=0.0)):
-                raise DataFormatError(self.path, f"label column {columns.names[j]!r} holds other values than 0 and 1")
-        return Part(X, labels)
+        columns, wanted = self._columns, self.wanted
+        features = [columns.names[j] for j in columns.features]
+        X = _array(self.path, table, features, wanted.missing != "error", first, MISSING_CURE)
+        return Part(X, _labels(self.path, table, [columns.names[j] for j in columns.labels], wanted, first))
 
-    def _array(self, table: Any, columns: Sequence[int], may_miss: bool, first: int) -> np.ndarray:
-        values = np.empty((table.num_rows, len(columns)))
-        for to, j in enumerate(columns):
-            name = self._columns.names[j]
-            values[:, to] = _numbers(self.path, table.column(name), name, may_miss, first)
-        return values
+
+def _labels(path: Path, table: Any, names: Sequence[str], wanted: Wanted, first: int) -> np.ndarray:
+    """Labels of a column each; NaN where one is missing and may be."""
+    labels = _array(path, table, names, wanted.unlabelled is not None, first, UNLABELLED_CURE)
+    for name, values in zip(names, labels.T, strict=True):
+        if not is_binary(np.nan_to_num(values, nan=0.0)):
+            raise DataFormatError(path, f"label column {name!r} holds other values than 0 and 1")
+    return labels
+
+
+def _array(path: Path, table: Any, names: Sequence[str], may_miss: bool, first: int, cure: str) -> np.ndarray:
+    values = np.empty((table.num_rows, len(names)))
+    for to, name in enumerate(names):
+        values[:, to] = _numbers(path, table.column(name), name, may_miss, first, cure)
+    return values
 
 
 class _TextRows(_ParquetRows):
-    """A column of texts and one of lists of labels."""
+    """A column of texts, and one of lists of labels or one for each label."""
 
-    label_names: list[str] | None = None
+    label_names: Sequence[str] | None = None
+    _indicators: tuple[str, ...]
 
     def __init__(self, path: Path, schema: Any, footer: Any, n_rows: int, wanted: Wanted, text: str) -> None:
         super().__init__(path, wanted)
         wanted.check_texts()
-        self._text, self._labels = text, wanted.place_of_lists()
+        self._text, self._indicators = text, ()
+        self._labels: str | None = None
+        if has_label_columns(wanted.labels, schema.names):
+            found, self.label_names = own_label_columns(path, schema.names, wanted)
+            self._indicators = tuple(schema.names[j] for j in found)
+            if text in self._indicators:
+                raise DataFormatError(path, f"column {text!r} is the text, and among the labels, too")
+        else:
+            self._labels = wanted.place_of_lists()
         self._check_columns(schema)
         match_names(path, schema.names, [] if wanted.id is None else [wanted.id])
-        self.used = [text] if self._labels is None else [text, self._labels]
+        self.used = [text, *self._indicators, *([] if self._labels is None else [self._labels])]
         groups = [footer.row_group(i) for i in range(footer.num_row_groups)]
         leaves = [group.column(j) for group in groups for j in range(footer.num_columns)]
         # Stored chunks of these columns; those of a list stand below its name.
@@ -157,7 +170,8 @@ class _TextRows(_ParquetRows):
         if wanted.to_learn:
             n_values = sum(chunk.num_values for chunk in leaves)
             _check_size(path, _OBJECT_BYTES * n_values + 4 * n_bytes, f"{n_values} texts and labels")
-            self.label_names = _label_names(path, schema.metadata or {})
+            if not self._indicators:
+                self.label_names = _label_names(path, schema.metadata or {})
 
     def _check_columns(self, schema: Any) -> None:
         """Refuse a file without the one column of texts, and of lists of labels if these are wanted."""
@@ -165,6 +179,10 @@ class _TextRows(_ParquetRows):
         kind = schema.field(one_column(self.path, schema.names, self._text, "text")).type
         if not _is_text(kind):
             raise DataFormatError(self.path, f"column {self._text!r} is of type {kind}, not text")
+        for name in self._indicators:
+            kind = schema.field(name).type
+            if not _is_number(kind):
+                raise DataFormatError(self.path, f"label column {name!r} is of type {kind}, not a number")
         if self._labels is None:
             return
         kind = schema.field(one_column(self.path, schema.names, self._labels, "labels")).type
@@ -180,6 +198,8 @@ class _TextRows(_ParquetRows):
         if None in texts:
             row = first + texts.index(None)
             raise DataFormatError(self.path, f"column {self._text!r} is null in row {row} (from 0)")
+        if self._indicators:
+            return Part(texts, _labels(self.path, table, self._indicators, self.wanted, first))
         tags = None if self._labels is None else self._tags(table.column(self._labels), first)
         if self.label_names is not None and not {tag for row in tags or () for tag in row} <= set(self.label_names):
             self.label_names = None  # another program changed the labels and kept our metadata
@@ -224,7 +244,7 @@ def _check_size(path: Path, needed: int, what: str) -> None:
         raise DataFormatError(path, reason)
 
 
-def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int) -> np.ndarray:
+def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int, cure: str) -> np.ndarray:
     pa, _ = pyarrow_modules()
     try:
         # Integers beyond 2^53 would be rounded: safe=True refuses them.
@@ -235,7 +255,7 @@ def _numbers(path: Path, column: Any, name: str, may_miss: bool, first: int) -> 
         raise DataFormatError(path, f"column {name!r} holds infinite values")
     if not may_miss and np.isnan(values).any():
         row = first + int(np.flatnonzero(np.isnan(values))[0])
-        reason = f"column {name!r} is missing a value in row {row} (from 0); missing= says what to do"
+        reason = f"column {name!r} is missing a value in row {row} (from 0){cure}"
         raise DataFormatError(path, reason)
     return values
 

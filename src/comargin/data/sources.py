@@ -27,10 +27,7 @@ def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, A
             raise ValueError(f"{source} is a folder, neither a data file nor a known set")
         if path.suffix != "" or len(path.parts) > 1:
             raise FileNotFoundError(f"there is no file {source}")
-    elif reading:
-        options = ", ".join(f"{name}=" for name in reading)
-        raise ValueError(f"{options} only says how to read a file, and {source} is none")
-    return load(source, split=split, data_home=data_home)
+    return load(source, split=split, data_home=data_home, **reading)
 
 
 def has_published_split(source: str, data_home: Path | None) -> bool:

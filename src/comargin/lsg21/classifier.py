@@ -131,8 +131,8 @@ class LSG21Classifier(LinearMultilabelClassifier):
         """Weights without the zeros, (n_labels, n_features)."""
         return sp.csr_array(self.coef_)
 
-    def _appends_constant(self) -> bool:
-        return False  # b is free
+    def _constant_feature(self, data: TrainingData) -> float:
+        return 0.0  # b is free
 
     def _prepare(self, data: TrainingData) -> _Solve:
         """Do once everything that does not depend on alpha; returns the function that solves for an alpha."""

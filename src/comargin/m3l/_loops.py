@@ -253,12 +253,14 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
     shuffle(state, rows, count[-1])
     parts[:] = 0.0
     smallest, largest = np.full(n_labels, np.inf), np.full(n_labels, -np.inf)
-    scores, steps = np.empty(width, dtype=W.dtype), np.zeros(width, dtype=W.dtype)  # x_i^T W, and its change
+    scores, before = np.empty(width, dtype=W.dtype), np.empty(width, dtype=W.dtype)  # x_i^T W, and before its steps
+    steps = np.empty(width, dtype=W.dtype)
     position = 0
     while position < count[-1]:
         i = rows[position]
         n_left = count[i]
         row_gemv(X, i, W, scores)
+        before[:] = scores
         moved = False
         k = 0
         while k < n_left:
@@ -286,14 +288,14 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
             if new != old:
                 A[i, label] = new
                 parts[1, label] += raised
-                step = 2.0 * sign * (new - old)
-                row_axpy(step, R, label, steps)  # Eq. (40), for all features once the row is done
-                row_axpy(step * sqnorm[i], R, label, scores)
+                row_axpy(2.0 * sign * (new - old) * sqnorm[i], R, label, scores)  # x_i times Eq. (40)
                 moved = True
             k += 1
         if moved:
-            row_ger(X, i, steps, W)  # Eq. (40)
-            steps[:] = 0.0
+            inverse = 1.0 / max(sqnorm[i], TINY)
+            for column in range(width):
+                steps[column] = (scores[column] - before[column]) * inverse
+            row_ger(X, i, steps, W)  # Eq. (40), for all features once the row is done
         position = _close_row(rows, count, position, n_left)
     _end(bounds, smallest, largest, parts)
 

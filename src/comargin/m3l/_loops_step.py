@@ -13,7 +13,7 @@ import math
 
 import numpy as np
 
-from ..core.compiled import compiled
+from ..core.compiled import compiled, inlined
 
 TINY = 2.3e-308  # in place of a curvature of 0: such a step ends at a bound
 LEAST_CURVATURE = 1e-100  # of a loss, in place of 0
@@ -22,7 +22,9 @@ LEAST_CURVATURE = 1e-100  # of a loss, in place of 0
 @compiled
 def loss_terms(cost, loss):
     """upper, steepness and ridge of a variable of cost U."""
-    return loss.bound * cost, cost * (1.0 / max(loss.curvature, LEAST_CURVATURE)), loss.curvature / max(cost, TINY)
+    if loss.curvature > 0.0:
+        return loss.bound * cost, cost * (1.0 / loss.curvature), loss.curvature / max(cost, TINY)
+    return loss.bound * cost, cost * (1.0 / LEAST_CURVATURE), 0.0  # no division that depends on the variable
 
 
 @compiled
@@ -112,7 +114,7 @@ def loss_conjugate(a, cost, loss):
     return 0.5 * (loss.curvature / max(cost, TINY)) * a * a
 
 
-@compiled
+@inlined
 def coordinate(a, gradient, cost, curvature, relaxation, lowest, highest, loss):
     """One visit to one variable.
 

@@ -12,10 +12,11 @@ from ..core.gram import GramCache
 from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
 from ..core.loop import Control
 from ..core.result import Result
+from ..core.row_blocks import squared_lengths
 from ..core.validation import TrainingData, loop_view
 from ..graphs import LabelGraph, smoothed_correlation
 from .dcd_solver import solve_m3l_dcd
-from .kernel_solver import solve_m3l_kernel, solve_m3l_kernel_by_newton
+from .kernel_solver import certified_weights, solve_m3l_kernel, solve_m3l_kernel_by_newton
 from .losses import HINGE, LOGISTIC, SQUARED_HINGE
 from .prior import PriorPart, identity_prior, split_prior
 from .problem import M3LKernelProblem, M3LProblem
@@ -56,7 +57,11 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         s_i)_l`, so that a mistake costs more where correlated labels agree; R must be diagonally dominant. "hamming"
         is another name of "hinge".
     {fit_intercept}
-        With a kernel, in its feature space: 1 is added to every kernel value.
+        With a kernel, in its feature space: the square of the feature is added to every kernel value.
+    intercept_scaling : float or "auto", default=1.0
+        The value of the constant feature: the penalty of ``intercept_`` falls with its square. "auto" is the root of
+        the mean :math:`k(x_i, x_i)`, as long as a row: features that are all scaled by a then have the same optimum at
+        C / a^2. With 1 the intercepts of dense rows are held back, which costs rankings if C is small.
     {class_weight}
     solver : {"auto", "dcd", "smo"}, default="auto"
         "auto" is the fastest: all labels of a row together (linear), or pairs of variables over one kernel matrix for
@@ -116,6 +121,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
     C: float = field(default=1.0, kw_only=False)
     label_correlation: Any = None
     loss: str = "hinge"
+    intercept_scaling: Any = 1.0
     class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None
     solver: str = "auto"
 
@@ -124,6 +130,7 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         "solver": [StrOptions({"auto", "dcd", "smo"})],
         "label_correlation": [None, StrOptions({"train"}), "array-like", "sparse matrix", LabelGraph],
         "loss": [StrOptions({*_LOSSES})],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
     }
     _takes_unknown = True
     _advice = "Increase max_iter or tol, scale X, or lower C."
@@ -154,12 +161,14 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
                     result = solve_m3l_dcd(problem, view, control, seed=seeds[0], start=start)
                 else:
                     result = solve_m3l(problem, view, control, seeds=seeds, n_threads=n_threads, start=start)
-                return result, self._linear_attributes(result.coef)
+                return result, self._linear_attributes(result.coef, float(data.X[0, -1]))
 
             return solve_linear
 
         function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
-        gram = function.gram(data.X, constant=1.0 if self.fit_intercept else 0.0)
+        gram = function.gram(data.X, constant=0.0)
+        constant = self._intercept_feature(gram.diagonal, data) ** 2
+        gram = replace(gram, diagonal=gram.diagonal + constant, constant=constant)
         cache = GramCache(gram, self.cache_size)
         dual = M3LKernelProblem(gram, S, row_weight, label_weight, prior, targets, loss)
         scheme = "smo" if self.solver == "smo" else "pairs"
@@ -170,8 +179,12 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
                 result = solve_m3l_kernel(problem, cache, control, n_threads=n_threads, start=start, scheme=scheme)
             else:
                 result = solve_m3l_kernel_by_newton(problem, cache, control, n_threads=n_threads, start=start)
-            intercept = result.coef.sum(axis=1) if self.fit_intercept else np.zeros(result.coef.shape[0])
-            return result, self._kernel_attributes(function, data.X, result.coef, intercept)
+            intercept = constant * result.coef.sum(axis=1)
+            attributes = self._kernel_attributes(function, data.X, result.coef, intercept)
+            if "coef_" in attributes:
+                weights = certified_weights(problem, data.X, result, control.tol)
+                result, attributes["coef_"], attributes["intercept_"] = weights
+            return result, attributes
 
         return solve_kernel
 
@@ -179,8 +192,14 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         """Whether the solver learns weights of the features, not dual coefficients."""
         return isinstance(self.kernel, str) and self.kernel == "linear" and self.solver != "smo"
 
-    def _appends_constant(self) -> bool:
-        return self.fit_intercept and self._in_feature_space()
+    def _constant_feature(self, data: TrainingData) -> float:
+        return self._intercept_feature(squared_lengths(data.X), data) if self._in_feature_space() else 0.0
+
+    def _intercept_feature(self, lengths: np.ndarray, data: TrainingData) -> float:
+        """The constant feature of the intercept, from the squared lengths of the rows; 0 for none."""
+        if not self.fit_intercept or self.intercept_scaling != "auto":
+            return float(self.fit_intercept and self.intercept_scaling)
+        return float(np.sqrt(np.average(lengths, weights=data.sample_weight))) or 1.0
 
     def _prior(self, data: TrainingData) -> tuple[PriorPart, ...]:
         """R, checked and split into the parts that are solved on their own."""

@@ -18,10 +18,11 @@ from ._loops import Active, Dual, m3l_coupled_epoch, m3l_diagonal_epoch, m3l_dua
 from ._newton import FeatureSpace, Newton
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops
-from .problem import M3LProblem, restricted
+from .problem import M3LProblem, dual_rounding, restricted
 
 _SINGLE_RANGE = (1e-8, 1e8)  # sizes of features, costs and R that single precision takes
 _CACHE_LINE = 64
+_SHARE = 0.99  # of the tolerance that a block meets, so that the sum over blocks meets it despite rounding
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class GapForecast:
 
     def looks_done(self, tol: float) -> bool:
         """Whether the estimate meets the tolerance, at the primal objective that goes with it."""
-        return self.gap < np.inf and self.gap <= 0.9 * tolerance(tol, self.dual + self.gap)
+        return self.gap < np.inf and self.gap <= _SHARE * tolerance(tol, self.dual + self.gap)
 
     def correct(self, gap: float, allowed: float, looked_done: bool) -> None:
         """Learn from a certificate that does not meet the tolerance."""
@@ -173,8 +174,8 @@ class Block:
 
     @property
     def allowed(self) -> float:
-        """Gap to be reached: slightly below the tolerance, so that the sum over blocks meets it despite rounding."""
-        return 0.9 * tolerance(self.tol, self.now.sums.primal)
+        """Gap to be reached."""
+        return _SHARE * tolerance(self.tol, self.now.sums.primal)
 
     def activate_all(self) -> None:
         """Every dual variable may move again."""
@@ -240,7 +241,9 @@ class Block:
 
     def _take(self, certificate: Certificate) -> None:
         """Note a certificate, and whether it meets the tolerance."""
-        self.now = replace(certificate, bound=max(self.now.bound, certificate.sums.dual))
+        dual, sums = self.dual_state, certificate.sums
+        certain = sums.dual - dual_rounding(self.part, dual.sqnorm, dual.A, sums.quadratic)
+        self.now = replace(certificate, bound=max(self.now.bound, certain))
         if not certificate.sums.primal >= self.best.sums.primal:
             self.best = certificate
         self.forecast.dual = certificate.sums.dual

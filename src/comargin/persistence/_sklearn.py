@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer, TfidfVectorizer
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.multiclass import OneVsRestClassifier
@@ -17,6 +18,7 @@ from sklearn.preprocessing import LabelBinarizer, MaxAbsScaler, MinMaxScaler, No
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
+from ..core.imputer import MeanImputer
 from . import _kinds as kinds
 from ._codecs import TEXT_PARAMETERS, EstimatorCodec, PackedCodec, PipelineCodec, RecordCodec, VectorizerCodec
 from ._kinds import CLASSES, COUNT, INDICES, NUMBER, REALS, VECTOR, Kind, any_of, choice, inside, instance, list_of
@@ -195,6 +197,12 @@ def _rebuild_neighbors(model: Any, reader: Reader) -> None:
         model.feature_names_in_ = names
 
 
+def _rebuild_imputer(model: Any, reader: Reader) -> None:
+    """Set the private attributes that `transform` reads: features are float64 here, and no indicator is added."""
+    model._fit_dtype = model._fill_dtype = np.dtype(np.float64)
+    model.indicator_ = None
+
+
 def _codec(cls: type, fitted: dict[str, Kind], check: Any = lambda model, where: None, **more: Any) -> EstimatorCodec:
     return EstimatorCodec(cls, {**_INPUT, **fitted}, check=check, foreign=True, **more)
 
@@ -208,6 +216,8 @@ _LINEAR = {
     "n_iter_": any_of(COUNT, INDICES),
 }
 _SCALER = {"n_features_in_": _N_FEATURES, "n_samples_seen_": any_of(NUMBER, INDICES, REALS)}
+_NAN = Kind("NaN", lambda value: isinstance(value, float) and value != value)
+_OFF = Kind("false", lambda value: value is False)
 _CONSTANT = _constant_predictor()
 _NUMERIC_ROWS = Kind(
     "rows of numbers",
@@ -247,6 +257,16 @@ def _forest(cls: type, tree: type) -> EstimatorCodec:
     )
 
 
+def _imputer(cls: type) -> EstimatorCodec:
+    return _codec(
+        cls,
+        {"n_features_in_": _N_FEATURES, "statistics_": _BY_FEATURE},
+        rebuilt=frozenset({"indicator_"}),
+        rebuild=_rebuild_imputer,
+        allowed={"add_indicator": _OFF, "missing_values": _NAN, "strategy": choice("mean", "median")},
+    )
+
+
 CODECS: tuple[Codec, ...] = (
     _codec(
         StandardScaler,
@@ -258,6 +278,8 @@ CODECS: tuple[Codec, ...] = (
     ),
     _codec(MaxAbsScaler, {**_SCALER, "scale_": _BY_FEATURE, "max_abs_": _BY_FEATURE}),
     _codec(Normalizer, {}),
+    _imputer(SimpleImputer),
+    _imputer(MeanImputer),
     _codec(TfidfTransformer, {"n_features_in_": _N_FEATURES, "idf_": REALS.shaped("features", optional=True)}),
     _codec(LogisticRegression, _LINEAR, sizes=_linear_sizes),
     _codec(LinearSVC, _LINEAR, sizes=_linear_sizes),

@@ -26,7 +26,10 @@ equations         where
 (15)-(26)         ``problem.py`` states them, ``svm_solver.py`` and ``_loops_svm.py`` solve
 (27)              ``core/kernel_functions.py``
 (28)-(38)         ``problem.py``; ``cvm_solver.py`` and ``_loops.py`` solve; vectors h and the matrix H are never formed
-(39)-(52)         Frank-Wolfe methods in general, for Rank-SVM too, and their rate: only the case below is implemented
+(39)              minimise f over a polyhedron S, the general form of the Frank-Wolfe method: no code of its own. Here f
+                  is W of (37) and S, (40), the simplex; ``solve_rank_cvm_fw`` in ``fw_solver.py`` solves that case
+(40)-(52)         the method for (39), for Rank-SVM too, and its rate: no code but (41), (43), (45), (46), which
+                  ``_loops_fw.py`` takes on the simplex
 (53)-(70)         ``fw_solver.py``, ``_loops_fw.py``; (57), (60) are the certificate of the start, (69) is (70) for all
 (71)-(76)         comparison of costs; no code
 (77)              `comargin.tune`, where it is the default

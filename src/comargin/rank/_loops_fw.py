@@ -170,7 +170,7 @@ def rank_fw_steps(gram, pairs, state, W, clock, n_steps):
     c, f, low, _, low_of = state
     scale, gap, missing, done = 1.0, np.inf, -1, 0
     while done < n_steps:
-        m, n, k, gradient = _lowest_pair(pairs, state)
+        m, n, k, gradient = _lowest_pair(pairs, state)  # Eqs. (41), (45), (46), (61)
         gradient *= scale
         gap = 2.0 * W - gradient  # Eq. (62)
         if not gap > 0.0:
@@ -180,7 +180,7 @@ def rank_fw_steps(gram, pairs, state, W, clock, n_steps):
             missing = np.int64(i)
             break
         theta = 2.0 * diagonal[i] + 1.0 / cost[i]  # Eq. (54)
-        # Eq. (64). At most 1/2, since 2 W <= theta: the start is the best single pair, and W only falls.
+        # Eqs. (43), (63), (64). At most 1/2, since 2 W <= theta: the start is the best single pair, and W only falls.
         size = gap / (theta - 2.0 * gradient + 2.0 * W)
         W = (1.0 - size) ** 2 * W + size * (1.0 - size) * gradient + 0.5 * size**2 * theta  # Eq. (68)
         scale *= 1.0 - size

@@ -100,7 +100,7 @@ class RankClassifier(KernelMultilabelClassifier):
             ``decision_function`` plus the threshold of the row.
         """
         check_is_fitted(self)
-        scores = super()._scores(X)
+        scores = self._certain(super()._scores, X)
         return scores[:, 0] if self._targets.kind == "binary" else scores
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -137,7 +137,8 @@ class RankClassifier(KernelMultilabelClassifier):
         n_skipped = int(np.count_nonzero(data.sample_weight > 0.0)) - len(rows)
         rows = self._row_order(rows, seed)
         function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
-        kernel = self._kernel_of(function, data.X, rows)
+        center = self._center(data.X[rows])
+        kernel = self._kernel_of(function, data.X if center is None else data.X - center, rows)
         weight, known = data.sample_weight[rows], None if data.known is None else data.known[rows]
 
         def solve(C: float, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
@@ -159,6 +160,9 @@ class RankClassifier(KernelMultilabelClassifier):
             if two_classes:  # scores of the second class minus those of the first
                 coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
             attributes = self._kernel_attributes(function, data.X, coef, intercept)
+            if center is not None:
+                weights = attributes["dual_coef_"] @ (attributes["support_vectors_"] - center)
+                attributes |= {"coef_": weights, "intercept_": intercept - weights @ center}
             attributes |= {"n_support_": len(attributes["support_"]), "n_skipped_": n_skipped}
             if data.targets.kind == "indicator":
                 scores = self._training_scores(function, data.X, attributes, rows, scores_of_rows)
@@ -174,6 +178,11 @@ class RankClassifier(KernelMultilabelClassifier):
     def _unpacked(self, dual: Any, rows: np.ndarray) -> Any:
         """The packed dual in the order of ``rows``."""
         return dual
+
+    def _center(self, X: Matrix) -> np.ndarray | None:
+        """What is subtracted from the features: free biases absorb it, and features far from zero keep their digits."""
+        free = self._constant == 0.0 and isinstance(self.kernel, str) and self.kernel == "linear"
+        return X.mean(axis=0) if free and isinstance(X, np.ndarray) else None
 
     def _kernel_of(self, function: KernelFunction, X: Matrix, rows: np.ndarray) -> KernelProducts | Gram:
         """The kernel matrix of the rows with pairs, in the form that the solver takes."""

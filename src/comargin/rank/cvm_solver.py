@@ -12,7 +12,7 @@ from ..core.result import Result
 from ._loops import rank_cvm_block, rank_cvm_curvature, rank_cvm_terms, rank_lowest
 from ._newton import newton_step, refined
 from ._products import KernelProducts
-from .problem import RankProblem, core_vector_certificate
+from .problem import RankProblem, core_vector_certificate, pair_rounding
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class SquaredHinge:
         rank_cvm_curvature(V, *self.labels, self.cost, self.reach, out)
         return out
 
-    def certificate(self, U: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    def certificate(self, U: np.ndarray, scores: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:
         """W and its lower bound for the x of U, the last evaluated scores; ``scores`` are K beta."""
-        lowest = rank_lowest(scores, U, *self.labels)
+        lowest = rank_lowest(scores, U, *self.labels) - pair_rounding(diagonal, self.beta)
         return core_vector_certificate(self.total, float(np.vdot(self.beta, scores)) + self.squares, lowest)
 
 
@@ -118,7 +118,7 @@ class CoreVectors:
             else:  # the small difference coef - beta keeps its digits
                 self.image = self.products.times(self.coef - self.loss.beta)
                 self.scores = self.U - self.image
-            self.value = self.loss.certificate(self.U, self.scores)
+            self.value = self.loss.certificate(self.U, self.scores, self.products.diagonal)
             if self.best.is_beaten_by(*self.value):
                 self.best = BestVectors(*self.value, self.U.copy())
         return self.best.objective, self.best.bound

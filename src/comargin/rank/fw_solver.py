@@ -9,7 +9,7 @@ from ..core.loop import Control, run_loop
 from ..core.result import Result
 from ..core.threads import worker_threads
 from ._loops_fw import FrankWolfe, FullRows, PairGroups, rank_fw_bounds, rank_fw_coefficients, rank_fw_steps
-from .problem import RankProblem, core_vector_certificate
+from .problem import RankProblem, core_vector_certificate, pair_rounding
 
 
 def pair_groups(problem: RankProblem) -> PairGroups:
@@ -76,7 +76,7 @@ class RowCache:
 def solve_rank_cvm_fw(
     problem: RankProblem, gram: Gram, control: Control, *, cache_size: float = 1000, n_threads: int = 1
 ) -> Result:
-    """Solve Rank-CVM by the paper's Frank-Wolfe algorithm to a certified gap.
+    """Solve Rank-CVM, Eq. (39) with f = W and S the simplex, by the paper's Frank-Wolfe algorithm to a certified gap.
 
     ``gram`` is K + 1; ``cache_size`` are megabytes for its rows. An iteration is n_samples Frank-Wolfe steps (the
     paper's epoch: one per pair), each two axpys of length n_samples and a search of some pairs. The gap falls as
@@ -118,7 +118,8 @@ def solve_rank_cvm_fw(
             total, squares = rank_fw_coefficients(pairs, state.c, beta)
             F = gram_product(gram, beta, pool, cache.rows.rows if cache.holds_all else None)
             state.f[:] = F.T
-            W, bound = core_vector_certificate(total, float(np.vdot(beta, F)) + squares, rank_fw_bounds(pairs, state))
+            lowest = rank_fw_bounds(pairs, state) - pair_rounding(gram.diagonal, beta)
+            W, bound = core_vector_certificate(total, float(np.vdot(beta, F)) + squares, lowest)
             for part in (beta, state.c, state.f, state.low, state.low_of):
                 part /= total  # 1 up to rounding
             return W, bound

@@ -46,6 +46,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.loop import column_rounding
+
 
 def rows_with_pairs(Y: np.ndarray, weight: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
     """Rows of positive weight with at least one label known to be on and one known to be off, increasing."""
@@ -103,10 +105,17 @@ class RankProblem:
         return order, on.astype(np.int32), (on + off).astype(np.int32)
 
 
+def pair_rounding(diagonal: np.ndarray, beta: np.ndarray) -> float:
+    """Bound of the rounding in the difference of two scores of K beta; ``diagonal`` is that of K."""
+    lengths = np.sqrt(diagonal)
+    return 2.0 * float(lengths.max() * column_rounding(lengths, np.abs(beta)).max())
+
+
 def core_vector_certificate(total: float, quadratic: float, lowest: float) -> tuple[float, float]:
     """W(a) of Rank-CVM at a = x / sum(x), and the lower bound W(a) - (Frank-Wolfe gap) of its minimum, Eq. (62).
 
-    ``total`` is sum(x) > 0, ``quadratic`` x^T Theta x, ``lowest`` the smallest entry of Theta x over all pairs.
+    ``total`` is sum(x) > 0, ``quadratic`` x^T Theta x, ``lowest`` the smallest entry of Theta x over all pairs, less
+    its `pair_rounding`.
     """
     objective = 0.5 * (quadratic / total) / total  # Eq. (37); the square of a tiny or huge total overflows
     return objective, lowest / total - objective  # Eq. (62)

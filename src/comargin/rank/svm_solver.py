@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.loop import ROUNDING, Control, run_loop
+from ..core.loop import ROUNDING, Control, average_rounding, run_loop
 from ..core.result import Result
 from ._loops_svm import (
     rank_hinge,
@@ -167,7 +167,9 @@ class ProximalPoint:
         balanced = self.loss.balanced()
         if balanced is not None:
             x, beta = balanced
-            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, self.products.times(beta)))  # Eq. (19)
+            squares = np.vecdot(beta.T, self.products.times(beta).T)
+            dual = float(x.sum()) - 0.5 * float(squares.sum())  # Eq. (19)
+            dual -= average_rounding(np.sqrt(self.products.diagonal), np.abs(beta), 1.0, squares)
             if dual > best.dual:
                 best.dual, best.x = dual, x
 

@@ -34,12 +34,13 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     ----------
     Cs : int or array-like of float, default=10
         Values of C to try. An integer is the number of values, evenly spaced on a log scale, from 0.05 / q to 50 / q
-        with q the mean of :math:`k(x_i, x_i)`, the squared lengths of the rows (with the constant feature of
+        with q the mean of :math:`k(x_i, x_i)`, the squared lengths of the rows (plus 1 with
         ``fit_intercept``), rounded to three digits.
     {cv} {scoring}
         See the Notes for why micro-F1.
     {refit}
-    kernel, gamma, degree, coef0, label_correlation, loss, fit_intercept, class_weight, solver : object
+    kernel, gamma, degree, coef0, label_correlation, loss : object
+    fit_intercept, intercept_scaling, class_weight, solver : object
         As in `M3LClassifier`, and the same for all values of C. gamma "scale", label_correlation "train" and
         class_weight "balanced" are computed from the training part of every fold.
     cache_size : float, default=1000
@@ -108,9 +109,9 @@ class M3LClassifierCV(PathSearch, M3LClassifier):
     _learner = M3LClassifier
 
     def _default_values(self, data: TrainingData, count: int) -> np.ndarray:
-        constant = float(self.fit_intercept and not self._appends_constant())
-        function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
-        lengths = function.gram(data.X, constant=constant).diagonal
+        X = data.X[:, : self.n_features_in_]  # without the constant feature, which counts as 1 here
+        function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, X)
+        lengths = function.gram(X, constant=float(self.fit_intercept)).diagonal
         scale = float(np.average(lengths, weights=data.sample_weight)) or 1.0
         return np.array([float(f"{C:.3g}") for C in np.geomspace(*_RANGE, count) / scale])
 

@@ -100,7 +100,7 @@ class Pace:
         if newton_before:
             self.newton_from = POLICY.fewest_passes if new_cliques else 0
         self.newton_work = POLICY.newton_work
-        self.met, self.ratio = 0.0, 1.0  # gap met on the way in the last pass, and how much larger the certified one is
+        self.met, self.ratio = 0.0, 1.0  # gap met on the way in the last pass; by what the certified one is larger
 
     @property
     def newton_is_next(self) -> bool:
@@ -118,7 +118,7 @@ class Pace:
             self.newton_from = self.n_passes + POLICY.fewest_passes
             self.newton_work *= 2.0
         elif not by_newton and self.met > 0.0:
-            self.ratio = gap / self.met
+            self.ratio = (self.ratio * gap / self.met) ** 0.5  # smoothed: the primal of single passes is noisy
 
 
 class Part:

@@ -18,6 +18,17 @@ start.py             where an alternation begins, and what it leaves for the nex
 prbr_classifier.py   PrBRClassifier
 prml_classifier.py   PrMLClassifier
 ==================== =============================================================================================
+
+==================== =============================================================================================
+equations            where
+==================== =============================================================================================
+(1), (2)             independent SVMs, and predictors of low rank without privileged features: no code
+(3), (4)             problem.py, ``PrivilegedSets``
+(5)                  problem.py, ``PrMLProblem``; Algorithm 2, its alternation, in _alternation.py and prml_solver.py
+(6)-(13)             problem.py, ``SVMPlusProblem``, for both steps at once; _step.py computes (7), (8), (11) and (12)
+                     too. Coordinate descent on (11), Algorithm 1, is not implemented: _split.py and _step.py solve
+(14)                 proof that the solution of a step is unique: no code
+==================== =============================================================================================
 """
 
 from .prbr_classifier import PrBRClassifier

@@ -33,7 +33,8 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
         both are known. None means all.
     privileged_intercept : bool, default=True
         Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
-        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
+        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels. It
+        also does where features are so small or large that none is found.
 
     Attributes
     ----------

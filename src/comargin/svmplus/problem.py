@@ -7,10 +7,10 @@ label i, 0 where S_ji is, Z (d x L) the predictors, and T (L x L) the privileged
     + \sum_{ji} C_{ji}\, \xi_{ji}, \qquad Z = D^\top W, \quad \xi_{ji} = \langle t_i, \tilde y_{ji} \rangle      (5)
 .. math:: S_{ji}\, z_i^\top x_j + \xi_{ji} \ge 1, \qquad \xi_{ji} \ge 0
 
-The privileged features of row j for label i are s_j with element i replaced by the constant 1, or by 0 (the literal
-form, which can be infeasible); all labels are used, or only the nearest ones of each label. Pairs of zero cost are out
-of the problem, constraints and all: a label that is unknown in row j asks for no margin there and has no slack, and in
-the slacks of the row's other labels its element is 0, neither on nor off.
+The privileged features of row j for label i, Eq. (3), are s_j with element i replaced by the constant 1, or by 0 (the
+literal form, which can be infeasible); all labels are used, or only the nearest ones of each label. Pairs of zero cost
+are out of the problem, constraints and all: a label that is unknown in row j asks for no margin there and has no slack,
+and in the slacks of the row's other labels its element is 0, neither on nor off.
 
 Each step over (W, T) or (D, T) is the same convex problem in V (d x L), with R symmetric and positive semi-definite:
 
@@ -99,7 +99,7 @@ class PrivilegedSets:
     sets: np.ndarray  # int8 (n_sets, n_labels): distinct rows of the signs, 0 where unknown
     row_set: np.ndarray  # int (n_samples,): the set of each row
     mask: np.ndarray | None  # (i, l): label l is a privileged feature of label i (diagonal not read); None: all are
-    intercept: bool  # whether element i of the features of label i is the constant 1, or 0
+    intercept: bool  # whether element i of the features of label i is the constant 1, or 0, Eq. (3)
     # (n_labels, n_labels): column i raises by at least 1 each slack of label i that can be raised; None: not computed
     lift: np.ndarray | None = None
     # Orthonormal columns in the places of T of labels that move only where no slack that has to be zero changes.

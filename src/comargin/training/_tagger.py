@@ -15,6 +15,7 @@ from ..core.explanation import Explanation, explain
 from ..core.validation import dense_if_needed, has_scores, learner_of
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
+from ..data.labels import tags_of
 from ..data.matching import matched
 from ..decisions import DecisionClassifierCV, RiskController
 from ..decisions.predictions import predictions
@@ -40,7 +41,8 @@ class Tagger:
         Names of these columns; empty for texts, and where they have none.
     reading : dict
         How the training file was read, and new files are to be: ``text`` (name of the text column), ``labels`` (name of
-        the column of label lists), ``sep``, as far as they were given.
+        the column of label lists, or names or number of columns), ``sep``, ``missing``, as
+        far as they were given.
     facts : dict
         How it was trained: data, parameters, measures, versions.
     """
@@ -74,8 +76,27 @@ class Tagger:
         """
         if aim is not None:
             self._check_has_probabilities()
+        if _n_rows(X) == 0:
+            return sp.csr_array((0, len(self.label_names)), dtype=np.int64)
         predicted = self.model.predict(X) if aim is None else self.model.predict(X, aim=aim)
         return sp.csr_array(predicted[:, None] if predicted.ndim == 1 else predicted)
+
+    def tags(self, X: Any, aim: Any = None) -> list[list[str]]:
+        """Names of the labels of rows.
+
+        Parameters
+        ----------
+        X : ndarray, sparse matrix or list of str
+            Features, or texts.
+        aim : str, array-like or None, default=None
+            As in `predict`.
+
+        Returns
+        -------
+        list of list of str
+            For every row the names of its labels.
+        """
+        return tags_of(self.predict(X, aim), self.label_names)
 
     def scores(self, X: Any) -> np.ndarray | None:
         """Scores of all labels; higher means more likely.
@@ -90,7 +111,11 @@ class Tagger:
         ndarray of shape (n_rows, n_labels) or None
             None for a model that has none.
         """
-        return scores_of(self.model, X, n_labels=len(self.label_names)) if has_scores(self.model) else None
+        if not has_scores(self.model):
+            return None
+        if _n_rows(X) == 0:
+            return np.empty((0, len(self.label_names)))
+        return scores_of(self.model, X, n_labels=len(self.label_names))
 
     @property
     def has_probabilities(self) -> bool:
@@ -116,7 +141,7 @@ class Tagger:
             Probability that each label is on; a ValueError for a model that has none.
         """
         self._check_has_probabilities()
-        return self.model.predict_proba(X)
+        return self.model.predict_proba(X) if _n_rows(X) else np.empty((0, len(self.label_names)))
 
     def labels_and_scores(
         self, X: Any, aim: Any = None, *, probabilities: bool = False
@@ -141,6 +166,8 @@ class Tagger:
         """
         if aim is not None or probabilities:
             self._check_has_probabilities()
+        if _n_rows(X) == 0:
+            return self.predict(X), self.scores(X)
         found = predictions(self.model, X, len(self.label_names), aim)
         return sp.csr_array(found.labels), found.probabilities if probabilities else found.scores
 
@@ -195,6 +222,8 @@ class Tagger:
                 if name not in self.label_names:
                     raise ValueError(f"labels: there is no label {name!r}{nearest(str(name), self.label_names)}")
             labels = [self.label_names.index(name) for name in labels]
+        if _n_rows(X) == 0:
+            return []
         found = explain(self.model, X, top=top, labels=labels, feature_names=self.feature_names)
         return [[one.with_names(self.label_names) for one in row] for row in found]
 
@@ -220,6 +249,7 @@ class Tagger:
             options.setdefault("text", self.reading.get("text", "text"))
         else:
             options |= {"feature_names": self.feature_names, "n_features": self.n_features}
+            options.setdefault("missing", self.reading.get("missing", "error"))
         if labels is True:
             labels = self.reading.get("labels", True)
         if labels is not None and "sep" in self.reading:
@@ -248,7 +278,9 @@ class Tagger:
         return save(self.model, path, meta={"label_names": list(self.label_names), _META: own})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> Tagger:
+    def load(
+        cls, path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE, expect_hash: str | None = None
+    ) -> Tagger:
         """Read a file that `save` has written; any saved classifier becomes a tagger.
 
         Parameters
@@ -257,13 +289,15 @@ class Tagger:
             The file.
         max_size : int, default=2**32
             Most bytes of memory for the arrays of the model; see `comargin.load`.
+        expect_hash : str or None, default=None
+            The SHA-256 that the file must have; see `comargin.load`.
 
         Returns
         -------
         Tagger
             With the names the file has; labels without names are ``y0``, ``y1``, ...
         """
-        model, meta = load(path, max_size=max_size), inspect(path)["meta"] or {}
+        model, meta = load(path, max_size=max_size, expect_hash=expect_hash), inspect(path)["meta"] or {}
         if not hasattr(model, "predict") or not hasattr(model, "classes_"):
             raise ModelFileError(Path(path), f"holds a {type(model).__name__}, not a fitted classifier")
         own = meta.get(_META, {})
@@ -283,11 +317,21 @@ class Tagger:
             and len(feature_names) in (0, n_features)
             and isinstance(facts, dict)
             and isinstance(reading, dict)
-            and all(isinstance(value, str) for value in reading.values())
+            and all(
+                isinstance(value, str) or (name == "labels" and _are_labels(value)) for name, value in reading.items()
+            )
         )
         if not right:
             raise ModelFileError(Path(path), "names of labels or features do not belong to the model")
         return cls(model, tuple(names), n_features, tuple(feature_names), reading, facts)
+
+
+def _n_rows(X: Any) -> int:
+    return len(X) if isinstance(X, list) else int(X.shape[0])
+
+
+def _are_labels(value: Any) -> bool:
+    return type(value) is int or _are_names(value)
 
 
 def _are_names(names: Any) -> bool:

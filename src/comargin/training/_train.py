@@ -26,7 +26,7 @@ from ..decisions.aims import check_aim
 from ..decisions.decision_classifier import split_off
 from ..decisions.workbench import BY_AIM, fit_decider, make_decider
 from ..model_selection import MultilabelStratifiedKFold
-from ..models import ModelRecipe, checked_models
+from ..models import ModelRecipe, checked_models, has_missing
 from ..search import AutoClassifier
 from ..search.budget import parse_budget
 from ._folder import FolderMemory
@@ -71,7 +71,7 @@ def train(
     verbose: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     should_stop: Callable[[], bool] | None = None,
-    reading: Mapping[str, str] | None = None,
+    reading: Mapping[str, Any] | None = None,
 ) -> Tagger:
     """Train a tagger: make features ready, search parameters, learn when a label is on, fit all rows.
 
@@ -82,7 +82,8 @@ def train(
     Parameters
     ----------
     dataset : Dataset
-        Rows to learn from.
+        Rows to learn from. Where features are missing (NaN) the mean of their column is learned, and stands for what
+        is missing in new rows, too.
     model : str, ModelRecipe or None, default=None
         A name of `model_names`, or a recipe. None: "auto", which tries several models and blends the best
         (`comargin.AutoClassifier`), or "m3l" if there are params, a grid, a criterion or a rule as thresholds, which
@@ -247,7 +248,12 @@ def train(
         **_certificate(learner),
         "comargin": __version__,
     }
-    return Tagger(fitted, dataset.label_names, n_features, dataset.feature_names, dict(reading or {}), facts)
+    return Tagger(fitted, dataset.label_names, n_features, dataset.feature_names, _to_read(reading, all_X), facts)
+
+
+def _to_read(reading: Mapping[str, Any] | None, X: Any) -> dict[str, Any]:
+    """How new files are to be read: missing features are left to the model where it has learned from some."""
+    return {**(reading or {}), **({"missing": "nan"} if has_missing(X) else {})}
 
 
 def _checked_rows(dataset: Any) -> tuple[Any, Any]:

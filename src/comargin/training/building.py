@@ -116,6 +116,8 @@ def with_named_parameters(estimator: Any, params: Mapping[str, Any], argument: s
     changed = clone(estimator)
     for name, value in params.items():
         full = full_name(estimator, name, argument)
+        if isinstance(value, list) and isinstance(changed.get_params(deep=True)[full], tuple):
+            value = tuple(value)  # as JSON and the command line may write it
         changed.set_params(**{full: value})
         path = full.rpartition("__")[0]
         owner = changed.get_params(deep=True)[path] if path else changed
