@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .indicator import check_indicator, check_weight
+from .indicator import check_indicator, check_weight, split_unknown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -44,7 +44,7 @@ class ThresholdRule(BaseEstimator):
         scores : array-like of shape (n_samples, n_labels)
             Finite scores, higher for labels more likely on. They should come from rows the scorer was not trained on.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1.
+            True labels, 0 or 1. `RankSVMCut` also takes NaN for unknown ones, which are not counted.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the rows; a weight of 2 counts as the row given twice, 0 as the row left out.
 
@@ -53,10 +53,17 @@ class ThresholdRule(BaseEstimator):
         self : object
             The fitted rule.
         """
+        Y, known = split_unknown(Y, "Y")
         scores, Y, weight = read_scores_and_labels(scores, Y, sample_weight)
+        if known is not None and len(known) > len(weight):
+            known = known[check_weight(sample_weight, len(known)) > 0.0]
         positives = np.bincount(Y.indices, minlength=Y.shape[1])
-        constant = np.where(positives == 0, 0, np.where(positives == Y.shape[0], 1, -1))
-        self._learn(scores, Y, weight, constant)
+        n_known = Y.shape[0] if known is None else known.sum(axis=0)
+        constant = np.where(positives == 0, 0, np.where(positives == n_known, 1, -1))
+        if known is None:
+            self._learn(scores, Y, weight, constant)
+        else:
+            self._learn_known(scores, Y, weight, constant, known)
         self.n_labels_ = scores.shape[1]
         self.constant_ = constant
         return self
@@ -80,6 +87,12 @@ class ThresholdRule(BaseEstimator):
     @abstractmethod
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
         """Set the fitted attributes from checked input; all weights are positive."""
+
+    def _learn_known(
+        self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_], known: BoolArray
+    ) -> None:
+        """`_learn` where some cells are unknown, 0 in Y; rules that cannot refuse them."""
+        raise ValueError(f"{type(self).__name__} takes no unknown labels, and Y has {np.count_nonzero(~known)} (NaN)")
 
     @abstractmethod
     def _switch(self, scores: FloatArray) -> BoolArray:
@@ -134,9 +147,9 @@ def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
     return np.where((lower <= middle) & (middle < upper), middle, lower)
 
 
-def end_offset(low: FloatArray, high: FloatArray, count: int) -> FloatArray:
+def end_offset(low: FloatArray, high: FloatArray, count: int | NDArray[np.int_]) -> FloatArray:
     """Half the mean gap of ``count`` scores; half their size if they are all equal, 1/2 if all zero."""
-    half_gap = (0.5 * high - 0.5 * low) / max(count - 1, 1)
+    half_gap = (0.5 * high - 0.5 * low) / np.maximum(count - 1, 1)
     half_size = np.where(low == 0.0, 0.5, 0.5 * np.abs(low))
     return np.where(half_gap > 0.0, half_gap, half_size)
 

@@ -61,13 +61,14 @@ class RankClassifier(KernelMultilabelClassifier):
     threshold_ : RankSVMCut
         The rule that makes label sets; not for a 1-D y, where the highest score wins.
     n_skipped_ : int
-        Rows with no or all labels, which have nothing to rank. (The threshold rule learns from them too.)
+        Rows with no or all (known) labels on, which have nothing to rank. (The threshold rule learns from them too.)
     """
 
     C: float = field(default=1.0, kw_only=False)
     kernel: str | Callable[[Any, Any], Any] = "rbf"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"C": [Interval(Real, 0, None, closed="neither")]}
+    _takes_unknown = True
     _advice = "Increase max_iter or tol, scale X, or lower C."
     # Added to every kernel value: 1 where the biases are penalised like weights.
     _constant: ClassVar[float]
@@ -127,7 +128,7 @@ class RankClassifier(KernelMultilabelClassifier):
         two_classes = data.targets.kind == "binary"
         Y = np.hstack([1 - data.Y, data.Y]) if two_classes else data.Y
         seed = self._seeds(1)[0]
-        rows = rows_with_pairs(Y, data.sample_weight)
+        rows = rows_with_pairs(Y, data.sample_weight, data.known)
         if not len(rows):
             raise ValueError(
                 f"{type(self).__name__} ranks labels: it needs at least two labels or classes, and rows of positive "
@@ -139,10 +140,10 @@ class RankClassifier(KernelMultilabelClassifier):
         function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
         center = self._center(data.X[rows])
         kernel = self._kernel_of(function, data.X if center is None else data.X - center, rows)
-        weight = data.sample_weight[rows]
+        weight, known = data.sample_weight[rows], None if data.known is None else data.known[rows]
 
         def solve(C: float, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
-            problem = RankProblem.of(Y[rows], weight, C)
+            problem = RankProblem.of(Y[rows], weight, C, known)
             dual = None if start is None else self._unpacked(start.dual, rows)
 
             def packed(state: Any) -> RankStart:
@@ -152,9 +153,9 @@ class RankClassifier(KernelMultilabelClassifier):
                 if not isinstance(kernel, Gram):
                     kernel.open(pool)
                 result, intercept = self._optimise(problem, kernel, dual, control.packing(packed), seed)
-                known = None
+                scores_of_rows = None
                 if isinstance(kernel, GramProducts):  # K includes the penalised biases
-                    known = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
+                    scores_of_rows = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
             coef = np.zeros((Y.shape[1], len(data.Y)))
             coef[:, rows] = result.coef
             if two_classes:  # scores of the second class minus those of the first
@@ -165,8 +166,8 @@ class RankClassifier(KernelMultilabelClassifier):
                 attributes |= {"coef_": weights, "intercept_": intercept - weights @ center}
             attributes |= {"n_support_": len(attributes["support_"]), "n_skipped_": n_skipped}
             if data.targets.kind == "indicator":
-                scores = self._training_scores(function, data.X, attributes, rows, known)
-                attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
+                scores = self._training_scores(function, data.X, attributes, rows, scores_of_rows)
+                attributes["threshold_"] = RankSVMCut().fit(scores, data.labels, sample_weight=data.sample_weight)
             return dataclasses.replace(result, dual_coef=packed(result.dual_coef)), attributes
 
         return solve
@@ -197,15 +198,15 @@ class RankClassifier(KernelMultilabelClassifier):
 
     @staticmethod
     def _training_scores(
-        function: KernelFunction, X: Matrix, attributes: dict[str, Any], rows: np.ndarray, known: np.ndarray | None
+        function: KernelFunction, X: Matrix, attributes: dict[str, Any], rows: np.ndarray, of_rows: np.ndarray | None
     ) -> np.ndarray:
-        """Scores f of all training rows; those of ``rows`` may be known from the solver's kernel matrix."""
+        """Scores f of all training rows; those of ``rows`` may be there from the solver's kernel matrix."""
         if "coef_" in attributes:
             return np.asarray(X @ attributes["coef_"].T) + attributes["intercept_"]
         scores = np.empty((X.shape[0], len(attributes["intercept_"])))
         others = np.arange(X.shape[0])
-        if known is not None:
-            scores[rows], others = known, np.setdiff1d(others, rows)
+        if of_rows is not None:
+            scores[rows], others = of_rows, np.setdiff1d(others, rows)
         if len(others):
             support = [attributes[name] for name in ("support_vectors_", "support_", "dual_coef_")]
             scores[others] = function.scores(X[others], *support) + attributes["intercept_"]

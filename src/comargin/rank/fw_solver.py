@@ -14,14 +14,14 @@ from .problem import RankProblem, core_vector_certificate, pair_rounding
 
 def pair_groups(problem: RankProblem) -> PairGroups:
     """The pairs of all rows, by relevant label, then irrelevant label, then row."""
-    on = problem.Y.astype(bool)
+    on, off = problem.Y.astype(bool), problem.off
     n_labels = on.shape[1]
     row = np.empty(problem.n_pairs, dtype=np.uint32)
     begin = np.empty((n_labels, n_labels + 1), dtype=np.int64)
     end = 0
     for m in range(n_labels):
         relevant = np.flatnonzero(on[:, m])
-        label, place = np.nonzero(~on[relevant].T)
+        label, place = np.nonzero(off[relevant].T)
         begin[m] = end + np.searchsorted(label, np.arange(n_labels + 1))
         row[end : end + len(place)] = relevant[place]
         end += len(place)
