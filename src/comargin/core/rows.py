@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .compiled import overload, types
-
-from .compiled import compiled
+from .compiled import compiled, overload, types
 
 # Never fastmath=True: NaN and infinity must survive. These two allow vector sums and fused multiply-add.
 _FAST = {"fastmath": {"reassoc", "contract"}}
