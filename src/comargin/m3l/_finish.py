@@ -3,7 +3,7 @@
 Labels that passes have not solved are badly scaled. Methods that see all directions at once finish those of losses that
 are not smooth: an interior-point method when the features are few, and Newton steps on the few dual variables that
 matter. They may cost as much as the expected remaining passes, but not much more than all passes so far. Every step
-taken raises the dual.
+taken raises the dual. With kernels `newton_step` finishes the pair steps of any quadratic loss.
 """
 
 from __future__ import annotations
