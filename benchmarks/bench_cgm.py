@@ -18,7 +18,7 @@ from comargin.core.threads import worker_threads
 from comargin.data import load, make_cgm_toy, make_correlated
 from comargin.graphs import chow_liu_tree
 from comargin.inference import Inference
-from comargin.structured._part import Pace, Part, PartData
+from comargin.structured._connected_part import ConnectedPart, Pace, PartData
 from comargin.structured.labelings import StructuredDual
 
 TITLE = "Structured SVMs and CGM"
@@ -36,7 +36,7 @@ def one_pass(n_threads: int) -> Row:
         engine = Inference(20, problem.cliques.cliques)
         start = StructuredDual.true(problem)
         rows = PartData.of(problem, engine, RowProducts(problem.X, pool))
-        part = Part(rows, Pace(1e-3), 0, start.known[0], None, np.ones(1))
+        part = ConnectedPart(rows, Pace(1e-3), 0, start.known[0], None, np.ones(1))
         part.run_pass()  # the inner products of the blocks are computed once
         seconds = best_of(5, part.run_pass)
     work = f"dense 8000 x 4096, 20 labels, {len(edges)} edges, one pass, n_jobs={n_threads}"

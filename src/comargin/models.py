@@ -57,7 +57,7 @@ class UpToHalfTheRows:
 
 @dataclass(frozen=True)
 class ModelRecipe:
-    """A model of a comparison: an estimator, and how every training part fits it.
+    """A model with a name: an estimator, and how `train` and `compare` fit it on their rows.
 
     Attributes
     ----------
@@ -65,16 +65,16 @@ class ModelRecipe:
         Name in tables and results files.
     estimator : estimator object
         Any scikit-learn classifier for indicators. It is cloned; a ``random_state`` of None, of its parts too, is
-        replaced by a seed of the split.
+        replaced by a seed: that of `train`, or of the split.
     grid : tuple of (str, values)
         Parameters to search one after the other by `comargin.tune`, named as the estimator names them. Values are a
         tuple, or an object with ``of(X)`` that makes one from the training features.
     learn_cuts : bool
-        Whether a threshold rule, where one is asked for, switches its labels on. False for a model whose label sets are
-        more than a cut of its scores.
-    decide : bool
-        Whether its probabilities are calibrated and decide on its labels, where no rule is asked for. A model without
-        scores keeps its own label sets in any case.
+        Whether it takes a threshold rule, where one is asked for: its cuts then switch the labels on. False for a model
+        whose label sets are more than a cut of its scores.
+    takes_aim : bool
+        Whether it takes an aim, where no rule is asked for: its calibrated probabilities then decide on its labels. A
+        model without scores keeps its own label sets in any case.
     prepare : bool
         Whether texts, and sparse features without negative values, are weighted by TF-IDF, and dense ones standardised.
     description : str
@@ -88,7 +88,7 @@ class ModelRecipe:
     estimator: Any
     grid: tuple[tuple[str, Any], ...] = ()
     learn_cuts: bool = False
-    decide: bool = True
+    takes_aim: bool = True
     prepare: bool = True
     description: str = field(default="", compare=False)
     saved: Mapping[str, Any] | None = field(default=None, compare=False)
@@ -254,7 +254,7 @@ def _checked_model(model: Any) -> ModelRecipe:
     if isinstance(model, str):
         return get_model(model)
     if isinstance(model, tuple | list) and len(model) == 2 and isinstance(model[0], str):
-        model = ModelRecipe(model[0], model[1], decide=False, prepare=False)
+        model = ModelRecipe(model[0], model[1], takes_aim=False, prepare=False)
     if not isinstance(model, ModelRecipe):
         raise ValueError(f"models must hold names, ModelRecipes or (name, estimator) pairs, got {model!r}")
     estimator = model.estimator

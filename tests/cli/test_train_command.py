@@ -11,10 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from command import COMMAND, code_of, run, run_process
+from sklearn.neighbors import KNeighborsClassifier
 
+from comargin import models
+from comargin.cli import _train as cli_train
 from comargin.data import make_correlated, read, write
 from comargin.model_selection import MultilabelStratifiedShuffleSplit
-from comargin.training import Tagger
+from comargin.training import Tagger, get_model
 from comargin.training import train as train_tagger
 
 TAGS = ("wine", "bread", "tea")
@@ -308,6 +311,26 @@ def test_ctrl_c_in_the_last_fit_keeps_what_is_there(tmp_path):
     assert "the tagger is written as it is" in err
     assert "t.cmg: " in out
     assert Tagger.load(tmp_path / "t.cmg").facts["duality_gap"] > 0.0
+
+
+class Interrupted(KNeighborsClassifier):
+    """Ctrl-C comes while all rows are fitted."""
+
+    def fit(self, X, y):
+        if len(X) == 150:
+            signal.raise_signal(signal.SIGINT)
+        return super().fit(X, y)
+
+
+def test_ctrl_c_in_a_last_fit_that_never_asks_ends_the_command(table, tmp_path, monkeypatch):
+    """A fit of scikit-learn goes on to its end; a message that it ends here would not be true."""
+    recipe = replace(get_model("knn"), name="interrupted", estimator=Interrupted(), saved={})
+    monkeypatch.setitem(models._REGISTRY, recipe.name, recipe)
+    monkeypatch.setattr(cli_train, "_has_file", lambda recipe: True)
+    code, out, err = run("train", table, "-m", "interrupted", "--no-tune", "-o", tmp_path / "t.cmg")
+    assert (code, out) == (130, "")
+    assert "ends here" not in err
+    assert not (tmp_path / "t.cmg").exists()
 
 
 def test_ctrl_c_in_the_search_leaves_nothing(tmp_path):

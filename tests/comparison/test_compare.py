@@ -143,10 +143,10 @@ def test_parameters_are_chosen_inside_and_written_down(toys):
     assert [cell["parameters"] for cell in plain.cells] == ["{}", "{}"]
 
 
-@pytest.mark.parametrize(("decide", "criterion"), [(False, "micro_f1"), (True, "average_precision")])
-def test_parameters_are_chosen_as_in_training(decide, criterion, toys, monkeypatch):
+@pytest.mark.parametrize(("takes_aim", "criterion"), [(False, "micro_f1"), (True, "average_precision")])
+def test_parameters_are_chosen_as_in_training(takes_aim, criterion, toys, monkeypatch):
     """Label sets that nothing decides on later are judged by themselves."""
-    model = ModelRecipe("own cuts", M3LClassifier(), (("C", (0.1, 1.0)),), learn_cuts=True, decide=decide)
+    model = ModelRecipe("own cuts", M3LClassifier(), (("C", (0.1, 1.0)),), learn_cuts=True, takes_aim=takes_aim)
     used = []
     monkeypatch.setattr(_cells, "search", lambda *rest, **options: used.append(options["criterion"]) or (rest[0], {}))
     compare(toys[0], model, folds=2)

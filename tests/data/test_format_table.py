@@ -1,8 +1,11 @@
 """A new file format is one entry of the table."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from comargin.cli import _options
 from comargin.data import Dataset, convert, detect_format, read, stream, write
 from comargin.data.chunks import Part, Rows
 from comargin.data.format_table import FORMATS, TABLE, Format
@@ -57,3 +60,11 @@ def test_an_entry_of_the_table_is_read_written_streamed_and_detected(tmp_path):
 def test_suffixes_belong_to_one_format_each():
     suffixes = [suffix for name in FORMATS for suffix in TABLE[name].suffixes]
     assert len(set(suffixes)) == len(suffixes)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_described(name):
+    page = Path(__file__).parents[2] / "docs" / "formats.md"
+    assert f'"{name}"' in read.__doc__
+    assert f"`{name}`" in page.read_text(encoding="utf-8")
+    assert name in _options._OF_FILES["format"]

@@ -1,6 +1,7 @@
 """Label sets for a named measure: brute force in expectation, held-out rows, constant labels, weights, bad input."""
 
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,9 +10,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit
 from sklearn.base import clone
 
-from comargin.decisions import AIMS, AimRule, PerLabelCut, SetCalibrator
+from comargin.cli._options import Aim
+from comargin.decisions import AIMS, AimRule, DecisionClassifierCV, LabelDecisions, PerLabelCut, SetCalibrator, aims
 from comargin.decisions.aims import _best_expected_f1, check_aim
 from comargin.metrics import evaluate
+from comargin.metrics.measures import MEASURES, Kind, _aim_of
+from comargin.search._trials import value_of
 
 COSTS = [1.0, 3.0]
 KINDS = [*AIMS, "precision_at_2", COSTS]
@@ -172,3 +176,34 @@ def test_bad_input(rng):
         AimRule().fit(P, Y).predict(-P)
     with pytest.raises(ValueError, match="zero_division must be a finite number from 0 to 1"):
         AimRule(zero_division=2).fit(P, Y)
+
+
+def test_an_aim_that_nothing_decides_is_an_error(rng, monkeypatch):
+    """Not a cut of one half, silently."""
+    P, Y = draw(rng, 50)
+    rule = AimRule().fit(P, Y)
+    monkeypatch.setattr(aims, "AIMS", (*AIMS, "one_error"))
+    with pytest.raises(KeyError, match="one_error"):
+        rule.predict(P, "one_error")
+
+
+def test_every_aim_of_a_measure_is_one():
+    assert {measure.aim for measure in MEASURES.values()} <= {"", *AIMS}
+
+
+def test_a_new_measure_is_taken_at_an_aim_that_exists():
+    assert [_aim_of(Kind.SETS, name) for name in ("jaccard", "micro_jaccard", "macro_jaccard")] == ["", "", "macro_f1"]
+
+
+@pytest.mark.parametrize("aim", AIMS)
+def test_every_aim_has_a_value_and_is_described(rng, aim):
+    P, Y = draw(rng, 50)
+    assert 0.0 <= value_of(LabelDecisions(aim).fit(P, Y), P, sp.csr_array(Y)) <= 1.0
+    page = Path(__file__).parents[2] / "docs" / "decisions.md"
+    for text in (
+        page.read_text(encoding="utf-8"),
+        Aim.__metadata__[0].help,
+        aims.__doc__,
+        DecisionClassifierCV.__doc__,
+    ):
+        assert aim in text

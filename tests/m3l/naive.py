@@ -36,7 +36,7 @@ def kkt_residual(problem, A, F=None):
     F = problem.X @ problem.weights(A) if F is None else F
     cost = problem.cost()
     s = np.divide(A, cost, out=np.full(A.shape, 0.5), where=cost > 0.0)
-    pull = logit(s) if problem.loss.entropy else problem.loss.ridge(cost) * A  # derivative of U phi*(A / U)
+    pull = logit(s) if problem.loss.is_logistic else problem.loss.ridge(cost) * A  # derivative of U phi*(A / U)
     G = problem.S * F - problem.target() + pull
     G = np.where(A <= 0.0, np.minimum(G, 0.0), G)
     return np.where(A >= problem.upper(), np.maximum(G, 0.0), G)

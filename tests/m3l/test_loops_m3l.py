@@ -14,7 +14,7 @@ from comargin.m3l._loops import (
     Dual,
     m3l_coupled_epoch,
     m3l_diagonal_epoch,
-    m3l_dual_average,
+    m3l_signed_sum,
     m3l_sums,
 )
 
@@ -94,7 +94,7 @@ def test_sums_and_average(storage, targets, rng):
     view = X if storage == "dense" else csr(X)
     dual.A[:] = upper(dual) * np.maximum(rng.random(dual.A.shape) - 0.5, 0.0)
     V, Z, sums = np.zeros((4, 3)), rng.normal(size=(4, 3)), np.empty((2, 3))
-    m3l_dual_average(view, dual, V)
+    m3l_signed_sum(view, dual, V)
     m3l_sums(view, dual, Z, sums)
     T = dual.targets if targets else 1.0
     assert_allclose(V, X.T @ (dual.S * dual.A), rtol=1e-11, atol=1e-11)

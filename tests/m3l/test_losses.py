@@ -7,29 +7,42 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
+from sklearn.metrics.pairwise import rbf_kernel
 from tests.m3l import naive
 from tests.m3l.priors import make_prior
 
+from comargin.core.estimator import StrOptions
 from comargin.core.gram import Gram, GramCache
 from comargin.core.loop import Control
 from comargin.core.result import Status
 from comargin.core.validation import loop_view
-from comargin.m3l import _newton
+from comargin.m3l import M3LClassifier, _newton
 from comargin.m3l._interior_point import LabelRows, interior_point_on_box
 from comargin.m3l._loops_step import coordinate, gap_part, loss_conjugate, loss_value
+from comargin.m3l.classifier import _LOSSES
 from comargin.m3l.dcd_solver import solve_m3l_dcd
 from comargin.m3l.kernel_solver import solve_m3l_kernel, solve_m3l_kernel_by_newton
-from comargin.m3l.losses import HINGE, LOGISTIC, SQUARED_HINGE
+from comargin.m3l.losses import HINGE, LOGISTIC, SQUARED_HINGE, Loss
 from comargin.m3l.prior import split_prior
 from comargin.m3l.problem import M3LKernelProblem, M3LProblem
 from comargin.m3l.solver import label_blocks, solve_m3l
 
-LOSSES = {"hinge": HINGE, "squared hinge": SQUARED_HINGE, "logistic": LOGISTIC}
-SMOOTH = {"squared hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+# A loss as a user would add it: quadratic up to u = 1/2, then linear.
+HUBER_HINGE = Loss(curvature=0.5, bound=1.0)
+LOSSES = {"hinge": HINGE, "squared hinge": SQUARED_HINGE, "logistic": LOGISTIC, "huber": HUBER_HINGE}
+SMOOTH = {name: loss for name, loss in LOSSES.items() if loss.is_smooth}
 DEFINITIONS = {
     "hinge": lambda u: np.maximum(u, 0.0),
     "squared hinge": lambda u: np.maximum(u, 0.0) ** 2,
     "logistic": lambda u: np.log(1.0 + np.exp(u)),
+    "huber": lambda u: np.where(u <= 0.5, np.maximum(u, 0.0) ** 2, u - 0.25),
+}
+CVXPY = {
+    HINGE: cp.pos,
+    SQUARED_HINGE: lambda u: cp.square(cp.pos(u)),
+    LOGISTIC: cp.logistic,
+    # cvxpy's huber(x, m) is x^2 up to m and m (2 |x| - m) beyond.
+    HUBER_HINGE: lambda u: cp.huber(cp.pos(u), 0.5),
 }
 
 
@@ -48,8 +61,7 @@ def optimum(problem):
     F = np.linalg.cholesky(problem.apply_prior(np.eye(4)) + 1e-14 * np.eye(4))
     W = cp.Variable((problem.X.shape[1], 4))  # Z = W F^T
     missing = problem.target() - cp.multiply(problem.S, problem.X @ W @ F.T)
-    losses = cp.logistic(missing) if problem.loss is LOGISTIC else cp.square(cp.pos(missing))
-    objective = 0.5 * cp.sum_squares(W) + 2.0 * cp.sum(cp.multiply(problem.cost(), losses))
+    objective = 0.5 * cp.sum_squares(W) + 2.0 * cp.sum(cp.multiply(problem.cost(), CVXPY[problem.loss](missing)))
     return cp.Problem(cp.Minimize(objective)).solve(solver=cp.CLARABEL)
 
 
@@ -65,6 +77,7 @@ def test_numbers_are_the_loss(name, rng):
         "hinge": 0.0,
         "squared hinge": A**2 / (4.0 * cost),
         "logistic": cost * (s * np.log(s) + (1.0 - s) * np.log(1.0 - s)),
+        "huber": A**2 / (4.0 * cost),
     }[name]
     gaps = loss.gaps(A, cost, u)
     assert_allclose(gaps, cost * expected + conjugate - A * u, atol=1e-14)
@@ -78,9 +91,10 @@ def test_numbers_are_the_loss(name, rng):
             assert_allclose(gap_part(a, -ui, steepness, loss.bound * c, ridge), gap, atol=1e-14)
 
 
-def test_second_derivative(rng):
-    u = rng.normal(size=50)
-    assert_allclose(LOGISTIC.second(u), (LOGISTIC.slope(u + 1e-5) - LOGISTIC.slope(u - 1e-5)) / 2e-5, atol=1e-8)
+@pytest.mark.parametrize("name", SMOOTH)
+def test_second_derivative(name, rng):
+    loss, u = SMOOTH[name], rng.normal(size=50)
+    assert_allclose(loss.second(u), (loss.slope(u + 1e-5) - loss.slope(u - 1e-5)) / 2e-5, atol=1e-8)
 
 
 def test_logistic_loss_far_out():
@@ -122,7 +136,7 @@ def test_logistic_steps_raise_the_dual(rng):
 
 def test_the_step_is_the_best_one(rng):
     """Without relaxation no other value has a lower -D / 2 = g a + k (a - old)^2 / 2 + c a^2 / (2 U)."""
-    for loss in (HINGE, SQUARED_HINGE):
+    for loss in (HINGE, SQUARED_HINGE, HUBER_HINGE):
         for _ in range(20):
             old, cost, k, g = 0.3 * rng.random(), 0.3 + rng.random(), 0.1 + rng.random(), rng.normal()
             new, *_, raised = coordinate(old, g, cost, k, 1.0, -np.inf, np.inf, loss)
@@ -145,7 +159,7 @@ def test_smooth_losses_reach_the_independent_optimum(rng, name, prior, targets):
     for tol in (1e-3, 1e-12):
         result = solve_m3l(problem, problem.X, Control(tol, 5000), seeds=seeds)
         assert result.status is Status.CONVERGED
-        assert_allclose(result.primal, expected, rtol=2 * max(tol, 1e-9 if name == "squared hinge" else 1e-7))
+        assert_allclose(result.primal, expected, rtol=2 * max(tol, 1e-7 if name == "logistic" else 1e-9))
         A = result.dual_coef
         assert A.min() >= 0.0
         assert np.all(problem.upper() >= A)
@@ -157,8 +171,9 @@ def test_smooth_losses_reach_the_independent_optimum(rng, name, prior, targets):
         assert A.max() > problem.cost().max()  # no bound of the hinge
 
 
-def test_squared_hinge_in_the_papers_schemes(rng):
-    problem = make_problem(rng)
+@pytest.mark.parametrize("loss", [SQUARED_HINGE, HUBER_HINGE])
+def test_quadratic_losses_in_the_papers_schemes(rng, loss):
+    problem = make_problem(rng, loss)
     expected = optimum(problem)
     sparse = replace(problem, X=sp.csr_array(problem.X))
     result = solve_m3l_dcd(sparse, loop_view(sparse.X), Control(1e-8, 5000), seed=0)
@@ -221,6 +236,33 @@ def test_badly_scaled_features_are_finished(rng, name, prior):
     assert result.status is Status.CONVERGED
     # The weights returned have the primal objective that is certified.
     assert_allclose(result.primal, certified_primal(problem, result.coef), rtol=1e-9)
+
+
+@pytest.mark.parametrize("prior", ["identity", "dense"])
+def test_a_bound_is_a_factor_of_the_cost_of_the_hinge(rng, prior):
+    """Badly scaled, so that interior-point and Newton steps on the dual finish both."""
+    problem = replace(make_problem(rng, prior=prior, n=200), loss=Loss(curvature=0.0, bound=3.0))
+    problem = replace(problem, X=problem.X + 200.0)
+    same = replace(problem, row_cost=3.0 * problem.row_cost, loss=HINGE)
+    seeds = range(len(label_blocks(problem.prior)))
+    steep, plain = (solve_m3l(one, one.X, Control(1e-8, 100), seeds=seeds) for one in (problem, same))
+    assert steep.status is plain.status is Status.CONVERGED
+    assert plain.n_iter < 100
+    assert_allclose(steep.primal, plain.primal, rtol=2e-8)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_loss_is_one_tuple_and_one_name(rng, monkeypatch, kernel):
+    monkeypatch.setitem(_LOSSES, "huber", HUBER_HINGE)
+    constraint = StrOptions({*_LOSSES})
+    monkeypatch.setitem(M3LClassifier._parameter_constraints, "loss", [constraint])
+    problem = make_problem(rng, HUBER_HINGE, "identity")
+    X, Y = problem.X, (problem.S > 0).astype(int)
+    model = M3LClassifier(C=0.3, kernel=kernel, gamma=0.1, loss="huber", tol=1e-8, fit_intercept=False).fit(X, Y)
+    K = X @ X.T if kernel == "linear" else rbf_kernel(X, gamma=0.1)
+    rows = np.linalg.cholesky(K + 1e-12 * np.eye(len(K)))
+    plain = M3LProblem(rows, problem.S, np.full(40, 0.3), np.ones((2, 4)), problem.prior, np.empty((0, 0)), HUBER_HINGE)
+    assert_allclose(model.objective_, optimum(plain), rtol=1e-6)
 
 
 def test_many_features_are_preconditioned_by_their_diagonal(rng, monkeypatch):

@@ -9,6 +9,7 @@ from sklearn.multiclass import OneVsRestClassifier
 import comargin
 from comargin.decisions import ThresholdClassifierCV
 from comargin.persistence import ModelFileError, _registry, load, register, save
+from comargin.persistence._kinds import kind_of
 
 
 class Centroids(ClassifierMixin, BaseEstimator):
@@ -38,6 +39,12 @@ FITTED = {"classes_": "classes", "centers_": "matrix", "n_features_in_": "count"
 def registered(monkeypatch):
     monkeypatch.setattr(_registry, "_REGISTERED", {})
     register(Centroids, fitted=FITTED, parameters={"scale": "number", "note": ("none", "text")})
+
+
+def test_a_table_of_label_sets_has_a_kind():
+    kind = kind_of("integer matrix")
+    assert kind.accepts(np.eye(3, dtype=np.int64))
+    assert not any(map(kind.accepts, (np.eye(3), np.arange(3), -np.eye(3, dtype=int))))
 
 
 @pytest.mark.usefixtures("registered")

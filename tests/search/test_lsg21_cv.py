@@ -293,7 +293,7 @@ def test_tune_takes_the_path_and_equals_separate_fits(data, monkeypatch, scaled)
         paths.append(values)
         return original(learner, rows, values)
 
-    monkeypatch.setattr("comargin.search._cells.fit_path", spy)
+    monkeypatch.setattr("comargin.search._fold_tasks.fit_path", spy)
     found = tune(model, X, Y, {name: ALPHAS}, cv=MultilabelStratifiedKFold(3), criterion="f1_micro")
     assert paths == [[10.0, 3.0, 1.0, 0.3]] * 3  # from the largest down, once for every fold
     expected = np.empty((3, 4))

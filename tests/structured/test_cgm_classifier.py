@@ -278,7 +278,7 @@ def test_without_intercept(data):
 @pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(rng, monkeypatch):
     monkeypatch.setattr("comargin.core.row_products._WORTH_A_THREAD", 1)
-    monkeypatch.setattr("comargin.structured._part._CHUNK", 16)
+    monkeypatch.setattr("comargin.structured._connected_part._CHUNK", 16)
     X, Y = make(rng, n=120, n_labels=6)
     one, two = (fit(X, Y, max_cliques=4, clique_order=3, n_jobs=n) for n in (1, 2))
     assert one.cliques_ == two.cliques_

@@ -336,7 +336,7 @@ def test_a_start_with_larger_cliques_than_those_asked_for(rng):
 @pytest.mark.usefixtures("threaded_blas")
 def test_threads_do_not_change_the_result(rng, monkeypatch):
     monkeypatch.setattr("comargin.core.row_products._WORTH_A_THREAD", 1)
-    monkeypatch.setattr("comargin.structured._part._CHUNK", 8)
+    monkeypatch.setattr("comargin.structured._connected_part._CHUNK", 8)
     problem = problem_of(rng, CliqueSet(4), n=30)
     one, two = (solve(problem, Generation(1, 3, 3, 50, 0.0), tol=1e-3, n_threads=n) for n in (1, 2))
     assert_array_equal(one[0].coef, two[0].coef)

@@ -20,7 +20,7 @@ from comargin.core.row_products import RowProducts
 from comargin.core.threads import worker_threads
 from comargin.core.validation import loop_view
 from comargin.inference import Inference
-from comargin.structured import _part as module
+from comargin.structured import _connected_part as module
 from comargin.structured import labelings as _labelings
 from comargin.structured._loops import scores_of_known
 from comargin.structured.cliques import CliqueSet
@@ -153,7 +153,7 @@ def test_the_best_multiple_of_the_weights_is_certified(monkeypatch, seed):
     primals = []
     for multiple in (0.95, 1.0, 1.05):
         with monkeypatch.context() as patch:
-            patch.setattr(module.Part, "_best_multiple", lambda *_, multiple=multiple: multiple)
+            patch.setattr(module.ConnectedPart, "_best_multiple", lambda *_, multiple=multiple: multiple)
             last = solve(problem, max_iter=3).history[-1]
         np.testing.assert_allclose(last.dual, scaled.dual, rtol=1e-12)
         primals.append(last.primal)
@@ -249,7 +249,7 @@ def test_passes_in_row_space_keep_scores_and_moments_in_step(seed):
         assert data.in_row_space
         assert data.super_blocks[0].stop == module.POLICY.row_space_block < len(problem.Y)
         start = StructuredDual.true(problem)
-        part = module.Part(data, module.Pace(1e-3), seed, start.known[0], None, start.group_weights)
+        part = module.ConnectedPart(data, module.Pace(1e-3), seed, start.known[0], None, start.group_weights)
         for _ in range(4):
             part.run_pass()
         V, moments = part.average, part.moments.copy()

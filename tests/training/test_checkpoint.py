@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 
 import comargin
-from comargin.core.memory import Memory, fit_and_keep
+from comargin.core.memory import Memory, StopRequest, fit_and_keep
 from comargin.core.result import FitState
 from comargin.data import make_cgm_toy
 from comargin.decisions import GlobalCut
@@ -364,7 +364,7 @@ def test_a_fit_without_states_begins_again():
 
 def test_a_stopped_fit_keeps_its_state_at_once(folder):
     """Before the first minute is over."""
-    stopped = fit_and_keep(clone(LEARNERS["m3l"]), X, Y, folder, "fit", should_stop=lambda: True)
+    stopped = fit_and_keep(clone(LEARNERS["m3l"]), X, Y, folder, "fit", stop=StopRequest(lambda: True))
     state = FolderMemory(folder.path, "a1b2").recall_state("fit", LEARNERS["m3l"], Y.shape)
     assert state.history[-1].primal == stopped.objective_
 
@@ -391,7 +391,7 @@ def test_stopped_by_request_and_gone_on(name, folder, every_state):
     data = data_of(name)
     asked = []
     learner = clone(LEARNERS[name])
-    fit_and_keep(learner, *data, folder, "fit", should_stop=lambda: asked.append(1) or len(asked) == 2)
+    fit_and_keep(learner, *data, folder, "fit", stop=StopRequest(lambda: asked.append(1) or len(asked) == 2))
     assert len(asked) == 2
     assert len(learner.history_) == 2
     assert learner.predict(data[0]).shape == data[1].shape

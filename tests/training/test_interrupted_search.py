@@ -15,7 +15,7 @@ from comargin.core import memory
 from comargin.core.memory import Kept
 from comargin.data import make_correlated
 from comargin.decisions import cross_fit
-from comargin.search import _cells
+from comargin.search import _fold_tasks
 from comargin.training import ModelRecipe, _folder, clear_checkpoint, train
 from comargin.training._folder import FolderMemory
 
@@ -101,13 +101,13 @@ def test_a_path_goes_on_from_the_solution_that_was_kept(model, tmp_path, monkeyp
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
     assert len(list(tmp_path.glob("search-*-1-state.cmg"))) == 1
-    starts, original = [], _cells.fit_path
+    starts, original = [], _fold_tasks.fit_path
 
     def spy(learner, data, values, state, keep):
         starts.append(state)
         return original(learner, data, values, state, keep)
 
-    monkeypatch.setattr(_cells, "fit_path", spy)
+    monkeypatch.setattr(_fold_tasks, "fit_path", spy)
     resumed = train(DATA, **arguments, checkpoint=tmp_path)
     assert [state is None for state in starts] == [False]
     assert not list(tmp_path.glob("search-*"))
@@ -128,7 +128,7 @@ def test_a_fit_of_the_search_goes_on(model, tmp_path, monkeypatch, every_state):
             raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(_cells, "silent_clone", lambda model: set_callback(model, fail_when_kept))
+        patched.setattr(_fold_tasks, "silent_clone", lambda model: set_callback(model, fail_when_kept))
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
     assert file.exists()
@@ -316,8 +316,8 @@ def test_a_solution_is_kept_with_its_measures(tmp_path, monkeypatch, every_state
         with pytest.raises(KilledError):
             train(DATA, **arguments, checkpoint=tmp_path)
     (tmp_path / "search-C-0-0.cmg").unlink()  # of the smallest value, the first of the path
-    fits, original = [], _cells.fit_path
-    monkeypatch.setattr(_cells, "fit_path", lambda *rest: fits.append(rest[2]) or original(*rest))
+    fits, original = [], _fold_tasks.fit_path
+    monkeypatch.setattr(_fold_tasks, "fit_path", lambda *rest: fits.append(rest[2]) or original(*rest))
     resumed = train(DATA, **arguments, checkpoint=tmp_path)
     assert fits == [[10.0], [0.1, 1.0, 10.0]]
     assert resumed.facts["searched"] == whole.facts["searched"]

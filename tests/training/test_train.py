@@ -272,6 +272,13 @@ def test_a_fit_that_is_told_to_stop_gives_what_it_has():
     assert stopped.model.estimator_[-1].callback is None
 
 
+def test_the_last_fit_says_whether_it_asks():
+    begun = []
+    for name in ("m3l", "knn"):
+        train(DATA, name, tune=False, should_stop=lambda: False, fit_begins=begun.append)
+    assert begun == [True, False]
+
+
 def test_one_label():
     data = Dataset(DATA.X, DATA.Y[:, :1], DATA.feature_names, DATA.label_names[:1], "one")
     tagger = train(data, "m3l", tune=False)

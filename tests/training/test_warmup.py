@@ -26,7 +26,7 @@ assert [done for _, done, _ in steps] == list(range(len(steps))), steps
 assert {total for *_, total in steps} == {len(steps)}, steps
 assert len({what for what, *_ in steps}) == len(steps), steps
 assert comargin.warmup() == 0, "compiled again"
-epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_sums, _m3l.m3l_dual_average]
+epochs = [_m3l.m3l_diagonal_epoch, _m3l.m3l_coupled_epoch, _m3l.m3l_sums, _m3l.m3l_signed_sum]
 epochs.append(_m3l_pairs.m3l_pair_visits)
 before = [len(kernel.signatures) for kernel in epochs]
 X, Y = np.eye(6), np.eye(6, dtype=int)

@@ -159,8 +159,8 @@ def train(
             dataset, recipe, params=params, tune=tune, grid=values or None, criterion=criterion, folds=folds,
             budget=budget, thresholds=None if thresholds.lower() == "none" else thresholds,
             aim=DEFAULT_AIM if aim is None else as_aim(aim), guarantee=guarantee, confidence=confidence, n_jobs=jobs,
-            random_state=seed, verbose=0 if silent else 1, checkpoint=checkpoint, should_stop=stop.asked,
-            reading=_to_remember(dataset, reading),
+            random_state=seed, verbose=0 if silent else 1, checkpoint=checkpoint, should_stop=stop.is_wanted,
+            fit_begins=stop.fit_begins, reading=_to_remember(dataset, reading),
         )  # fmt: skip
     tagger.facts.update(test_data=None, test_measures=None)
     tagger.save(target)  # before measuring, which may fail
@@ -175,24 +175,27 @@ def train(
 
 
 class _Stop:
-    """Turns the first Ctrl-C during the last fit into a request to end it; any other one interrupts."""
+    """Turns the first Ctrl-C during a last fit that asks for it into a request to end it; any other one interrupts."""
 
     def __init__(self) -> None:
-        self.fitting = self.wanted = False
+        self.fit_asks = self.wanted = False
 
-    def asked(self) -> bool:
-        """Whether to end the fit, which calls this at every certificate."""
-        self.fitting = True
+    def fit_begins(self, asks: bool) -> None:
+        """The last fit begins; ``asks`` says whether it can be ended."""
+        self.fit_asks = asks
+
+    def is_wanted(self) -> bool:
+        """Whether to end the fit."""
         return self.wanted
 
     @contextmanager
     def on_interrupt(self) -> Iterator[_Stop]:
         def interrupt(number: int, frame: Any) -> None:
-            if not self.fitting or self.wanted:
+            if not self.fit_asks or self.wanted:
                 raise KeyboardInterrupt
             self.wanted = True
             # Not through sys.stderr, which the interrupted line may be writing to.
-            os.write(2, b"Ctrl-C: the fit ends here, and the tagger is written as it is; once more to give up.\n")
+            os.write(2, b"Ctrl-C: this fit ends here, and the tagger is written as it is; once more to give up.\n")
 
         before = signal.signal(signal.SIGINT, interrupt)
         try:

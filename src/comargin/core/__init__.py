@@ -2,16 +2,17 @@
 
 ===================  ==============================================================================================
 compiled             the one decorator of compiled loops
-rows                 products of one row, dense or CSR: the only file that branches on storage
+rows                 products of one row: the only compiled loops that tell dense from CSR
 random_numbers       a random state that compiled loops carry along
 loop, result         `run_loop`, `Control`, `Status`, `Checkpoint`, `Result`: iterate until the certified gap is met
-executor, memory     `run(tasks, executor)`: independent tasks anywhere; `Memory`: their states for a resumed run
+executor, memory     `run(tasks, usual)`: independent tasks anywhere; `Memory`: their states for a resumed run
 path, progress       fits along the values of a parameter, each started from the last; how far a list of fits is
 estimator            `MultilabelClassifier`: the contract of every learner
 parameters           the ``__init__`` of estimators, from the parameters that their classes declare
 explanation          `explain`: why a label has its score
 docstrings           what learners share is described once, in the docstrings of their bases
 wrapper              base of classifiers that fit another estimator
+imputer              `MeanImputer`: missing numbers become the mean of their column
 validation           X and y checked and converted to one form; indicator: the check of a {0, 1} matrix and of weights
 checks               whole and other numbers among the arguments
 threads              worker threads over loops that release the GIL

@@ -25,6 +25,13 @@ class Kept(NamedTuple):
     value: Any
 
 
+class StopRequest(NamedTuple):
+    """How someone outside may end the last fit of a training early."""
+
+    wanted: Callable[[], bool]  # asked at every certificate of the fit; true ends it with the solution it has
+    fit_begins: Callable[[bool], object] = lambda asks: None  # called before a fit, with whether it will ask
+
+
 class Memory:
     """Keeps nothing: every result is computed, and every fit begins at its beginning.
 
@@ -82,17 +89,19 @@ def fit_and_keep(
     key: str,
     *,
     params: Mapping[str, Any] = MappingProxyType({}),
-    should_stop: Callable[[], bool] | None = None,
+    stop: StopRequest | None = None,
 ) -> Any:
     """Fit an estimator in place and return it: go on from the kept state, and keep states on the way.
 
     The estimator is a learner, or a Pipeline with one at its end; learners of other libraries, and fits with other
-    ``params`` than X and y, have no states. ``should_stop`` is asked at every certificate; a true answer ends the fit
-    with the solution it has.
+    ``params`` than X and y, have no states and cannot be ended by ``stop``.
     """
     learner = learner_of(estimator)
-    is_plain = type(memory) is Memory and should_stop is None
-    if params or is_plain or not can_go_on(learner):
+    is_plain = type(memory) is Memory and stop is None
+    has_states = not params and can_go_on(learner)
+    if stop is not None:
+        stop.fit_begins(has_states)
+    if is_plain or not has_states:
         return estimator.fit(X, y, **params)
     if learner is not estimator and len(estimator.steps) > 1:
         X = estimator[:-1].fit_transform(X, y)
@@ -104,7 +113,7 @@ def fit_and_keep(
         memory.keep_state(key, shown)
 
     def stops() -> bool:
-        stopped = should_stop is not None and should_stop()
+        stopped = stop is not None and stop.wanted()
         if stopped and last:  # the same call goes on from here
             memory.keep_state(key, last[0], now=True)
         return stopped
@@ -122,14 +131,12 @@ def fit_clone(
     memory: Memory,
     key: str,
     *,
-    should_stop: Callable[[], bool] | None = None,
+    stop: StopRequest | None = None,
     **options: Any,
 ) -> Any:
     """Fit a clone by `fit_and_keep`; if a 2-D y may be the reason of an error, add the way around it to the message."""
-    if should_stop is not None:
-        should_stop()  # from here on, a wish to stop ends the fit and nothing else
     try:
-        return fit_and_keep(clone(estimator), X, y, memory, key, should_stop=should_stop, **options)
+        return fit_and_keep(clone(estimator), X, y, memory, key, stop=stop, **options)
     except (TypeError, ValueError) as error:
         tags = get_tags(estimator)
         if y.ndim == 1 or tags.target_tags.multi_output or (tags.classifier_tags and tags.classifier_tags.multi_label):

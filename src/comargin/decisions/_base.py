@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.docstrings import complete_docstring
 from ..core.indicator import check_indicator, check_weight
-from ..core.memory import Memory, fit_clone, silent_clone
+from ..core.memory import Memory, StopRequest, fit_clone, silent_clone
 from ..core.validation import check_seed, indexable_targets, is_estimator, require_estimator
 from ..core.wrapper import WrappingClassifier
 from .cross_fit import cross_fit, score_matrix, splits_of
@@ -104,11 +104,11 @@ class CrossFittedClassifier(WrappingClassifier):
         fit_params: Mapping[str, Any] = MappingProxyType({}),
         *,
         memory: Memory | None = None,
-        should_stop: Callable[[], bool] | None = None,
+        stop: StopRequest | None = None,
         show: Callable[[str], None] = lambda text: None,
         measure: Callable[[Any, NDArray[np.float64], sparse.csr_array], Any] = lambda rule, scores, Y: {},
     ) -> Any:
-        """`fit`, going on from what ``memory`` has; ``should_stop`` may end the last fit, ``show`` reports each fold.
+        """`fit`, going on from what ``memory`` has; ``stop`` may end the last fit, ``show`` reports each fold.
 
         Returns what ``measure`` makes of the fitted rule and of the held-out scores and labels.
         """
@@ -130,7 +130,7 @@ class CrossFittedClassifier(WrappingClassifier):
             for done in ("cuts", "search"):
                 memory.forget(done)
         if self.refit and not isinstance(self.cv, str):
-            estimator = self._last_fit(estimator, X, y, params, memory, should_stop)
+            estimator = self._last_fit(estimator, X, y, params, memory, stop)
         self._become(estimator, learned[0], classes, y)
         return learned[1]
 
@@ -157,10 +157,10 @@ class CrossFittedClassifier(WrappingClassifier):
 
     def _last_fit(
         self, chosen: Any, X: Any, y: Any, params: dict[str, Any], memory: Memory,
-        should_stop: Callable[[], bool] | None,
+        stop: StopRequest | None,
     ) -> Any:  # fmt: skip
         """The estimator on all rows."""
-        return fit_clone(chosen, X, y, memory, "fit", params=params, should_stop=should_stop)
+        return fit_clone(chosen, X, y, memory, "fit", params=params, stop=stop)
 
     def _become(self, estimator: Any, rule: Any, classes: NDArray[Any], y: Any) -> Self:
         self.estimator_, self.rule_, self.classes_ = estimator, rule, classes

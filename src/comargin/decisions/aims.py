@@ -155,7 +155,8 @@ class AimRule(ThresholdRule):
         elif kind == "example_f1":
             on = best_expected_f1(np.where(off, 0.0, np.where(always, p.max(initial=0.0), p)), self.zero_division)[0]
         else:
-            on = p >= {"micro_f1": self.micro_cuts_, "macro_f1": self.macro_cuts_}.get(kind, 0.5)
+            cuts = {"micro_f1": self.micro_cuts_, "macro_f1": self.macro_cuts_, "hamming_loss": 0.5, "ranking": 0.5}
+            on = p >= cuts[kind]
         return (on & ~off | always).astype(np.int64), p
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:

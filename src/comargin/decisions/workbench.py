@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 
-from ..core.memory import Memory, fit_clone
+from ..core.memory import Memory, StopRequest, fit_clone
 from ..core.threshold_rule import FloatArray
 from ..metrics import evaluate
 from ._base import CrossFittedClassifier
@@ -38,13 +38,13 @@ def fit_decider(
     Y: Any,
     *,
     memory: Memory | None = None,
-    should_stop: Callable[[], bool] | None = None,
+    stop: StopRequest | None = None,
     show: Callable[[str], None] = lambda text: None,
 ) -> tuple[Any, dict[str, float | None] | None]:
     """Fit what `make_decider` returns, or go on with a fit that was interrupted.
 
-    ``memory`` has the results of an interrupted call with the same arguments; ``should_stop`` is asked during the last
-    fit of a learner of this library, and a true answer ends it at its current iterate; ``show`` is called with a text
+    ``memory`` has the results of an interrupted call with the same arguments; ``stop`` may end the last fit of a
+    learner of this library at its current iterate; ``show`` is called with a text
     after every fold.
 
     Returns the fitted classifier and all measures on the scores that decisions were learned from: None for a measure
@@ -52,8 +52,8 @@ def fit_decider(
     """
     memory = memory or Memory()
     if not isinstance(decider, CrossFittedClassifier):
-        return fit_clone(decider, X, Y, memory, "fit", should_stop=should_stop), None
-    return decider, decider._fit(X, Y, memory=memory, should_stop=should_stop, show=show, measure=_measures)
+        return fit_clone(decider, X, Y, memory, "fit", stop=stop), None
+    return decider, decider._fit(X, Y, memory=memory, stop=stop, show=show, measure=_measures)
 
 
 def _measures(rule: Any, scores: FloatArray, Y: sparse.csr_array) -> dict[str, float | None]:

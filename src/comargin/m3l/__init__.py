@@ -10,12 +10,13 @@ The solvers minimise P(Z) = 1/2 tr(Z R^-1 Z^T) + 2 sum_il U_il phi(t_il - S_il z
   Newton steps on the dual (_finish.py by way of _interior_point.py and _box_newton.py), those of smooth losses by
   Newton steps on the primal (_newton.py).
 - dcd_solver.py, _loops_dcd.py: the paper's scheme for linear M3L, section 6, for comparison.
-- kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them;
-  for the logistic loss the steps of _newton.py.
+- kernel_solver.py, _loops_pairs.py: pair steps over a shared kernel matrix, section 5.1, and the paper's order of them,
+  finished by the Newton steps on the dual of _finish.py; for the logistic loss the steps of _newton.py instead.
 - classifier.py: the estimator. zero_shot.py: unseen classes by their attributes, section 7.2.
 
-A loss with a quadratic conjugate is one line in losses.py. Another one is a branch in the functions that losses.py
-lists and a call of its step in the vectorised pass of _loops.py; _finish.py and _loops_pairs.py do not take it.
+A loss with a quadratic conjugate is one line in losses.py and its name in classifier.py. Another one is a branch in the
+functions that losses.py lists and a call of its step in the vectorised pass of _loops.py; _finish.py and
+_loops_pairs.py do not take it.
 
 ==============  =======================================================================================================
 equations       where
@@ -24,7 +25,8 @@ equations       where
 (11)-(18)       problem.py; (15)-(18) are the case R = I, a diagonal part of prior.py
 (19)-(25)       problem.py states the dual, losses.py sums it up, _loops.py computes it (m3l_sums)
 (26)-(36)       _loops_pairs.py, section 5.1; the gradient (29) also in _finish.py, (31) in _loops_step.py
-(37)-(40)       _loops_step.py, and in _loops.py for all labels of a row
+(37)-(39)       _loops_step.py, and _loops_pairs.py for a variable without a partner
+(40)            _loops.py, _loops_dcd.py and _finish.py
 (41)-(45)       _loops_dcd.py and dcd_solver.py, section 6
 (46)-(83)       proofs of convergence: no code
 ==============  =======================================================================================================

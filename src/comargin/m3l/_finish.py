@@ -1,9 +1,9 @@
 """Finishing steps for M3L labels on which coordinate descent is slow.
 
-Labels of the hinge loss not solved after some passes are badly scaled. Methods that see all directions at once finish
-them: an interior-point method when the features are few, and Newton steps on the few dual variables that matter. They
-may cost as much as the expected remaining passes, but not much more than all passes so far. Every step taken raises the
-dual.
+Labels that passes have not solved are badly scaled. Methods that see all directions at once finish those of losses that
+are not smooth: an interior-point method when the features are few, and Newton steps on the few dual variables that
+matter. They may cost as much as the expected remaining passes, but not much more than all passes so far. Every step
+taken raises the dual. With kernels `newton_step` finishes the pair steps of any quadratic loss.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class LabelBox(NamedTuple):
 
     labels: slice  # which labels of the block
     part: PriorPart  # R on these labels
-    upper: np.ndarray  # U; 0 for variables that no score depends on
+    upper: np.ndarray  # bounds of the variables; 0 for those that no score depends on
 
 
 @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # values that are not finite are not taken
@@ -55,7 +55,7 @@ def finish(block: Block) -> None:
     n_stored = view.data.size if isinstance(view, CSR) else view.size
     n_labels = len(part.labels)
     matters = (dual.sqnorm > 0.0)[:, None] & (part.diagonal > 0.0)
-    upper = np.where(matters, block.problem.cost(), 0.0)
+    upper = np.where(matters, block.problem.upper(), 0.0)
     everything = LabelBox(slice(None), part, upper)
     flops = max(POLICY.blas * 4.0 * n_stored * block.forecast.epochs_to_go * n_labels, POLICY.free_flops)
     Z, coupled = block.now.Z, part.form != "diagonal"
@@ -109,7 +109,7 @@ def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float)
     X, dual = block.problem.X, block.dual_state
     A, S = dual.A[:, box.labels], dual.S[:, box.labels].astype(np.float64)
     t = dual.targets[:, box.labels] if dual.targets.size else dual.loss.margin
-    start = A.copy()
+    start, cost = A.copy(), box.upper / dual.loss.bound
     gradient = 2.0 * (S * (X @ Z) - t)  # Eq. (29), of f = -D
 
     def moved_by(step: np.ndarray) -> tuple[np.ndarray, float]:
@@ -123,7 +123,7 @@ def _solve(block: Block, box: LabelBox, Z: np.ndarray, flops: float, gap: float)
         step = a - start
         moved, quadratic = moved_by(step)
         change = float(np.vdot(gradient, step)) + quadratic
-        return change, 2.0 * float(np.sum(dual.loss.gaps(a, box.upper, -0.5 * moved)))
+        return change, 2.0 * float(np.sum(dual.loss.gaps(a, cost, -0.5 * moved)))
 
     candidates, newton_start = [], start
     M = _hessian_factor(block, box, flops)

@@ -85,12 +85,11 @@ def _close_row(rows, count, position, n_left):
 
 
 @compiled
-def _end(bounds, smallest, largest, parts):
-    """Bounds for the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink moving variables."""
+def _set_shrinking_bounds(bounds, smallest, largest):
+    """Bounds of the next pass, by LIBLINEAR's rule: one of the wrong sign would shrink moving variables."""
     for label in range(smallest.shape[0]):
         bounds[0, label] = smallest[label] if smallest[label] < 0.0 else -np.inf
         bounds[1, label] = largest[label] if largest[label] > 0.0 else np.inf
-    parts *= 2.0  # both sums were of -D / 2
 
 
 @compiled
@@ -113,7 +112,7 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
     A, S, targets, row_cost, label_cost, sqnorm, loss = dual
     rows, labels, count, bounds, state = active
     loss_curvature, loss_bound, margin = loss.curvature, loss.bound, loss.margin
-    is_logistic = loss.entropy > 0.0
+    is_logistic = loss.is_logistic
     inverse_curvature = 1.0 / max(loss_curvature, LEAST_CURVATURE)
     has_targets = targets.shape[0] > 0
     n_labels, width = A.shape[1], Z.shape[1]
@@ -226,7 +225,8 @@ def m3l_diagonal_epoch(X, r, dual, active, Z, parts):
                     row_axpy_label(2.0 * sign * r[label] * (new - old), X, i, Z, label)  # Eq. (40)
                 k += 1
         position = _close_row(rows, count, position, n_left)
-    _end(bounds, smallest, largest, parts)
+    _set_shrinking_bounds(bounds, smallest, largest)
+    parts *= 2.0  # both sums were of -D / 2
 
 
 @compiled
@@ -297,11 +297,12 @@ def m3l_coupled_epoch(X, R, factored, diagonal, dual, active, W, parts):
                 steps[column] = (scores[column] - before[column]) * inverse
             row_ger(X, i, steps, W)  # Eq. (40), for all features once the row is done
         position = _close_row(rows, count, position, n_left)
-    _end(bounds, smallest, largest, parts)
+    _set_shrinking_bounds(bounds, smallest, largest)
+    parts *= 2.0  # both sums were of -D / 2
 
 
 @compiled
-def m3l_dual_average(X, dual, V):
+def m3l_signed_sum(X, dual, V):
     """Add X^T (S o A) to V (d, L); rows without a positive A_il cost nothing."""
     A, S = dual.A, dual.S
     n_samples, n_labels = A.shape

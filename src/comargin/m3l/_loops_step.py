@@ -5,8 +5,9 @@ The variable a lies between 0 and upper, and -D / 2 has the slope g + (U phi*(a 
 (U phi*(a / U))'', where g = S_il z_l . x_i - t_il and k = 2 R_ll ||x_i||^2. With a quadratic conjugate these are g +
 ridge a and k + ridge, and upper = bound U, ridge = curvature / U and steepness = 1 / ridge are the loss (losses.py).
 
-All arguments are numbers, or the tuple of numbers ``Loss``: arrays would cost reference counts in every call. All
-functions up to `logistic_step` have no branches, so that the compiler vectorises a loop over labels that calls them.
+All arguments are numbers, or the tuple of numbers ``Loss``: arrays would cost reference counts in every call. The
+functions from `loss_slope` to `dual_raise` have no branches, so that the compiler vectorises a loop over labels that
+calls them.
 """
 
 import math
@@ -96,7 +97,7 @@ def logistic_step(a, gradient, cost, curvature):
 @compiled
 def loss_value(missing, cost, loss):
     """U phi(u)."""
-    if loss.entropy > 0.0:
+    if loss.is_logistic:
         return cost * (max(missing, 0.0) + math.log1p(math.exp(-abs(missing))))
     upper, steepness, ridge = loss_terms(cost, loss)
     best = loss_slope(missing, steepness, upper)
@@ -106,7 +107,7 @@ def loss_value(missing, cost, loss):
 @compiled
 def loss_conjugate(a, cost, loss):
     """U phi*(a / U)."""
-    if loss.entropy > 0.0:
+    if loss.is_logistic:
         if a <= 0.0 or a >= cost:
             return 0.0
         s = a / cost
@@ -121,7 +122,7 @@ def coordinate(a, gradient, cost, curvature, relaxation, lowest, highest, loss):
     Returns its new value, its projected slope (NaN when it leaves the active set), half of its share in P - D, and half
     of the raise of D.
     """
-    if loss.entropy > 0.0:
+    if loss.is_logistic:
         return logistic_step(a, gradient, cost, curvature)
     upper, steepness, ridge = loss_terms(cost, loss)
     gap = gap_part(a, gradient, steepness, upper, ridge)

@@ -46,7 +46,7 @@ from ..core.result import Result
 from ..core.row_blocks import squared_lengths
 from ..core.rows import CSR
 from ..core.threads import worker_threads
-from ._loops import Dual, m3l_dual_average, m3l_sums
+from ._loops import Dual, m3l_signed_sum, m3l_sums
 from ._loops_dcd import LabelActive, m3l_dcd_pass
 from .losses import LabelSums
 from .prior import prior_for_loops, whole_prior
@@ -154,7 +154,7 @@ class LabelAscent:
     def certify(self) -> tuple[float, float]:
         """Compute exact objectives, and Z anew from A so that rounding does not add up."""
         V = np.zeros(self.Z.shape)
-        m3l_dual_average(self.view, self.dual_state, V)
+        m3l_signed_sum(self.view, self.dual_state, V)
         Z = 2.0 * self.problem.apply_prior(V)  # Eq. (23)
         losses_and_gains = np.empty((2, V.shape[1]))
         m3l_sums(self.view, self.dual_state, Z, losses_and_gains)

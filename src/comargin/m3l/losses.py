@@ -4,25 +4,31 @@ With :math:`u = t_{il} - S_{il} z_l^\top x_i` the missing margin and U_il the co
 :math:`2 U_{il}\, \phi(u)` and the dual variable :math:`A_{il} = U_{il}\, s` pays :math:`2 U_{il}\, \phi^*(s)`, with
 
 .. math:: \phi(u) = \max_{0 \le s \le bound} s u - \phi^*(s), \qquad
-    \phi^*(s) = \tfrac12\, curvature\, s^2 + entropy\, [s \log s + (1 - s) \log (1 - s)] .
+    \phi^*(s) = \tfrac12\, curvature\, s^2, \quad \text{or of the logistic loss}\ s \log s + (1 - s) \log (1 - s) .
 
-============= ========= ======= ======= ====== ====================
-loss          curvature bound   entropy margin phi(u)
-============= ========= ======= ======= ====== ====================
-hinge         0         1       0       1      max(0, u)
-squared hinge 1/2       none    0       1      max(0, u)^2
-logistic      0         1       1       0      log(1 + e^u)
-============= ========= ======= ======= ====== ====================
+============= ========= ======= =========== ====== ====================
+loss          curvature bound   is_logistic margin phi(u)
+============= ========= ======= =========== ====== ====================
+hinge         0         1       no          1      max(0, u)
+squared hinge 1/2       none    no          1      max(0, u)^2
+logistic      0         1       yes         0      log(1 + e^u)
+============= ========= ======= =========== ====== ====================
 
-``entropy`` is 1 for the logistic loss, with the other numbers as in the table, and 0 for all others. ``margin`` is
-t_il where no other is asked for. A quadratic conjugate (no entropy) makes two numbers for a variable, LIBLINEAR's
+``margin`` is t_il where no other is asked for. A quadratic conjugate makes two numbers for a variable, LIBLINEAR's
 ``upper_bound`` and ``diag``: it lies between 0 and upper = bound U, and the loss adds ridge = curvature / U to its
-second derivative.
+second derivative. Any curvature >= 0 and bound > 0 make a loss.
 
-``_loops_step.py`` has the same functions for the loops. Another conjugate needs a branch in ``slope``, ``second``,
-``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there. The pair
-steps take ``ridge`` as a constant second derivative; with kernels losses of another conjugate go to ``_newton.py``, and
-so do all smooth ones where passes over linear features are slow. ``_finish.py`` is for the hinge.
+Two properties choose the method where passes over linear features are slow, and with kernels:
+
+================ =========================== ===========================
+..               linear, after slow passes   with a kernel
+================ =========================== ===========================
+``is_smooth``    _newton.py, else _finish.py pair steps add ``ridge``
+``is_quadratic`` makes no difference         pair steps, else _newton.py
+================ =========================== ===========================
+
+``_loops_step.py`` has the same functions for the loops. A conjugate that is not quadratic needs a branch in ``slope``,
+``second``, ``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there.
 """
 
 from typing import NamedTuple
@@ -41,31 +47,32 @@ class Loss(NamedTuple):
 
     curvature: float
     bound: float
-    entropy: float = 0.0
+    is_logistic: bool = False
     margin: float = 1.0
 
     def slope(self, missing: np.ndarray | float) -> np.ndarray:
         """phi'(u), the s that attains the maximum: A = U s is the best dual variable for fixed weights."""
-        if self.entropy:
+        if self.is_logistic:
             return expit(missing)
         return np.minimum(np.maximum(missing, 0.0) * (1.0 / max(self.curvature, LEAST_CURVATURE)), self.bound)
 
     def second(self, missing: np.ndarray) -> np.ndarray:
-        """phi''(u) of a smooth loss; where the slope has a kink at 0, from the left."""
-        if self.entropy:
+        """phi''(u) of a smooth loss; where the slope has a kink, from the left."""
+        if self.is_logistic:
             return expit(missing) * expit(-missing)
-        return np.where(missing > 0.0, 1.0 / self.curvature, 0.0)
+        steep = (missing > 0.0) & (missing <= self.curvature * self.bound)
+        return np.where(steep, 1.0 / self.curvature, 0.0)
 
     def value(self, missing: np.ndarray | float) -> np.ndarray:
         """phi(u)."""
-        if self.entropy:
+        if self.is_logistic:
             return np.logaddexp(0.0, missing)
         s = self.slope(missing)
         return s * (missing - 0.5 * self.curvature * s)
 
     def conjugate(self, A: np.ndarray, cost: np.ndarray) -> np.ndarray:
         """U phi*(A / U)."""
-        if self.entropy:
+        if self.is_logistic:
             s = np.divide(A, cost, out=np.zeros(A.shape), where=cost > 0.0)
             return cost * (xlogy(s, s) + xlog1py(1.0 - s, -s))
         return 0.5 * self.ridge(cost) * A**2
@@ -77,12 +84,12 @@ class Loss(NamedTuple):
     @property
     def is_smooth(self) -> bool:
         """Whether phi has a derivative everywhere; then phi* is not 0 within the bounds and depends on the cost."""
-        return self.curvature > 0.0 or self.entropy > 0.0
+        return self.curvature > 0.0 or self.is_logistic
 
     @property
     def is_quadratic(self) -> bool:
         """Whether phi* is quadratic, so that the dual is a quadratic problem on a box."""
-        return self.entropy == 0.0
+        return not self.is_logistic
 
     def finite_upper(self, A: np.ndarray, cost: np.ndarray, targets: np.ndarray | float) -> np.ndarray:
         """Upper bounds for methods that need finite ones and may end short of the optimum."""
@@ -96,13 +103,13 @@ class Loss(NamedTuple):
 
 HINGE = Loss(curvature=0.0, bound=1.0)
 SQUARED_HINGE = Loss(curvature=0.5, bound=HUGE)
-LOGISTIC = Loss(curvature=0.0, bound=1.0, entropy=1.0, margin=0.0)
+LOGISTIC = Loss(curvature=0.0, bound=1.0, is_logistic=True, margin=0.0)
 
 
 class LabelSums(NamedTuple):
     """The terms of both objectives, one number per label.
 
-    Newton steps, whose Z is not that of A, know D only: their gains are what makes ``dual`` come out right.
+    Newton steps certify D as a whole, as their Z is not that of A; ``gains`` is computed back from it.
     """
 
     quadratic: np.ndarray  # the diagonal of V^T Z; its sum is tr(Z R^-1 Z^T) / 2

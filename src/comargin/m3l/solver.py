@@ -14,7 +14,7 @@ from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
 from ..core.threads import worker_threads
 from ._finish import finish
-from ._loops import Active, Dual, m3l_coupled_epoch, m3l_diagonal_epoch, m3l_dual_average, m3l_sums
+from ._loops import Active, Dual, m3l_coupled_epoch, m3l_diagonal_epoch, m3l_signed_sum, m3l_sums
 from ._newton import FeatureSpace, Newton
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops
@@ -114,7 +114,7 @@ class Block:
     """The labels of one part of R; ``advance`` and ``certify`` release the GIL in their heavy parts.
 
     Invariant after ``certify``: W = 2 V M with V = X^T (S o A), where M is R, or F when R = F F^T has low rank. Where
-    passes are slow and the conjugate is not quadratic, Newton steps take over for good; W is not used then.
+    passes are slow and the loss is smooth, Newton steps take over for good; W is not used then.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class Block:
     def _refresh(self) -> tuple[np.ndarray, np.ndarray]:
         """Compute W anew from A; returns Z in double precision, and the diagonal of V^T Z."""
         V = np.zeros((self.W.shape[0], len(self.part.labels)))
-        m3l_dual_average(self.view, self.dual_state, V)
+        m3l_signed_sum(self.view, self.dual_state, V)
         if self.part.form == "diagonal":  # no second array of that size
             quadratic = 2.0 * self.part.diagonal * np.einsum("ij,ij->j", V, V)
             V *= 2.0 * self.part.diagonal

@@ -59,11 +59,17 @@ _TABLES: dict[Kind, Mapping[str, Callable[..., float]]] = {
 }
 
 
+# Aims of measures of label sets, by name or by the average that a name begins with; that of the others is micro-F1.
+_AIMS = {
+    "hamming_loss": "hamming_loss",
+    "subset_accuracy": "subset_accuracy",
+    "macro": "macro_f1",
+    "example": "example_f1",
+}
+
+
 def _aim_of(kind: Kind, name: str) -> str:
-    average = name.partition("_")[0]
-    if kind is not Kind.SETS or average == "micro":
-        return ""
-    return f"{average}_f1" if average in ("macro", "example") else name
+    return (_AIMS.get(name) or _AIMS.get(name.partition("_")[0], "")) if kind is Kind.SETS else ""
 
 
 #: Every measure by the name of its function, in the order of `evaluate`; ``precision_at_k`` stands for all depths.

@@ -124,6 +124,7 @@ _NAMED = {
     "names": NAMES,
     "classes": CLASSES,
     "integers": INDICES,
+    "integer matrix": integers(2),
     "vector": VECTOR,
     "matrix": MATRIX,
     "loose vector": LOOSE_VECTOR,

@@ -29,10 +29,11 @@ def register(
         `comargin.core.MultilabelClassifier` sets itself need not be named.
 
         A kind is one of the names ``"anything"``, ``"none"``, ``"flag"``, ``"count"``, ``"number"``, ``"text"``,
-        ``"texts"`` (a tuple of strings), ``"names"`` (an array of strings), ``"classes"``, ``"integers"`` (an array
-        with one dimension, none negative), ``"vector"`` and ``"matrix"`` (finite float64 arrays), ``"loose vector"``
-        and ``"loose matrix"`` (with NaN and infinities), ``"rows"`` (a matrix or a ``csr_array``) and ``"classifier"``;
-        a class, of which exactly the instances belong; a tuple of kinds, any of which will do; or ``[kind]`` for lists.
+        ``"texts"`` (a tuple of strings), ``"names"`` (an array of strings), ``"classes"``, ``"integers"`` and
+        ``"integer matrix"`` (arrays with one and two dimensions, none negative), ``"vector"`` and ``"matrix"`` (finite
+        float64 arrays), ``"loose vector"`` and ``"loose matrix"`` (with NaN and infinities), ``"rows"`` (a matrix or a
+        ``csr_array``) and ``"classifier"``; a class, of which exactly the instances belong; a tuple of kinds, any of
+        which will do; or ``[kind]`` for lists.
     parameters : mapping of str to kind or None, default=None
         Parameters of the constructor that are restricted. The others may hold anything that can be saved.
     name : str or None, default=None

@@ -24,7 +24,7 @@ equations         where
 (2)               ``label_sets.py``
 (3)-(7)           ``comargin.metrics``
 (15)-(26)         ``problem.py`` states them, ``svm_solver.py`` and ``_loops_svm.py`` solve
-(27)              ``core/kernel_functions.py``
+(27)              the scores: ``svm_solver.py`` and ``cvm_solver.py`` give their coefficients
 (28)-(38)         ``problem.py``; ``cvm_solver.py`` and ``_loops.py`` solve; vectors h and the matrix H are never formed
 (39)              minimise f over a polyhedron S, the general form of the Frank-Wolfe method: no code of its own. Here f
                   is W of (37) and S, (40), the simplex; ``solve_rank_cvm_fw`` in ``fw_solver.py`` solves that case

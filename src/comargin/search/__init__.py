@@ -9,7 +9,7 @@
 `_trials.py`           what it tries next, what that is worth, and which models to blend
 `_candidates.py`       the models that it tries
 `budget.py`            how much it may try
-`_cells.py`            the tasks of both: one value, or a path of values, on one fold
+`_fold_tasks.py`       the tasks of both: one value, or a path of values, on one fold
 `tune_input.py`        the criterion, the grid and the folds, checked
 `_tune_result.py`      `TuneResult`, its steps and its table
 =====================  ========================================================================

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter
 
 from ..core.estimator import MultilabelClassifier
-from ..core.memory import Memory, fit_clone, silent_clone
+from ..core.memory import Memory, StopRequest, fit_clone, silent_clone
 from ..core.row_blocks import take_rows
 from ..core.threshold_rule import FloatArray
 from ..decisions import DecisionClassifierCV, LabelDecisions
@@ -195,7 +195,7 @@ class AutoClassifier(DecisionClassifierCV):
 
     def _last_fit(
         self, chosen: Any, X: Any, y: Any, params: dict[str, Any], memory: Memory,
-        should_stop: Callable[[], bool] | None,
+        stop: StopRequest | None,
     ) -> Any:  # fmt: skip
         """The members on all rows, as one."""
         for _, step in chosen.ready:
@@ -205,7 +205,7 @@ class AutoClassifier(DecisionClassifierCV):
             member = clone(template)
             if isinstance(member, MultilabelClassifier) and member.n_jobs is None:
                 member.set_params(n_jobs=self.n_jobs)
-            fitted.append(fit_clone(member, X, y, memory, f"fit/{k}", params=params, should_stop=should_stop))
+            fitted.append(fit_clone(member, X, y, memory, f"fit/{k}", params=params, stop=stop))
             fitted[k].set_params(**template.get_params(deep=False))
         inside = fitted[0]
         if len(fitted) > 1:

@@ -19,7 +19,7 @@ from ..core.memory import Memory
 from ..core.progress import Progress
 from ..core.result import Checkpoint, Result, Status
 from ..core.validation import TrainingData
-from ._cells import Rows, best_of, measure_path, measured
+from ._fold_tasks import SearchRows, best_of, measure_path, measured
 from .tune_input import Criterion, Folds, folds_of, scorer_named
 
 
@@ -165,7 +165,7 @@ class PathSearch(MultilabelClassifier):
         criterion = Criterion("score", _scorer(self.scoring, data.targets.kind), True)
         weight = None if (data.sample_weight == 1.0).all() else data.sample_weight
         # Without the constant feature, which every fit appends.
-        rows = Rows(data.X[:, : self.n_features_in_], y, weight, folds, encoded=(data.Y, data.targets))
+        rows = SearchRows(data.X[:, : self.n_features_in_], y, weight, folds, encoded=(data.Y, data.targets))
         name, show = self._path_parameter, Progress(self.verbose, len(folds) * len(values), type(self).__name__)
         tasks = [
             Task(measure_path, (model, rows, fold, values, criterion, Memory(), f"{fold}"))

@@ -17,9 +17,9 @@ from ..core.path import has_path
 from ..core.progress import Progress
 from ..core.validation import check_sample_weight, check_seed, indexable_targets, require_estimator
 from ..core.wording import CONSTANT_LABEL
-from ._cells import (
-    Cell,
-    Rows,
+from ._fold_tasks import (
+    FoldScore,
+    SearchRows,
     best_of,
     convergence_messages,
     measure_path,
@@ -139,7 +139,7 @@ def tune(
     n_samples = y_rows.shape[0]
     weight = None if sample_weight is None else check_sample_weight(sample_weight, n_samples)
     measure = checked_criterion(criterion, y_rows)
-    rows = Rows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, check_seed(random_state)))
+    rows = SearchRows(X, y_rows, weight, folds_of(checked_cv(cv, n_samples), X, y_rows, check_seed(random_state)))
     show = Progress(int(verbose), len(rows.folds) * sum(len(values) for _, values in grid), "tune")
     shorts = [name.rpartition("__")[2] for name, _ in grid]
 
@@ -172,7 +172,7 @@ def _searched(
     base: Any,
     name: str,
     values: tuple[Any, ...],
-    rows: Rows,
+    rows: SearchRows,
     criterion: Criterion,
     n_jobs: int | None,
     memory: Memory,
@@ -191,10 +191,10 @@ def _searched(
         show.total -= n_folds * n_values
         return kept
     places = [(fold, k) for k in range(n_values) for fold in range(n_folds)]
-    known = {place: cell for place in places if (cell := _recalled(memory, root, *place)) is not None}
+    known = {place: score for place in places if (score := _recalled(memory, root, *place)) is not None}
     if _has_path(base, name, values, rows.weight is not None):
         begun = sorted({fold for fold, k in places if (fold, k) not in known})
-        known = {place: cell for place, cell in known.items() if place[0] not in begun}  # the others come again
+        known = {place: score for place, score in known.items() if place[0] not in begun}  # the others come again
         tasks = [Task(measure_path, (base, rows, fold, values, criterion, memory, f"{root}/{fold}")) for fold in begun]
     else:
         models = [with_parameters(base, {name: value}) for value in values]
@@ -204,8 +204,8 @@ def _searched(
             if (fold, k) not in known
         ]
 
-    def keep(cell: Cell) -> None:
-        memory.keep(f"{root}/{cell.fold}/{cell.k}", (cell.value, cell.converged))
+    def keep(score: FoldScore) -> None:
+        memory.keep(f"{root}/{score.fold}/{score.k}", (score.value, score.converged))
 
     short = name.rpartition("__")[2]
     found = measured(tasks, n_jobs, n_folds, short, values, criterion.name, show, known=known.values(), keep=keep)
@@ -214,14 +214,14 @@ def _searched(
     return found
 
 
-def _recalled(memory: Memory, root: str, fold: int, k: int) -> Cell | None:
-    """The stored cell of a fold and a value, or None."""
+def _recalled(memory: Memory, root: str, fold: int, k: int) -> FoldScore | None:
+    """The stored score of a fold and a value, or None."""
     kept = memory.recall(f"{root}/{fold}/{k}")
     if kept is None:
         return None
     if not (isinstance(kept, tuple) and [type(each) for each in kept] == [float, bool]):
         raise ValueError(f"the checkpoint of {root}/{fold}/{k} holds {kept!r:.80}; delete its folder")
-    return Cell(fold, k, *kept)
+    return FoldScore(fold, k, *kept)
 
 
 def _has_path(base: Any, name: str, values: tuple[Any, ...], weighted: bool) -> bool:

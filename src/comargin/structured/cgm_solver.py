@@ -70,7 +70,7 @@ class StoppedGeneration(StructuredDual):
     """State of a fit: the dual of the current round, and all that is needed to go on with it."""
 
     rules: Generation | None = None
-    alpha: float = 0.0  # lambda
+    alpha: float = 0.0  # of the problem
     final_tol: float = 0.0  # tolerance of the fit
     tol: float = 0.0  # tolerance of the round
     taken_back: bool = False  # whether the round is the last, after useless ones
@@ -161,7 +161,7 @@ def score_cliques(
         subsets = [tuple(labels[k] for k in subset) for subset in local.subsets]
         moments = products.backward(np.column_stack([expectations.moment(subset) for subset in subsets]))
         v = columns_of(np.ascontiguousarray(moments), layout_of(local))
-        scores[some] = local.clique_squares(np.einsum("ij,ij->j", v, v))  # ||v_c(alpha)||^2 of Eq. (9)
+        scores[some] = local.clique_squares(np.einsum("ij,ij->j", v, v))  # ||v_c(a)||^2 of Eq. (9)
     return cliques, scores
 
 

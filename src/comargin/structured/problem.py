@@ -54,7 +54,7 @@ class StructuredProblem:
     mass: np.ndarray  # m_i (n_samples,), with sum 1
     cost: np.ndarray  # c' (n_samples, n_labels), of a wrong label; negative ones come from offsets
     cliques: CliqueSet
-    alpha: float  # lambda
+    alpha: float  # the paper's lambda, and that of the formulas here
 
     def scale(self, group_weights: np.ndarray) -> np.ndarray:
         """The scale with W = V * scale, Eq. (17) and (18), for weights t of the groups."""

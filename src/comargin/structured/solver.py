@@ -2,7 +2,7 @@
 
 Labels without cliques are independent hinge-loss SVMs, solved by the row-block method of M3L: with U_il = m_i / lambda
 and the costs as targets its objective is 2/lambda times theirs. Parts with cliques are solved by passes and Newton
-steps (``_part.py``). With several groups there is one such part, which also moves the weights t of the groups.
+steps (``_connected_part.py``). With several groups there is one such part, which moves the weights t of the groups too.
 """
 
 import time
@@ -22,8 +22,8 @@ from ..inference import Inference
 from ..m3l.prior import identity_prior
 from ..m3l.problem import M3LProblem
 from ..m3l.solver import label_blocks, solve_m3l
+from ._connected_part import ConnectedPart, Pace, PartData
 from ._loops import Known
-from ._part import Pace, Part, PartData
 from .cliques import CliqueSet
 from .labelings import StructuredDual, flips, without_room
 from .problem import StructuredProblem
@@ -81,7 +81,7 @@ def solve_structured(
             return replace(alone, coef=np.ascontiguousarray(weights.T), dual_coef=dual)
         # A resumed fit solved these labels before its first checkpoint.
         control = replace(control, n_before=control.before[0].n_iter if control.before else alone.n_iter)
-    parts: list[Part] = []
+    parts: list[ConnectedPart] = []
     with ExitStack() as stack:
         products = products or RowProducts(problem.X, stack.enter_context(worker_threads(n_threads)))
         columns = []
@@ -95,7 +95,7 @@ def solve_structured(
             new_cliques = given.cliques != problem.cliques
             pace = Pace(control.tol, problem.X.shape, start.by_newton, new_cliques)
             W = None if start.weights is None else np.asfortranarray(start.weights[:, places])
-            parts.append(Part(data, pace, seed, known[labels], W, start.group_weights, start.sigma))
+            parts.append(ConnectedPart(data, pace, seed, known[labels], W, start.group_weights, start.sigma))
 
         def solution() -> StructuredDual:
             W = weights.copy(order="F")
@@ -148,7 +148,7 @@ def _solve_single(
 
 def _loop(
     problem: StructuredProblem,
-    parts: list[Part],
+    parts: list[ConnectedPart],
     columns: list[np.ndarray],
     control: Control,
     alone: Result | None,

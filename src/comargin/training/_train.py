@@ -16,7 +16,7 @@ from ..core.checks import whole_number
 from ..core.estimator import MultilabelClassifier
 from ..core.executor import Threads, chosen_or, using
 from ..core.indicator import check_indicator
-from ..core.memory import Memory
+from ..core.memory import Memory, StopRequest
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
 from ..core.validation import learner_of
@@ -71,6 +71,7 @@ def train(
     verbose: int = 0,
     checkpoint: str | os.PathLike[str] | None = None,
     should_stop: Callable[[], bool] | None = None,
+    fit_begins: Callable[[bool], object] = lambda asks: None,
     reading: Mapping[str, Any] | None = None,
 ) -> Tagger:
     """Train a tagger: make features ready, search parameters, learn when a label is on, fit all rows.
@@ -124,8 +125,10 @@ def train(
         A folder for the state of a long training: measures of the search, scores of every fold, and every minute the
         state of the running fits. The same call with the same folder goes on from there; `clear_checkpoint` empties it.
     should_stop : callable or None, default=None
-        Asked at every certificate of the last fit; a true answer ends it with the solution so far. Learners of
-        scikit-learn do not ask.
+        Asked at every certificate of the last fit; a true answer ends it with the solution so far.
+    fit_begins : callable, optional
+        With ``should_stop``: called when the last fit begins (each one, of a blend), with whether it will ask. Learners
+        of scikit-learn do not.
     reading : mapping or None, default=None
         How new files are to be read; see `Tagger`.
 
@@ -211,7 +214,7 @@ def train(
             X,
             Y,
             memory=memory,
-            should_stop=should_stop,
+            stop=None if should_stop is None else StopRequest(should_stop, fit_begins),
             show=Progress(verbose, 0 if decides else folds, recipe.name if decides else "cuts"),
         )
     if rule_name is not None:

@@ -51,7 +51,7 @@ def decided_by(recipe: ModelRecipe, thresholds: str | None) -> str | None:
     """What decides on labels of a model, of what is asked for: "aim", the name of a rule, or None for its own sets."""
     if thresholds != BY_AIM:
         return thresholds if recipe.learn_cuts else None
-    return BY_AIM if recipe.decide and has_scores(recipe.estimator) else None
+    return BY_AIM if recipe.takes_aim and has_scores(recipe.estimator) else None
 
 
 def criterion_of(recipe: ModelRecipe, criterion: str | None, thresholds: str | None) -> str:

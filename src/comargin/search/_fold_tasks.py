@@ -1,7 +1,7 @@
-"""The cells of a search, one for each fold and value, and the tasks that measure them.
+"""The scores of a search, one for each fold and value, and the tasks that measure them.
 
-A task has plain data only, so it runs in any thread or process, and yields its cells. It measures one value on one
-fold, or all values on one fold along a path. `measured` runs the tasks and collects the cells.
+A task has plain data only, so it runs in any thread or process, and yields its scores. It measures one value on one
+fold, or all values on one fold along a path. `measured` runs the tasks and collects the scores.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ from .tune_input import Criterion, Folds
 _TIE = 1e-12  # relative difference of two means that is rounding
 
 
-class Cell(NamedTuple):
+class FoldScore(NamedTuple):
     """One value on one fold."""
 
     fold: int
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
     converged: bool
 
 
-class Part(NamedTuple):
+class FoldRows(NamedTuple):
     """Rows to train on, or to test."""
 
     X: Any
@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class SearchRows:
     """The rows of a search, and its folds."""
 
     X: Any
@@ -60,12 +60,12 @@ class Rows:
     folds: Folds
     encoded: tuple[np.ndarray, Targets] | None = None  # y with the classes of all rows, some of which a fold may miss
 
-    def fold(self, fold: int, model: Any) -> tuple[Part, Part]:
+    def fold(self, fold: int, model: Any) -> tuple[FoldRows, FoldRows]:
         """The part to train on, and the one to test."""
         train, test = self.folds[fold]
         columns = train if get_tags(model).input_tags.pairwise else None
         of_train, of_test = (
-            Part(take_rows(self.X, rows, columns), self.y[rows], None if self.weight is None else self.weight[rows])
+            FoldRows(take_rows(self.X, rows, columns), self.y[rows], None if self.weight is None else self.weight[rows])
             for rows in (train, test)
         )
         return of_train, of_test
@@ -79,25 +79,25 @@ def measured(
     values: Sequence[Any] | np.ndarray,
     criterion: str,
     show: Progress,
-    known: Iterable[Cell] = (),
-    keep: Callable[[Cell], object] = lambda cell: None,
+    known: Iterable[FoldScore] = (),
+    keep: Callable[[FoldScore], object] = lambda score: None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The criterion of all folds and values, and which fits converged: of ``known`` cells, and of those of the tasks.
+    """The criterion of all folds and values, and which fits converged: of ``known`` scores, and of those of the tasks.
 
-    ``keep`` is called with every cell of a task as soon as it is measured.
+    ``keep`` is called with every score of a task as soon as it is measured.
     """
     table, converged = np.full((n_folds, len(values)), np.nan), np.ones((n_folds, len(values)), dtype=bool)
 
-    def record(cell: Cell, note: str = "") -> None:
-        table[cell.fold, cell.k], converged[cell.fold, cell.k] = cell.value, cell.converged
-        show(f"fold {cell.fold + 1}  {name} {text_of(values[cell.k])}  {criterion} {cell.value:.4g}{note}")
+    def record(score: FoldScore, note: str = "") -> None:
+        table[score.fold, score.k], converged[score.fold, score.k] = score.value, score.converged
+        show(f"fold {score.fold + 1}  {name} {text_of(values[score.k])}  {criterion} {score.value:.4g}{note}")
 
-    def done(cell: Cell) -> None:
-        keep(cell)
-        record(cell)
+    def done(score: FoldScore) -> None:
+        keep(score)
+        record(score)
 
-    for cell in known:
-        record(cell, " (known)")
+    for score in known:
+        record(score, " (known)")
     run(tasks, Threads(n_jobs), done)
     return table, converged
 
@@ -115,20 +115,20 @@ def best_of(scores: np.ndarray, what: str) -> tuple[int, np.ndarray]:
 
 
 def measure_value(
-    model: Any, rows: Rows, fold: int, k: int, criterion: Criterion, memory: Memory, key: str
-) -> Iterator[Cell]:
+    model: Any, rows: SearchRows, fold: int, k: int, criterion: Criterion, memory: Memory, key: str
+) -> Iterator[FoldScore]:
     """One value on one fold; ``key`` is that of the state of its fit."""
     model = silent_clone(model)
     train, test = rows.fold(fold, model)
     with convergence_messages() as messages:
         fit_and_keep(model, train.X, train.y, memory, key, params=weight_params(model, train.weight))
     if not should_stop():
-        yield Cell(fold, k, criterion.of(model, *test), not messages)
+        yield FoldScore(fold, k, criterion.of(model, *test), not messages)
 
 
 def measure_path(
-    model: Any, rows: Rows, fold: int, values: Sequence[float], criterion: Criterion, memory: Memory, key: str
-) -> Iterator[Cell]:
+    model: Any, rows: SearchRows, fold: int, values: Sequence[float], criterion: Criterion, memory: Memory, key: str
+) -> Iterator[FoldScore]:
     """All values on one fold, each fit started from the solution of the one before; ``key`` is that of its state.
 
     The state of a path has what it has measured, and the solution of the last value or the state of the fit under way.
@@ -149,8 +149,8 @@ def measure_path(
     order = sorted(range(len(values)), key=values.__getitem__, reverse=not learner._path_ascends)
     state = memory.recall_state(key, learner, data.Y.shape)
     done = [] if state is None else list(state.measured)
-    for k, cell in zip(order, done, strict=False):
-        yield Cell(fold, k, *cell)
+    for k, score in zip(order, done, strict=False):
+        yield FoldScore(fold, k, *score)
     left = order[len(done) :]
 
     def keep(shown: Callable[[], FitState]) -> None:
@@ -161,7 +161,7 @@ def measure_path(
             return
         done.append((criterion.of(seen, *test), not result.status.falls_short))
         keep(lambda solution=result.dual_coef: FitState(solution))  # type: ignore[misc]
-        yield Cell(fold, k, *done[-1])
+        yield FoldScore(fold, k, *done[-1])
 
 
 def parts_of(estimator: Any) -> tuple[Pipeline | None, Any]:

@@ -75,7 +75,7 @@ class PartData:
     layout: Layout
     block: int
     super_blocks: list[slice]
-    in_row_space: bool  # whether passes work with the inner products of all rows, see ``Part.run_pass``
+    in_row_space: bool  # whether passes work with the inner products of all rows, see ``ConnectedPart.run_pass``
 
     @classmethod
     def of(cls, problem: StructuredProblem, engine: Inference, products: RowProducts) -> "PartData":
@@ -128,7 +128,7 @@ class Pace:
             self.ratio = (self.ratio * gap / self.met) ** 0.5  # smoothed: the primal of single passes is noisy
 
 
-class Part:
+class ConnectedPart:
     """The iterate of one part: masses, their average V (as moments, see ``cliques.py``), t and the weights W.
 
     ``known`` is changed; W is V * scale where no ``weights`` are given; ``sigma`` is the proximal parameter of the
@@ -299,7 +299,7 @@ class Part:
             self.linear += structured_coefficients(
                 np.arange(rows.start, rows.stop), problem.Y, problem.cost, self.data.layout, self.known, coefficients
             )
-            self.data.products.add(rows, coefficients, self.moments)  # u(alpha), v(alpha) of Eq. (4)
+            self.data.products.add(rows, coefficients, self.moments)  # u(a), v(a) of Eq. (4)
         if self.data.in_row_space:
             self.potentials, self.pending[:] = self.data.products.forward(self.moments), 0.0
 
