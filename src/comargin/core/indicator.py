@@ -55,6 +55,12 @@ def with_unknown(Y: sp.csr_array, known: np.ndarray | None) -> sp.csr_array:
     return Y.astype(np.float64) + sp.csr_array((np.full(len(unknown[0]), np.nan), unknown), shape=Y.shape)
 
 
+def known_share(Y: Any) -> str:
+    """How many cells are known, in words; empty if all are."""
+    known = split_unknown(Y, "Y")[1]
+    return "" if known is None else f"{np.count_nonzero(known)} of {known.size} ({known.mean():.1%})"
+
+
 def check_labels(Y: Any, name: str) -> sp.csr_array:
     """`check_indicator` for a Y that may have unknown cells: with them float64, NaN stored there."""
     values, known = split_unknown(Y, name)

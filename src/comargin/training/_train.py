@@ -16,7 +16,7 @@ from ..baselines import KnownLabelsClassifier
 from ..core.checks import whole_number
 from ..core.estimator import MultilabelClassifier
 from ..core.executor import Threads, chosen_or, using
-from ..core.indicator import check_labels, split_unknown
+from ..core.indicator import check_labels, known_share, split_unknown
 from ..core.memory import Memory
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
@@ -245,6 +245,7 @@ def train(
             "rows": all_Y.shape[0],
             "features": "texts" if n_features is None else n_features,
             "labels": Y.shape[1],
+            **({"known": share} if (share := known_share(all_Y)) else {}),
             "fingerprint": data_print,
         },
         "seconds": {"search": round(tuned_seconds, 3), "all": round(time.perf_counter() - began, 3)},
