@@ -31,8 +31,8 @@ _ITEM = r"""(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"|-?(?:0|[1-9][0-9]*+))""
 _LIST = re.compile(rf"[\[({{]\s*+(?:{_ITEM}\s*+(?:,\s*+{_ITEM}\s*+)*+,?\s*+)?[\])}}]")
 MISSING_CURE = "; missing= says what to do"
 UNLABELLED_CURE = (
-    "; unlabelled='unknown' counts them nowhere, unlabelled='negative' takes missing labels as 0, unlabelled='drop' "
-    "leaves out rows with one"
+    "; unlabelled='negative' takes missing labels as 0, unlabelled='drop' leaves out rows with one, "
+    "unlabelled='unknown' counts them nowhere"
 )
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 
