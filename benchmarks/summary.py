@@ -77,6 +77,7 @@ def update_pages() -> None:
         ("docs/prml.md", "prml_rank", table("bench_prml_rank")),
         ("docs/prml.md", "prml_literal", table("bench_prml_literal")),
         ("docs/which_model.md", "models", table("bench_models")),
+        ("docs/unknown_labels.md", "unknown", table("bench_unknown")),
         ("docs/which_model.md", "models_sparse", table("bench_models_sparse")),
         ("docs/which_model.md", "published", table("bench_published")),
     ):

@@ -39,6 +39,7 @@ NAVIGATION = {
         "Comparing models <compare>",
         "Reports <report>",
         "File formats <formats>",
+        "Unknown labels <unknown_labels>",
         "Model files <model_files>",
     ],
     "Going further": [

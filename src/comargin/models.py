@@ -5,7 +5,7 @@ models by an entry point of the group ``comargin.models`` that names a `ModelRec
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib.metadata import entry_points
 from typing import Any
@@ -20,9 +20,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
-from .baselines.chains import ChainEnsemble
+from .baselines import ChainEnsemble, KnownLabelsClassifier
 from .core.imputer import MeanImputer
 from .core.kernel_functions import scale_gamma
+from .core.validation import learner_of
 from .core.wording import did_you_mean
 from .lsg21 import LSG21Classifier
 from .m3l import M3LClassifier
@@ -225,6 +226,20 @@ def get_model(name: str) -> ModelRecipe:
     if name in known:
         return known[name]
     raise ValueError(f"models: there is no model {name!r}; {did_you_mean(name, list(known))}")
+
+
+def for_unknown_labels(recipe: ModelRecipe) -> ModelRecipe:
+    """The recipe for partly unknown labels: a classifier of scikit-learn learns each label from the rows that know it.
+
+    Other estimators stay: they take NaN, or say what they need.
+    """
+    estimator, grid = recipe.estimator, recipe.grid
+    if not type(learner_of(estimator)).__module__.startswith("sklearn."):
+        return recipe
+    if isinstance(estimator, OneVsRestClassifier):
+        return replace(recipe, estimator=KnownLabelsClassifier(estimator.estimator))
+    own = tuple((f"estimator__{name}", values) for name, values in grid)
+    return replace(recipe, estimator=KnownLabelsClassifier(estimator), grid=own)
 
 
 def checked_models(models: Any) -> list[ModelRecipe]:

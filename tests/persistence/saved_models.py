@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import comargin
 from comargin import decisions
-from comargin.baselines import ChainEnsemble
+from comargin.baselines import ChainEnsemble, KnownLabelsClassifier
 from comargin.decisions import DecisionClassifierCV
 from comargin.graphs import LabelGraph
 
@@ -113,6 +113,8 @@ RIVALS = {
     "ovr of svms": make_pipeline(StandardScaler(), OneVsRestClassifier(SVC(kernel="poly", C=3.0))),
     "ovr of trees": OneVsRestClassifier(DecisionTreeClassifier(max_depth=2, random_state=0)),
     "chain": ChainEnsemble(LogisticRegression(), n_chains=2, random_state=0),
+    "known labels": KnownLabelsClassifier(LogisticRegression()),
+    "known labels of trees": KnownLabelsClassifier(RandomForestClassifier(3, random_state=0)),
     "chain of svms": ClassifierChain(SVC(kernel="linear"), order=[2, 0, 1]),
     "multi-output": MultiOutputClassifier(LinearSVC(random_state=0)),
     "cuts of neighbours": decisions.ThresholdClassifierCV(make_pipeline(MaxAbsScaler(), KNeighborsClassifier()), cv=2),

@@ -311,14 +311,14 @@ def test_candidates_suit_the_data(rng):
     assert suited(5000, 1000, False) == ("m3l", "knn", "m3l-rbf")
     X = rng.normal(size=(20, 3))
     for n_labels, searched in ((3, ["C", "label_correlation"]), (1001, ["C"])):
-        (candidate,) = candidates_for(["m3l"], X, n_labels, 7, False)
+        (candidate,) = candidates_for(["m3l"], X, sp.csr_array((20, n_labels), dtype=np.int8), 7, False)
         assert [name for name, _ in candidate.grid] == searched
         assert candidate.estimator.random_state == 7
     for features, searched in ((X, (1, 2, 5, 10)), (sp.csr_array(X), (2,))):
         (trees,) = candidates_for(["extra-trees"], features, 3, 7, False)
         assert trees.grid == (("min_samples_leaf", searched),)
     with pytest.raises(ValueError, match="neither decision_function"):
-        candidates_for([("none", OnlyLabels())], X, 3, 0, False)
+        candidates_for([("none", OnlyLabels())], X, sp.csr_array((20, 3), dtype=np.int8), 0, False)
 
 
 class OnlyLabels(OneVsRestClassifier):

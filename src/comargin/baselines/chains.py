@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.checks import whole_number
-from ..core.indicator import check_indicator
+from ..core.indicator import check_indicator, split_unknown
 
 
 class ChainEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
@@ -70,6 +70,11 @@ class ChainEnsemble(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
             The fitted ensemble.
         """
         whole_number("n_chains", self.n_chains, 1)
+        if split_unknown(y, "y")[1] is not None:
+            raise ValueError(
+                "y has unknown cells (NaN): a chain needs all labels of a row as features; take "
+                "KnownLabelsClassifier(estimator), which learns every label from the rows that know it"
+            )
         Y = check_indicator(y, "y").toarray().astype(np.int64)
         varying = np.flatnonzero(Y.min(axis=0) < Y.max(axis=0))
         seeds = check_random_state(self.random_state).randint(2**31, size=self.n_chains)

@@ -113,10 +113,13 @@ def _summary(dataset: Dataset) -> list[Any]:
     from rich.table import Table
     from rich.text import Text
 
+    from ..core.indicator import known_share, split_unknown
     from ..core.wording import counted
 
-    per_label = np.asarray(dataset.Y.sum(axis=0)).ravel().astype(int)
-    per_row = np.asarray(dataset.Y.sum(axis=1)).ravel()
+    Y, known = split_unknown(dataset.Y, "dataset.Y")
+    per_label = np.asarray(Y.sum(axis=0)).ravel().astype(int)
+    per_row = np.asarray(Y.sum(axis=1)).ravel()
+    n_known = np.full(len(per_label), len(per_row)) if known is None else known.sum(axis=0)
     facts = [f"{dataset.name}: {_shape(dataset)}"]
     X: Any = dataset.X
     if not isinstance(X, list):
@@ -127,13 +130,17 @@ def _summary(dataset: Dataset) -> list[Any]:
         empty = counted(int((per_row == 0).sum()), "row")
         span = f"{int(per_row.min())} to {int(per_row.max())}"
         facts.append(f"labels per row: {per_row.mean():.3f} ({span}; {empty} without)")
+    if known is not None:
+        facts.append(f"known cells of Y: {known_share(dataset.Y)}")
     without = int((per_label == 0).sum())
     if without:
         facts.append(f"labels without a positive row: {without}")
-    table = Table("label", "rows", "share", title="most frequent labels", title_justify="left")
+    headings = ["label", "rows", "share", *([] if known is None else ["known"])]
+    table = Table(*headings, title="most frequent labels", title_justify="left")
     for column in table.columns[1:]:
         column.justify, column.no_wrap = "right", True
     for label in np.argsort(-per_label, kind="stable")[:10]:
-        share = per_label[label] / max(len(per_row), 1)
-        table.add_row(Text(dataset.label_names[label]), str(per_label[label]), f"{share:.1%}")
+        share = per_label[label] / max(n_known[label], 1)
+        seen = [] if known is None else [str(n_known[label])]
+        table.add_row(Text(dataset.label_names[label]), str(per_label[label]), f"{share:.1%}", *seen)
     return [*(Text(fact) for fact in facts), table]

@@ -72,6 +72,7 @@ def evaluate(
     comargin evaluate tagger.cmg test.csv --per-label --sort f1
     comargin evaluate tagger.cmg bibtex --top-k 1,3,5,10 --json
     """
+    from ..core.indicator import known_share, split_unknown
     from ..data.matching import true_labels
     from ..metrics import evaluate as measured
     from ..metrics import per_label as label_by_label
@@ -88,8 +89,9 @@ def evaluate(
         raise ValueError("--aim needs a tagger that was trained without --thresholds")
     chunks = labelled_rows(model, data, reading, split, data_home)
     with row_progress(quiet) as show:
-        tags, Y_pred, scores = _predicted(model, chunks, None if aim is None else as_aim(aim), show)
-    Y, unknown = true_labels(tags, model.label_names, data, partial(remark, quiet=quiet))
+        tags, hidden, Y_pred, scores = _predicted(model, chunks, None if aim is None else as_aim(aim), show)
+    Y, unknown = true_labels(tags, model.label_names, data, partial(remark, quiet=quiet), hidden)
+    ones, known = split_unknown(Y, "Y")
     measures = measured(Y, scores, Y_pred, k=depths, probabilities=scores if model.has_probabilities else None)
     kept = {} if model.promise is None else model.promise.measured(Y, Y_pred)
     labels = _sorted(label_by_label(Y, Y_pred, model.label_names, scores), sort)
@@ -105,6 +107,7 @@ def evaluate(
                 "data": data,
                 "n_rows": len(tags),
                 "n_labels": len(model.label_names),
+                "n_known": int(Y.shape[0] * Y.shape[1] if known is None else known.sum()),
                 "unknown_labels": unknown,
                 "measures": measures,
                 "promise": kept,
@@ -112,9 +115,11 @@ def evaluate(
             }
         )
     elif to_csv != STANDARD:
-        per_row = [matrix.nnz / max(len(tags), 1) for matrix in (Y, Y_pred)]
+        per_row = [matrix.nnz / max(len(tags), 1) for matrix in (ones, Y_pred)]
         sizes = f"{len(tags)} rows, {len(model.label_names)} labels"
         say(f"{data}: {sizes}; {per_row[0]:.2f} labels per row, {per_row[1]:.2f} predicted")
+        if known is not None:
+            say(f"Measured on the known cells: {known_share(Y)}")
         console = console_for()
         console.print()
         console.print(measures_table(measures))
@@ -128,22 +133,24 @@ def evaluate(
 
 def _predicted(
     tagger: Tagger, chunks: Iterable[Chunk], aim: Any, show: Callable[..., None]
-) -> tuple[list[list[str]], sp.csr_array, np.ndarray | None]:
-    """True labels by name, predicted labels, and probabilities or else scores, of all rows."""
+) -> tuple[list[list[str]], list[list[str] | None], sp.csr_array, np.ndarray | None]:
+    """True labels and unknown ones by name, predicted labels, and probabilities or else scores, of all rows."""
     import numpy as np
     import scipy.sparse as sp
 
     tags: list[list[str]] = []
+    hidden: list[list[str] | None] = []
     predicted: list[sp.csr_array] = []
     scored: list[np.ndarray] = []
     for chunk in chunks:
         Y, scores = tagger.labels_and_scores(chunk.X, aim, probabilities=tagger.has_probabilities)
         tags += chunk.tags or []
+        hidden += chunk.unknown or []
         predicted.append(Y)
         if scores is not None:
             scored.append(scores)
         show(len(tags))
-    return tags, sp.csr_array(sp.vstack(predicted)), np.concatenate(scored) if scored else None
+    return tags, hidden, sp.csr_array(sp.vstack(predicted)), np.concatenate(scored) if scored else None
 
 
 def _sorted(labels: list[dict[str, Any]], by: SortBy) -> list[dict[str, Any]]:

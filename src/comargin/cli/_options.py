@@ -57,7 +57,8 @@ _OF_FILES = {
     "given.",
     "labels": "Which columns are labels: names separated by commas, a number of leading (> 0) or trailing (< 0) "
     "columns, an XML list; for texts and JSON Lines one name is the column of label lists.",
-    "unlabelled": "Missing labels, and empty lists of labels: drop leaves such rows out, negative takes them as off.",
+    "unlabelled": "Missing labels, and empty lists of labels: drop leaves such rows out, negative takes them as off, "
+    "unknown counts them nowhere.",
     "drop": "Columns or fields to leave out: names separated by commas.",
     "missing": "Missing values: error, nan, zero or mean (default: error).",
     "nominal": "Nominal ARFF attributes: auto or onehot (default: auto).",

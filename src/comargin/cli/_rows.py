@@ -115,7 +115,7 @@ def _rows_of_known_set(
     tagger: Tagger, source: str, reading: dict[str, Any], split: str | None, data_home: Path | None, chunk_rows: int
 ) -> Iterator[Chunk]:
     from ..data import Chunk
-    from ..data.labels import tags_of
+    from ..data.labels import tags_of, unknown_of
     from ..data.matching import matched_columns
     from ..data.sources import has_published_split
 
@@ -126,7 +126,8 @@ def _rows_of_known_set(
     X = matched_columns(dataset, tagger.n_features, tagger.feature_names)
     for first in range(0, dataset.Y.shape[0], chunk_rows):
         rows = slice(first, first + chunk_rows)
-        yield Chunk(X[rows], first, None, tags_of(dataset.Y[rows], dataset.label_names))
+        Y, names = dataset.Y[rows], dataset.label_names
+        yield Chunk(X[rows], first, None, tags_of(Y, names), unknown_of(Y, names))
 
 
 def labelled_rows(

@@ -242,10 +242,11 @@ def _warn_about_labels(dataset: Dataset, unlabelled: str | None, quiet: bool) ->
 
     if not isinstance(dataset.X, list):
         return
-    n_empty = int((dataset.Y.sum(axis=1) == 0).sum())
+    n_empty = int((dataset.Y.sum(axis=1) == 0).sum())  # NaN is not 0
     if n_empty and unlabelled is None and hasattr(dataset.Y, "nnz"):  # lists; columns of 0 say that a label is off
         which = f"{n_empty} of {dataset.Y.shape[0]} rows have no label, and are learned as such"
-        remark(f"{which}; --unlabelled drop leaves them out, --unlabelled negative says that this is right", quiet)
+        cures = "--unlabelled drop leaves them out, unknown counts them nowhere, negative says that this is right"
+        remark(f"{which}; {cures}", quiet)
     for doubt in doubts(dataset.Y, dataset.label_names):
         remark(re.sub(r"\b(labels|sep)=( ?)", r"--\1 ", doubt), quiet)
 

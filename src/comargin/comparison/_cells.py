@@ -45,7 +45,7 @@ class Cell:
 
     identity: Record  # columns that say which cell it is
     X: Any  # all rows of the data set
-    Y: NDArray[np.int64]
+    Y: NDArray[Any]  # int64; float64 with NaN where cells are unknown
     train: NDArray[np.intp]  # rows of the split
     test: NDArray[np.intp]
     model: ModelRecipe

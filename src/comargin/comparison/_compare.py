@@ -10,11 +10,11 @@ import numpy as np
 
 from ..core.checks import whole_number
 from ..core.executor import Processes, Task, run
-from ..core.indicator import check_indicator
+from ..core.indicator import check_labels
 from ..data import Dataset, fingerprint, load
 from ..metrics import scorers
 from ..model_selection import MultilabelStratifiedKFold, MultilabelStratifiedShuffleSplit
-from ..models import check_names, checked_models
+from ..models import check_names, checked_models, for_unknown_labels
 from ..training import ModelRecipe
 from ..training.building import check_criterion, check_rule
 from ..training.identity import hash_of
@@ -195,15 +195,20 @@ def _cells(
     """All cells: data set by data set, split by split, model by model."""
     for dataset in datasets:
         # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
-        Y = check_indicator(dataset.Y, f"datasets: Y of {dataset.name!r}").toarray().astype(np.int64)
+        Y = check_labels(dataset.Y, f"datasets: Y of {dataset.name!r}").toarray()
+        suited = models
+        if Y.dtype.kind == "f":  # NaN in unknown cells
+            suited = list(map(for_unknown_labels, models))
+        else:
+            Y = Y.astype(np.int64)
         data = fingerprint(dataset.X, Y)
         definitions = [
             # Without a file nothing outlives this call, and names are enough.
             definition_of(model, settings, data, protocol.text, random_state) if is_recorded else model.name
-            for model in models
+            for model in suited
         ]
         for split, (train, test) in enumerate(protocol.splitter.split(Y, Y)):
-            for model, definition in zip(models, definitions, strict=True):
+            for model, definition in zip(suited, definitions, strict=True):
                 identity = {
                     "cell": hash_of([dataset.name, model.name, definition, split]),
                     "dataset": dataset.name,

@@ -47,6 +47,26 @@ def _is_missing(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
+def with_unknown(Y: sp.csr_array, known: np.ndarray | None) -> sp.csr_array:
+    """The reverse of `split_unknown` for a canonical indicator: float64, with NaN stored in the cells not known."""
+    if known is None:
+        return Y
+    unknown = np.nonzero(~known)
+    return Y.astype(np.float64) + sp.csr_array((np.full(len(unknown[0]), np.nan), unknown), shape=Y.shape)
+
+
+def known_share(Y: Any) -> str:
+    """How many cells are known, in words; empty if all are."""
+    known = split_unknown(Y, "Y")[1]
+    return "" if known is None else f"{np.count_nonzero(known)} of {known.size} ({known.mean():.1%})"
+
+
+def check_labels(Y: Any, name: str) -> sp.csr_array:
+    """`check_indicator` for a Y that may have unknown cells: with them float64, NaN stored there."""
+    values, known = split_unknown(Y, name)
+    return with_unknown(check_indicator(values, name), known)
+
+
 def check_indicator(Y: Any, name: str) -> sp.csr_array:
     """Check a {0, 1} label indicator of any dtype, dense or sparse, and return it as canonical int8 CSR.
 

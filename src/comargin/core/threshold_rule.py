@@ -14,7 +14,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from .indicator import check_indicator, check_weight, split_unknown
+from .indicator import check_labels, check_weight, split_unknown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
@@ -44,7 +44,7 @@ class ThresholdRule(BaseEstimator):
         scores : array-like of shape (n_samples, n_labels)
             Finite scores, higher for labels more likely on. They should come from rows the scorer was not trained on.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1. `RankSVMCut` also takes NaN for unknown ones, which are not counted.
+            True labels, 0 or 1; cells that are NaN are unknown and count nowhere.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the rows; a weight of 2 counts as the row given twice, 0 as the row left out.
 
@@ -53,17 +53,12 @@ class ThresholdRule(BaseEstimator):
         self : object
             The fitted rule.
         """
-        Y, known = split_unknown(Y, "Y")
         scores, Y, weight = read_scores_and_labels(scores, Y, sample_weight)
-        if known is not None and len(known) > len(weight):
-            known = known[check_weight(sample_weight, len(known)) > 0.0]
-        positives = np.bincount(Y.indices, minlength=Y.shape[1])
-        n_known = Y.shape[0] if known is None else known.sum(axis=0)
+        ones, known = split_unknown(Y, "Y")
+        positives = np.bincount(ones.indices, minlength=Y.shape[1])
+        n_known = Y.shape[0] if known is None else np.count_nonzero(known, axis=0)
         constant = np.where(positives == 0, 0, np.where(positives == n_known, 1, -1))
-        if known is None:
-            self._learn(scores, Y, weight, constant)
-        else:
-            self._learn_known(scores, Y, weight, constant, known)
+        self._learn(scores, Y, weight, constant)
         self.n_labels_ = scores.shape[1]
         self.constant_ = constant
         return self
@@ -86,13 +81,7 @@ class ThresholdRule(BaseEstimator):
 
     @abstractmethod
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
-        """Set the fitted attributes from checked input; all weights are positive."""
-
-    def _learn_known(
-        self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_], known: BoolArray
-    ) -> None:
-        """`_learn` where some cells are unknown, 0 in Y; rules that cannot refuse them."""
-        raise ValueError(f"{type(self).__name__} takes no unknown labels, and Y has {np.count_nonzero(~known)} (NaN)")
+        """Set the fitted attributes from checked input; all weights are positive, NaN is stored in unknown cells."""
 
     @abstractmethod
     def _switch(self, scores: FloatArray) -> BoolArray:
@@ -106,16 +95,23 @@ def dense(Y: Any) -> BoolArray:
 def read_scores_and_labels(
     scores: Any, Y: Any, sample_weight: Any, name: str = "scores"
 ) -> tuple[FloatArray, sparse.csr_array, FloatArray]:
-    """Scores, true labels and weights of the rows whose weight is not 0, checked."""
+    """Scores, true labels (as of `check_labels`) and weights of the rows that count, checked.
+
+    Rows of weight 0 and those without a known label do not count.
+    """
     scores = check_scores(scores, name)
-    Y = check_indicator(Y, "Y")
+    Y = check_labels(Y, "Y")
     if Y.shape != scores.shape:
         raise ValueError(f"Y must have the shape of {name}, {scores.shape}, got {Y.shape}.")
     if 0 in scores.shape:
         raise ValueError(f"{name} must have at least one row and one label, got shape {scores.shape}.")
     weight = check_weight(sample_weight, scores.shape[0])
-    if not weight.all():
-        counted = np.flatnonzero(weight)
+    known = split_unknown(Y, "Y")[1]
+    counts = weight > 0.0 if known is None else (weight > 0.0) & known.any(axis=1)
+    if not counts.all():
+        counted = np.flatnonzero(counts)
+        if not counted.size:
+            raise ValueError("Y has no known cell in a row that has weight: at least one label must be known.")
         scores, Y, weight = scores[counted], Y[counted], weight[counted]
     return scores, Y, weight
 

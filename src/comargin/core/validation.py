@@ -18,7 +18,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from .indicator import check_indicator, check_weight, dense_indicator, refuse_label_sets, split_unknown
+from .indicator import check_indicator, check_labels, check_weight, dense_indicator, split_unknown
 from .rows import CSR
 
 Matrix: TypeAlias = np.ndarray | sp.csr_array
@@ -192,18 +192,18 @@ def require_targets(y: Any, caller: str) -> None:
 def indexable_targets(y: Any, caller: str) -> tuple[Any, sp.csr_array | None]:
     """Check any y, and return it in a form whose rows can be taken, and its indicator; None for 1-D classes.
 
-    The first is a 1-D array, or an int64 indicator that is sparse if y is. ``caller`` is for the error message.
+    The first is a 1-D array, or an int64 indicator that is sparse if y is; with unknown cells both are float64, NaN
+    (stored, if sparse) in these. ``caller`` is for the error message.
     """
     require_targets(y, caller)
     if not sp.issparse(y):
-        refuse_label_sets(y, "y")
-        y = check_array(y, dtype=None, ensure_2d=False, input_name="y")
-        if y.ndim == 1:
-            check_classification_targets(y)
-            return y, None
-    Y = _with_labels(check_indicator(y, "y"))
+        values = check_array(split_unknown(y, "y")[0], dtype=None, ensure_2d=False, input_name="y")
+        if values.ndim == 1:
+            check_classification_targets(values)
+            return values, None
+    Y = _with_labels(check_labels(y, "y"))
     # Not int8: scikit-learn's LabelBinarizer mixes up the labels of an int8 y with more than 128 labels.
-    wide = Y.astype(np.int64)
+    wide = Y.astype(np.int64) if Y.dtype.kind != "f" else Y
     if not sp.issparse(y):
         return wide.toarray(), Y
     return wide if isinstance(y, sp.sparray) else sp.csr_matrix(wide), Y

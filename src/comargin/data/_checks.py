@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.indicator import check_indicator, dense_indicator
+from ..core.indicator import check_labels
 from ._dataset import LABEL_DTYPE, Dataset
 from .sparse_text import generated_names
 
 
 def check_dataset(dataset: Dataset) -> Dataset:
     """Return the data set with canonical arrays and complete names; ValueError for what no format can hold."""
-    Y = check_indicator(dataset.Y, "dataset: Y") if sp.issparse(dataset.Y) else dense_indicator(dataset.Y, "dataset: Y")
+    Y = check_labels(dataset.Y, "dataset: Y")
+    Y = Y if sp.issparse(dataset.Y) else Y.toarray()
     if 0 in Y.shape:
         raise ValueError(f"dataset: Y has shape {Y.shape}, expected at least one row and one label")
     feature_names = tuple(dataset.feature_names)
@@ -37,7 +38,8 @@ def check_dataset(dataset: Dataset) -> Dataset:
         _check_texts([*names], what)
         if "" in names:
             raise ValueError(f"dataset: {what} holds an empty name")
-    return replace(dataset, X=X, Y=Y.astype(LABEL_DTYPE), feature_names=feature_names, label_names=label_names)
+    Y = Y if Y.dtype.kind == "f" else Y.astype(LABEL_DTYPE)  # float64 has NaN in unknown cells
+    return replace(dataset, X=X, Y=Y, feature_names=feature_names, label_names=label_names)
 
 
 def _features(X: Any) -> Any:

@@ -48,7 +48,8 @@ class Dataset:
     X : ndarray of shape (n_samples, n_features), csr_array, or list of str
         Features, dense or CSR as the data is; for text files the raw texts.
     Y : ndarray or csr_array of shape (n_samples, n_labels)
-        Label indicator with entries in {0, 1}, dtype int32.
+        Label indicator with entries in {0, 1}, dtype int32; float64 with NaN (stored, if sparse) where a label is
+        unknown.
     feature_names, label_names : tuple of str
         Column names. ``feature_names`` is empty for raw texts.
     name : str

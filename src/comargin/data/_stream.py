@@ -12,7 +12,7 @@ from ._source import TextSource, check_is_file
 from .chunks import Chunk, Rows, Wanted, regroup, with_settled_labels
 from .format_table import TABLE, check_meaning, checked_format, rows_of
 from .formats import check_options, checked_labels, checked_names, detect, detect_by_line
-from .labels import tags_of
+from .labels import tags_of, unknown_of
 
 STANDARD = "-"
 Source = str | Path | IO[bytes]
@@ -68,7 +68,7 @@ def stream(
         As in `read`.
     missing : {"error", "nan", "zero"}
         Missing values; the mean of a column is not known before its end.
-    unlabelled : {"drop", "negative"} or None
+    unlabelled : {"drop", "negative", "unknown"} or None
         Missing labels, where labels are wanted: as in `read`.
     nominal, index_base, label_base : object
         As in `read`.
@@ -177,6 +177,9 @@ def _parts(rows: Rows, wanted: Wanted) -> Iterator[Chunk]:
         if wanted.labels is not None:
             part = with_settled_labels(part, wanted.unlabelled)
         tags = None if wanted.labels is None else part.labels
+        unknown = None
+        if tags is not None and wanted.unlabelled == "unknown":
+            unknown = unknown_of(tags, rows.label_names or ())
         if tags is not None and not isinstance(tags, list):
             tags = tags_of(tags, rows.label_names or ())
-        yield Chunk(fill_missing(part.X, wanted.missing), 0, part.ids, tags)
+        yield Chunk(fill_missing(part.X, wanted.missing), 0, part.ids, tags, unknown)

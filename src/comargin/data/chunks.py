@@ -34,12 +34,16 @@ class Chunk(NamedTuple):
         What the rows are called in the column that ``id=`` names; None when it names none.
     tags : list of list of str or None
         Names of the labels of every row when ``labels=`` asks for them, else None.
+    unknown : list of (list of str or None) or None
+        With ``unlabelled="unknown"`` names of the labels of every row that are unknown; None in place of a list: all
+        labels of the row.
     """
 
     X: Any
     first_row: int
     ids: list[str] | None = None
     tags: list[list[str]] | None = None
+    unknown: list[list[str] | None] | None = None
 
     @property
     def n_rows(self) -> int:
@@ -54,6 +58,7 @@ class Chunk(NamedTuple):
             self.first_row + start,
             None if self.ids is None else self.ids[rows],
             None if self.tags is None else self.tags[rows],
+            None if self.unknown is None else self.unknown[rows],
         )
 
 
@@ -66,12 +71,15 @@ class Part(NamedTuple):
 
 
 def with_settled_labels(part: Part, unlabelled: str | None) -> Part:
-    """A part whose labels are entries of Y or distinct names; "drop" leaves out the rows that miss a label."""
+    """A part whose labels are entries of Y or distinct names; "drop" leaves out the rows that miss a label.
+
+    With "unknown" missing entries stay NaN, and missing lists stay empty.
+    """
     if unlabelled == "drop":
         rows = labelled(part.labels)
         ids = None if part.ids is None else take_rows(part.ids, rows)
         part = Part(take_rows(part.X, rows), take_rows(part.labels, rows), ids)
-    return part._replace(labels=settled(part.labels))
+    return part._replace(labels=settled(part.labels, unlabelled))
 
 
 class Rows(ABC):
@@ -191,9 +199,9 @@ def _size(X: Any) -> int:
 
 
 def _joined(parts: list[Chunk], first_row: int) -> Chunk:
-    ids = None if parts[0].ids is None else stacked([part.ids for part in parts])
-    tags = None if parts[0].tags is None else stacked([part.tags for part in parts])
-    return Chunk(stacked([part.X for part in parts]), first_row, ids, tags)
+    lists = [[getattr(part, name) for part in parts] for name in ("ids", "tags", "unknown")]
+    more = (None if of_parts[0] is None else stacked(of_parts) for of_parts in lists)
+    return Chunk(stacked([part.X for part in parts]), first_row, *more)
 
 
 def stacked(parts: Sequence[Any]) -> Any:

@@ -45,6 +45,7 @@ class Format:
     takes_label_file: bool = False  # labels= may be a file
     label_file: Callable[[Path], Path] | None = None  # second file that is written, with the names of the labels
     needs_path: bool = False  # cannot be read as a stream
+    holds_unknown: bool = False  # Y may have NaN where X is numbers
 
     @property
     def row_options(self) -> frozenset[str]:
@@ -64,6 +65,7 @@ _ARFF = Format(
     partial(write_arff, meka=True),
     read_options=frozenset({"labels", "nominal", "missing", "unlabelled", "drop", "encoding"}),
     takes_label_file=True,
+    holds_unknown=True,
 )
 
 _CSV = Format(
@@ -103,7 +105,7 @@ TABLE: dict[str, Format] = {
         is_first_line=is_xmc_header,
         has_names=False,
     ),
-    "csv": replace(_CSV, suffixes=(".csv", ".tsv"), kind_of=table_kind),
+    "csv": replace(_CSV, suffixes=(".csv", ".tsv"), kind_of=table_kind, holds_unknown=True),
     "text-csv": replace(_CSV, rows=partial(csv_rows, only_texts=True), write=write_text_csv),
     "jsonl": Format(
         JsonRows,
@@ -121,6 +123,7 @@ TABLE: dict[str, Format] = {
         magic=MAGIC,
         texts=True,
         needs_path=True,
+        holds_unknown=True,
     ),
 }
 FORMATS = tuple(TABLE)

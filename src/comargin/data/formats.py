@@ -16,7 +16,7 @@ from ._source import TextSource, check_is_file, first_line
 from ._table import delimiter_of
 from .chunks import Rows, Wanted, stacked, with_settled_labels
 from .format_table import FORMATS, TABLE, check_meaning, checked_format, format_of_suffix, rows_of
-from .labels import UNLABELLED, indicator
+from .labels import UNLABELLED, indicator, with_unknown_rows
 
 _ASCII = "0123456789+-.eE,:;{}@'\"% \t\n"
 _ALL_DROPPED = (
@@ -67,9 +67,10 @@ def read(
     missing : {"error", "nan", "zero", "mean"}
         Missing values (``?`` in ARFF, empty cells, nulls): an error naming file and line, NaN, 0, or the
         mean of the column's other values.
-    unlabelled : {"drop", "negative"} or None
+    unlabelled : {"drop", "negative", "unknown"} or None
         Missing labels (``?`` in ARFF, empty cells, nulls, empty lists of labels): "negative" takes them as labels that
-        are off, "drop" leaves out rows with one. None: off in lists, and an error naming file and line elsewhere.
+        are off, "drop" leaves out rows with one, and "unknown" makes Y NaN there, which counts nowhere. None: off in
+        lists, and an error naming file and line elsewhere.
     name : str or None
         Name of the data set; None: the stem of the file.
     drop : sequence of str
@@ -91,7 +92,7 @@ def read(
     -------
     Dataset
         X is float64: dense as the file is dense, CSR as it is sparse (or a list of texts); Y is int32, dense
-        or CSR like X (CSR for label lists).
+        or CSR like X (CSR for label lists), or float64 if it has unknown cells.
 
     Raises
     ------
@@ -162,6 +163,7 @@ def _whole(rows: Rows, path: Path, missing: str, unlabelled: str | None) -> Data
         Y, label_names = indicator(Y, rows.label_names)
         if not label_names:
             raise DataFormatError(path, "no row has a label")
+        Y = with_unknown_rows(Y) if unlabelled == "unknown" else Y
     return Dataset(fill_missing(X, missing), Y, rows.feature_names, label_names, "")
 
 
@@ -312,6 +314,7 @@ def write(
 
     Notes
     -----
+    Unknown labels (NaN) are kept by ARFF and tables of numbers, and need ``unlabelled="unknown"`` in `read`.
     "libsvm" and "xmc" hold no names, and no NaN; ARFF holds NaN as ``?`` and tables as empty cells or
     nulls, which need ``missing="nan"`` in `read`. Tables, "jsonl" and sparse formats do not keep whether X was
     sparse. Data that a format cannot hold without loss (infinite values, a label with the separator in its name, a
@@ -339,6 +342,9 @@ def write(
     if isinstance(dataset.X, list) and not entry.texts:
         *names, last = (repr(name) for name, other in TABLE.items() if other.texts)
         raise ValueError(f"format={target!r}: texts go into {', '.join(names)} or {last}")
+    if dataset.Y.dtype.kind == "f" and (isinstance(dataset.X, list) or not entry.holds_unknown):
+        able = ", ".join(repr(name) for name, other in TABLE.items() if other.holds_unknown)
+        raise ValueError(f"format={target!r} holds no unknown labels (NaN in Y): features with them go into {able}")
     options: dict[str, Any] = {"sep": sep}
     if "delimiter" in entry.write_options:
         options["delimiter"] = delimiter_of(path, delimiter)

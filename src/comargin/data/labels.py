@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..core.indicator import split_unknown, with_unknown
 from ..core.wording import counted, nearest, shortened
 from ._dataset import LABEL_DTYPE, DataFormatError
 from ._numbers import parse_number
@@ -23,13 +24,16 @@ TEXT_COLUMN = "text"
 LABELS_COLUMN = "labels"
 POSITIVE_WORDS = frozenset({"1", "yes", "true", "on", "y", "t", "present", "positive"})
 NEGATIVE_WORDS = frozenset({"0", "no", "false", "off", "n", "f", "absent", "negative"})
-UNLABELLED = ("drop", "negative")
+UNLABELLED = ("drop", "negative", "unknown")
 # Lists as Python (also of a set or a tuple) and JSON write them: strings in quotes or whole numbers, between commas.
 _OPENED = re.compile(r"""[\[({]\s*+['"]|\[\s*+(?:\]$|-?[0-9]++\s*+[,\]])""")
 _ITEM = r"""(?:'(?:[^'\\\n]|\\.)*+'|"(?:[^"\\\n]|\\.)*+"|-?(?:0|[1-9][0-9]*+))"""
 _LIST = re.compile(rf"[\[({{]\s*+(?:{_ITEM}\s*+(?:,\s*+{_ITEM}\s*+)*+,?\s*+)?[\])}}]")
 MISSING_CURE = "; missing= says what to do"
-UNLABELLED_CURE = "; unlabelled='negative' takes missing labels as 0, unlabelled='drop' leaves out rows with one"
+UNLABELLED_CURE = (
+    "; unlabelled='negative' takes missing labels as 0, unlabelled='drop' leaves out rows with one, "
+    "unlabelled='unknown' counts them nowhere"
+)
 MISSING_WORDS = frozenset({"", "?", "na", "n/a", "nan", "null", "none"})
 
 
@@ -89,14 +93,18 @@ def labelled(labels: Any) -> np.ndarray:
     return np.setdiff1d(np.arange(labels.shape[0]), missing)
 
 
-def settled(labels: Any) -> Any:
-    """Labels of a part, ready to be stacked: numbers as entries of Y, lists without repeats; a missing label is off."""
+def settled(labels: Any, unlabelled: str | None = None) -> Any:
+    """Labels of a part, ready to be stacked: numbers as entries of Y, lists without repeats.
+
+    A missing number is off, or NaN if it stays unknown: then Y is float64.
+    """
     if isinstance(labels, list):
         return [list(dict.fromkeys(row)) for row in labels]
     values = labels.data if sp.issparse(labels) else labels
     if values.dtype == LABEL_DTYPE:  # of a format that knows no missing labels
         return labels
-    entries = np.where(np.isnan(values), 0, values).astype(LABEL_DTYPE)
+    missing = np.isnan(values)
+    entries = values if unlabelled == "unknown" and missing.any() else np.where(missing, 0, values).astype(LABEL_DTYPE)
     if not sp.issparse(labels):
         return entries
     Y = sp.csr_array((entries, labels.indices, labels.indptr), shape=labels.shape)
@@ -114,9 +122,25 @@ def indicator(tags: list[list[str]], names: Sequence[str] | None) -> tuple[sp.cs
     return sp.csr_array((np.ones(flat.size, dtype=LABEL_DTYPE), flat, indptr), shape=(len(tags), len(order))), order
 
 
+def with_unknown_rows(Y: sp.csr_array) -> sp.csr_array:
+    """An indicator whose rows without a label are unknown."""
+    empty = np.diff(Y.indptr) == 0
+    return with_unknown(Y, ~np.broadcast_to(empty[:, None], Y.shape)) if empty.any() else Y
+
+
+def unknown_of(labels: Any, names: Sequence[str]) -> list[list[str] | None]:
+    """Names of the unknown labels of every row of a part that is settled; None: all, as in an empty list of labels."""
+    if isinstance(labels, list):
+        return [None if not row else [] for row in labels]
+    known = split_unknown(labels, "Y")[1]
+    if known is None:
+        return [[] for _ in range(labels.shape[0])]
+    return [[names[j] for j in np.flatnonzero(~row).tolist()] for row in known]
+
+
 def tags_of(Y: np.ndarray | sp.csr_array, names: Sequence[str]) -> list[list[str]]:
-    """Names of the labels of every row of an indicator, which has no stored zeros if it is sparse."""
-    rows = sp.csr_array(Y)
+    """Names of the known labels of every row of an indicator, which has no stored zeros if it is sparse."""
+    rows = sp.csr_array(split_unknown(Y, "Y")[0])
     tags = (names[j] for j in rows.indices.tolist())
     return [list(islice(tags, n)) for n in np.diff(rows.indptr).tolist()]
 
@@ -135,6 +159,7 @@ def split_tags(cell: str, sep: str) -> list[str]:
 def doubts(Y: Any, names: Sequence[str]) -> list[str]:
     """What looks wrong about labels that were read from lists: a sentence each."""
     found = []
+    Y = split_unknown(Y, "Y")[0]
     n_once = int((Y.sum(axis=0) == 1).sum())
     if int(Y.sum(axis=1).max()) < 2:
         found += _unseparated(names)

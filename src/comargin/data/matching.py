@@ -7,10 +7,11 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from ..core.indicator import with_unknown
 from ..core.wording import counted, nearest
 from ._dataset import Dataset
 from .chunks import Wanted, match_names
-from .labels import indicator, tags_of
+from .labels import indicator, tags_of, unknown_of
 from .sparse_text import generated_names
 
 _NUMBERED = re.compile(r"y(0|[1-9][0-9]{0,17})")  # what labels are called in files that do not name them
@@ -26,7 +27,8 @@ def matched(
 ) -> tuple[Any, sp.csr_array]:
     """X and Y of a data set in the order of these columns and labels; see `matched_columns` and `true_labels`."""
     X = matched_columns(dataset, n_features, feature_names)
-    return X, true_labels(tags_of(dataset.Y, dataset.label_names), label_names, dataset.name, show)[0]
+    tags, unknown = tags_of(dataset.Y, dataset.label_names), unknown_of(dataset.Y, dataset.label_names)
+    return X, true_labels(tags, label_names, dataset.name, show, unknown=unknown)[0]
 
 
 def matched_columns(dataset: Dataset, n_features: int | None, feature_names: tuple[str, ...]) -> Any:
@@ -46,10 +48,15 @@ def matched_columns(dataset: Dataset, n_features: int | None, feature_names: tup
 
 
 def true_labels(
-    tags: Sequence[Sequence[str]], label_names: Sequence[str], data: str, show: Callable[[str], object] = lambda _: None
+    tags: Sequence[Sequence[str]],
+    label_names: Sequence[str],
+    data: str,
+    show: Callable[[str], object] = lambda _: None,
+    unknown: Sequence[Sequence[str] | None] = (),
 ) -> tuple[sp.csr_array, dict[str, int]]:
     """True labels in the order of the tagger's, and the number of rows with every label that it does not know.
 
+    ``unknown`` are names of the labels of every row whose truth is not known, None for all: NaN stands there.
     ``show`` is called with remarks on labels that are left out, or have no names.
     """
     counts = Counter(tag for row in tags for tag in row)
@@ -58,19 +65,24 @@ def true_labels(
     are_numbered = bool(counts) and not place and all(map(_NUMBERED.fullmatch, counts))
     if are_numbered:
         place = {tag: label_names[int(tag[1:])] for tag in counts if int(tag[1:]) < len(label_names)}
-    unknown = {tag: n for tag, n in counts.most_common() if tag not in place}
-    if unknown and not place:
-        hint = nearest(next(iter(unknown)), label_names) or f"; it knows {_some(label_names)}"
-        raise ValueError(f"{data}: the tagger knows none of the labels ({_some(unknown)}){hint}")
+    strange = {tag: n for tag, n in counts.most_common() if tag not in place}
+    if strange and not place:
+        hint = nearest(next(iter(strange)), label_names) or f"; it knows {_some(label_names)}"
+        raise ValueError(f"{data}: the tagger knows none of the labels ({_some(strange)}){hint}")
     if are_numbered:
         show(f"{data}: its labels have no names; they are taken for the tagger's, in order")
-    if unknown:
-        n_rows = sum(any(tag in unknown for tag in row) for row in tags)
-        words = f"left out of the measures, as the tagger does not know {'it' if len(unknown) == 1 else 'them'}"
-        labels, rows = counted(len(unknown), "label"), counted(n_rows, "row")
-        show(f"{data}: {labels} in {rows} {words}: {_some(unknown)}")
+    if strange:
+        n_rows = sum(any(tag in strange for tag in row) for row in tags)
+        words = f"left out of the measures, as the tagger does not know {'it' if len(strange) == 1 else 'them'}"
+        labels, rows = counted(len(strange), "label"), counted(n_rows, "row")
+        show(f"{data}: {labels} in {rows} {words}: {_some(strange)}")
     Y, _ = indicator([[place[tag] for tag in row if tag in place] for row in tags], label_names)
-    return Y, unknown
+    if any(row is None or row for row in unknown):
+        names = {name: name for name in label_names}
+        names |= {f"y{j}": name for j, name in enumerate(label_names)} if are_numbered else {}
+        hidden = [list(label_names) if row is None else [names[tag] for tag in row if tag in names] for row in unknown]
+        Y = with_unknown(Y, indicator(hidden, label_names)[0].toarray() == 0)
+    return Y, strange
 
 
 def _some(names: Iterable[str]) -> str:

@@ -302,9 +302,12 @@ def write_parquet(dataset: Dataset, path: Path, files: AtomicFiles) -> None:
         columns = {TEXT_COLUMN: pa.array(dataset.X, pa.string())}
         columns[LABELS_COLUMN] = pa.array(tags_of(dataset.Y, dataset.label_names), pa.list_(pa.string()))
     else:
-        X, Y = as_dense(dataset.X), as_dense(dataset.Y, LABEL_DTYPE)
-        arrays = [*np.ascontiguousarray(X.T), *np.ascontiguousarray(Y.T)]
-        columns = {name: pa.array(values) for name, values in zip(check_table_names(dataset), arrays, strict=True)}
+        X, Y = as_dense(dataset.X), as_dense(dataset.Y)
+        arrays = [pa.array(values) for values in np.ascontiguousarray(X.T)]
+        for values in np.ascontiguousarray(Y.T):
+            missing = np.isnan(values)
+            arrays.append(pa.array(np.where(missing, 0, values).astype(LABEL_DTYPE), mask=missing))
+        columns = dict(zip(check_table_names(dataset), arrays, strict=True))
     metadata = {_METADATA: json.dumps({"label_names": list(dataset.label_names)}).encode()}
     pq.write_table(pa.table(columns).replace_schema_metadata(metadata), files.reserve(path))
 

@@ -79,7 +79,8 @@ class CrossFittedClassifier(WrappingClassifier):
         X : array-like or sparse matrix of shape (n_samples, n_features), or whatever the estimator takes
             Rows; a list of texts is fine for a Pipeline that takes it.
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            A {0, 1} indicator, or two classes.
+            A {0, 1} indicator, NaN in unknown cells, which count nowhere; or two classes. The estimator must take NaN
+            (`comargin.baselines.KnownLabelsClassifier` makes it so).
         sample_weight : array-like of shape (n_samples,) or None
             Passed on to the estimator, which must accept it, and to the rule.
         groups : array-like of shape (n_samples,) or None
@@ -230,7 +231,7 @@ def names_of_columns(y: Any) -> tuple[str, ...] | None:
 
 
 def read_target(y: Any, name: str) -> tuple[sparse.csr_array, Any, NDArray[Any]]:
-    """The indicator of ``y``, ``y`` in the form the estimator takes, and the classes."""
+    """The indicator of ``y`` as of `check_labels`, ``y`` in the form the estimator takes, and the classes."""
     y, Y = indexable_targets(y, name)
     if Y is not None:
         return Y, y, np.arange(Y.shape[1])

@@ -108,18 +108,25 @@ class Events:
 
 
 def losses_along_cuts(
-    measure: str, alpha: float, probabilities: FloatArray, true: NDArray[np.bool_], order: IntArray
-) -> Events:
-    """Events of the labels that a promise is about, with rows in this order."""
-    P, true = probabilities[order], true[order]
+    measure: str, alpha: float, probabilities: FloatArray, true: NDArray[np.bool_], order: IntArray,
+    known: NDArray[np.bool_] | None = None,
+) -> Events:  # fmt: skip
+    """Events of the labels that a promise is about, with rows in this order; only ``known`` cells count.
+
+    Rows without a known cell take no part.
+    """
+    if known is None:
+        known = np.ones_like(true)
+    order = order[known[order].any(axis=1)]
+    P, true, known = probabilities[order], true[order], known[order]
     if measure == "recall":
         tagged = true.any(axis=1)
         P, true = P[tagged], true[tagged]
         size, counted, rising = true.sum(axis=1).astype(float), true, True
     elif measure == "precision":
-        size, counted, rising = np.zeros(len(P)), np.ones_like(true), False
+        size, counted, rising = np.zeros(len(P)), known, False
     else:
-        size, counted, rising = np.ones(len(P)), ~true, False
+        size, counted, rising = np.ones(len(P)), known & ~true, False
     row, label = np.nonzero(counted)
     p = P[row, label]
     bad = ~true[row, label] if measure == "precision" else np.ones(len(p))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..core.checks import number, whole_number
+from ..core.indicator import split_unknown
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, check_option, dense
 from .curves import Curve, balance_f1, best_mean_f1, score_curve
 
@@ -64,16 +65,19 @@ class GlobalCut(_CutRule):
             self.cut_ = float("nan")
             return self.cut_
         n_samples, n_labels = scores.shape
+        Y, known = split_unknown(Y, "Y")
         if self.measure in ("macro_f1", "example_f1"):
             rows, labels = np.broadcast_to(weight, n_samples), np.ones(n_labels)
             if self.measure == "macro_f1":
-                self.cut_ = best_mean_f1(np.ascontiguousarray(scores.T), dense(Y.T), rows, labels)
+                flipped = None if known is None else known.T
+                self.cut_ = best_mean_f1(np.ascontiguousarray(scores.T), dense(Y.T), rows, labels, flipped)
             else:
-                self.cut_ = best_mean_f1(scores, dense(Y), labels, rows)
+                self.cut_ = best_mean_f1(scores, dense(Y), labels, rows, known)
             return self.cut_
         row, label = Y.nonzero()
-        flat, positive = scores.ravel(), row.astype(np.intp) * n_labels + label
-        curve = score_curve(flat, positive, weight if isinstance(weight, float) else np.repeat(weight, n_labels))
+        positive = row.astype(np.intp) * n_labels + label
+        cell_weight = weight if isinstance(weight, float) else np.repeat(weight, n_labels)
+        curve = score_curve(scores.ravel(), positive, cell_weight, None if known is None else known.ravel())
         # Hamming loss = misses + false alarms = positives + on - 2 hits.
         value = curve.f1() if self.measure == "micro_f1" else 2.0 * curve.hits - curve.on
         self.cut_ = float(curve.cuts[np.argmax(value)])
@@ -197,11 +201,16 @@ class ProportionalCut(_CutRule):
 def _label_curves(
     scores: FloatArray, Y: sparse.csc_array, weight: FloatArray | float, *, every_gap: bool = False
 ) -> list[Curve]:
+    ones, known = split_unknown(Y, "Y")
+    Y = sparse.csc_array(ones)
     columns = np.ascontiguousarray(scores.T)
     return [
-        score_curve(column, Y.indices[Y.indptr[label] : Y.indptr[label + 1]], weight, every_gap=every_gap)
+        score_curve(
+            column, Y.indices[Y.indptr[label] : Y.indptr[label + 1]], weight,
+            None if known is None else known[:, label], every_gap=every_gap,
+        )
         for label, column in enumerate(columns)
-    ]
+    ]  # fmt: skip
 
 
 class TopK(ThresholdRule):
@@ -247,9 +256,13 @@ class TopK(ThresholdRule):
         order = _descending(scores, constant)
         place = np.empty_like(order)
         np.put_along_axis(place, order, np.arange(n_labels)[None, :], axis=1)
+        Y, known = split_unknown(Y, "Y")
         row, label = Y.nonzero()
         hits = np.cumsum(np.bincount(place[row, label], weights=weight[row], minlength=n_labels))
         on = weight.sum() * np.arange(1, n_labels + 1)
+        if known is not None:
+            seen = np.nonzero(known)
+            on = np.cumsum(np.bincount(place[seen], weights=weight[seen[0]], minlength=n_labels))
         value = 2.0 * hits / (on + weight[row].sum()) if self.measure == "micro_f1" else 2.0 * hits - on
         self.k_ = int(np.argmax(value)) + 1
 

@@ -96,7 +96,7 @@ class AimRule(ThresholdRule):
         probabilities : array-like of shape (n_samples, n_labels)
             Probabilities of the labels, calibrated label by label.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1.
+            True labels, 0 or 1; cells that are NaN are unknown and count nowhere.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the rows; a weight of 2 counts as the row given twice, 0 as the row left out.
 

@@ -24,6 +24,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clo
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.indicator import split_unknown
 from ..core.memory import Memory, silent_clone
 from ..core.threshold_rule import FloatArray
 from ..model_selection import MultilabelStratifiedKFold
@@ -36,11 +37,17 @@ _PARTS = 3  # that are calibrated by the others; 5 measure the same
 
 
 def row_losses(log_odds: FloatArray, Y: Any) -> FloatArray:
-    """Log loss of every row, summed over its labels; ``Y`` is a sparse indicator."""
+    """Log loss of every row, summed over its known labels; ``Y`` is a sparse indicator, NaN in unknown cells."""
+    Y, known = split_unknown(Y, "Y")
     on = Y.tocoo()
-    losses = np.logaddexp(0.0, log_odds).sum(axis=1)
+    losses = _counted(np.logaddexp(0.0, log_odds), known).sum(axis=1)
     np.subtract.at(losses, on.row, log_odds[on.row, on.col])
     return losses
+
+
+def _counted(cells: FloatArray, known: Any) -> FloatArray:
+    """Cells, 0 in place of those not known."""
+    return cells if known is None else np.where(known, cells, 0.0)
 
 
 def held_out_log_odds(scores: FloatArray, Y: Any, sample_weight: FloatArray | None = None) -> FloatArray:
@@ -76,7 +83,7 @@ def blend_weights(log_odds: Sequence[FloatArray], Y: Any, sample_weight: FloatAr
     log_odds : sequence of ndarray of shape (n_samples, n_labels)
         Calibrated log odds of every member.
     Y : csr_array of shape (n_samples, n_labels)
-        True labels, 0 or 1.
+        True labels, 0 or 1, NaN in unknown cells.
     sample_weight : ndarray of shape (n_samples,) or None
         Weights of the rows.
 
@@ -88,13 +95,14 @@ def blend_weights(log_odds: Sequence[FloatArray], Y: Any, sample_weight: FloatAr
     k, weight = len(log_odds), np.ones(Y.shape[0]) if sample_weight is None else sample_weight
     if k == 1:
         return np.ones(1)
-    total = float(weight.sum()) * Y.shape[1]
+    Y, known = split_unknown(Y, "Y")
+    total = float(weight.sum()) * Y.shape[1] if known is None else float((weight @ known).sum())
     hits = np.array([weight @ np.asarray(Y.multiply(z).sum(axis=1)).ravel() for z in log_odds])
 
     def loss(w: FloatArray) -> tuple[float, FloatArray]:
         eta = sum(share * z for share, z in zip(w, log_odds, strict=True))
-        value = weight @ np.logaddexp(0.0, eta).sum(axis=1) - w @ hits
-        p = weight[:, None] * expit(eta)
+        value = weight @ _counted(np.logaddexp(0.0, eta), known).sum(axis=1) - w @ hits
+        p = weight[:, None] * _counted(expit(eta), known)
         return value / total, (np.array([np.vdot(p, z) for z in log_odds]) - hits) / total
 
     simplex = {"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": np.ones_like}
@@ -154,7 +162,7 @@ class BlendedClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_samples, n_features)
             Rows.
         y : array-like or sparse matrix of shape (n_samples, n_labels), or array-like of shape (n_samples,)
-            A {0, 1} indicator, or two classes.
+            A {0, 1} indicator, NaN in unknown cells, which count nowhere; or two classes. The members must take NaN.
 
         Returns
         -------

@@ -28,6 +28,7 @@ from sklearn.base import BaseEstimator
 from sklearn.isotonic import isotonic_regression
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.indicator import split_unknown
 from ..core.row_blocks import row_blocks
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
 from ._loops_sigmoid import fit_sigmoid
@@ -95,7 +96,7 @@ class LabelCalibrator(BaseEstimator):
         scores : array-like of shape (n_samples, n_labels)
             Finite scores, higher for labels more likely on.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1.
+            True labels, 0 or 1; cells that are NaN are unknown and count nowhere.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the rows; a weight of 2 counts as the row given twice.
 
@@ -105,31 +106,37 @@ class LabelCalibrator(BaseEstimator):
             The fitted calibrator.
         """
         scores, Y, weight = read_scores_and_labels(scores, Y, sample_weight)
-        n_labels, total = scores.shape[1], float(weight.sum())
-        columns = sparse.csc_array(Y)
+        ones, known = split_unknown(Y, "Y")
+        n_labels, columns = scores.shape[1], sparse.csc_array(ones)
         positives = np.asarray(columns.T @ weight)
+        total = float(weight.sum()) if known is None else weight @ known
         rate = logit((positives + 0.5) / (total + 1.0))
-        varying = np.flatnonzero(np.diff(columns.indptr) % len(weight))
+        n_known = len(weight) if known is None else np.maximum(np.count_nonzero(known, axis=0), 1)
+        varying = np.flatnonzero(np.diff(columns.indptr) % n_known)
         self.slope_, self.offset_, self.share_ = np.zeros(n_labels), rate.copy(), np.zeros(n_labels)
         steps, n_knots = [], np.zeros(n_labels, dtype=np.int64)
         if varying.size:
             few = np.minimum(positives, total - positives)[varying]
             self.share_[varying] = few / (few + POLICY.isotonic_from)
-            centre = float(weight @ scores[:, varying].mean(axis=1)) / total
-            scale = float(np.sqrt(weight @ np.square(scores[:, varying] - centre).mean(axis=1) / total)) or 1.0
+            there = None if known is None else known[:, varying]
+            centre = _mean(scores[:, varying], weight, there)
+            scale = float(np.sqrt(_mean(np.square(scores[:, varying] - centre), weight, there))) or 1.0
             rows = slice(None, None, -(-scores.shape[0] * varying.size // POLICY.pooled_cells))
             common = _common_sigmoid(
                 (scores[rows][:, varying] - centre) / scale, columns[:, varying][rows].toarray(), weight[rows],
-                rate[varying],
+                rate[varying], None if there is None else there[rows],
             )  # fmt: skip
             for part in row_blocks(varying.size, max(POLICY.cells_at_once // scores.shape[0], 1)):
                 labels = varying[part]
                 T = np.ascontiguousarray(scores[:, labels].T)
                 on = np.ascontiguousarray(columns[:, labels].toarray().T)
                 for label, t, y in zip(labels, T, on, strict=True):
-                    a, b = _own_sigmoid((t - centre) / scale, y, weight, rate[label], common)
+                    own = weight
+                    if known is not None:
+                        t, y, own = t[known[:, label]], y[known[:, label]], weight[known[:, label]]
+                    a, b = _own_sigmoid((t - centre) / scale, y, own, rate[label], common)
                     self.slope_[label], self.offset_[label] = a / scale, b - a * centre / scale
-                    steps.append(_steps(t, y, weight))
+                    steps.append(_steps(t, y, own))
                     n_knots[label] = len(steps[-1][0])
         self.knots_, self.values_ = (np.concatenate(parts) for parts in zip(*steps, (np.empty(0),) * 2, strict=True))
         self.first_ = np.concatenate([[0], np.cumsum(n_knots)])
@@ -165,10 +172,21 @@ class LabelCalibrator(BaseEstimator):
         return np.clip(p, _NEAREST, 1.0 - _NEAREST)
 
 
-def _common_sigmoid(T: FloatArray, on: np.ndarray, weight: FloatArray, rate: FloatArray) -> FloatArray:
+def _mean(values: FloatArray, weight: FloatArray, known: np.ndarray | None) -> float:
+    """Weighted mean over the known cells."""
+    if known is None:
+        return float(weight @ values.mean(axis=1)) / float(weight.sum())
+    return float(weight @ (values * known).sum(axis=1)) / float(weight @ known.sum(axis=1))
+
+
+def _common_sigmoid(
+    T: FloatArray, on: np.ndarray, weight: FloatArray, rate: FloatArray, known: np.ndarray | None
+) -> FloatArray:
     """a_0, b_0 and c_0, with a weak prior around 1, 0 and 1."""
     features = np.stack([T, np.ones(T.shape), np.broadcast_to(rate, T.shape)])
-    prior, total = np.array([1.0, 0.0, 1.0]), weight.sum() * T.shape[1]
+    if known is not None:  # the known cells, as if of one label
+        features, on, weight = features[:, known][..., None], on[known][:, None], weight[np.nonzero(known)[0]]
+    prior, total = np.array([1.0, 0.0, 1.0]), weight.sum() * on.shape[1]
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
         eta, distance = np.tensordot(theta, features, 1), theta - prior

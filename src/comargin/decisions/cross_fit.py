@@ -13,6 +13,7 @@ from sklearn.utils import get_tags
 
 from ..core.checks import finite_scores
 from ..core.executor import Processes, Task, run
+from ..core.indicator import split_unknown
 from ..core.memory import Memory, fit_clone
 from ..core.row_blocks import take_rows
 from ..core.wording import CONSTANT_LABEL
@@ -33,8 +34,9 @@ def cross_fit(
 ) -> tuple[Any, NDArray[np.float64], NDArray[np.intp]]:
     """Score every row by a model that has not learned from it.
 
-    ``y`` are the targets in the form the estimator takes, ``Y`` their indicator, ``params`` the arguments of its
-    ``fit``. The scores of a fold are stored in ``memory`` under ``cuts/<fold>``; ``show`` reports each fold.
+    ``y`` are the targets in the form the estimator takes, ``Y`` their indicator (NaN in unknown cells), ``params`` the
+    arguments of its ``fit``. The scores of a fold are stored in ``memory`` under ``cuts/<fold>``; ``show`` reports each
+    fold.
 
     Returns the estimator of a single split (None for several, or if its scores were stored), the finite scores
     (n_scored, n_labels) fold after fold, and their rows.
@@ -90,9 +92,10 @@ def _score_fold(
     with _silent_about_constant_labels():
         fitted = fit_clone(estimator, X_train, y[train], memory, f"cuts/{fold}", params=split_params)
     scores = score_matrix(fitted, X_test, Y.shape[1])
-    positives = np.asarray(Y[train].sum(axis=0))
+    ones, known = split_unknown(Y[train], "y")
+    positives = np.asarray(ones.sum(axis=0))
+    scores[:, positives == (len(train) if known is None else np.count_nonzero(known, axis=0))] = np.inf
     scores[:, positives == 0] = -np.inf
-    scores[:, positives == len(train)] = np.inf
     return fold, fitted if wants_model else None, scores
 
 

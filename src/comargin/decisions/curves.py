@@ -31,14 +31,19 @@ class Curve(NamedTuple):
 
 
 def score_curve(
-    scores: FloatArray, positive: NDArray[np.integer[Any]], weight: FloatArray | float, *, every_gap: bool = False
-) -> Curve:
+    scores: FloatArray, positive: NDArray[np.integer[Any]], weight: FloatArray | float,
+    known: BoolArray | None = None, *, every_gap: bool = False,
+) -> Curve:  # fmt: skip
     """Candidate cuts of the finite ``scores`` (n,), of which the entries ``positive`` (at least one) are on in truth.
 
+    Entries that are not ``known`` are left out; None: all are.
     ``weight`` is positive, one per entry or one for all; the result is exact for integer weights. ``every_gap`` also
     keeps candidates whose next higher score has no positive: they never maximise F1 or minimise the Hamming loss,
     because lowering a cut over negatives alone only adds errors.
     """
+    if known is not None:
+        positive, scores = np.cumsum(known)[positive] - 1, scores[known]
+        weight = weight if isinstance(weight, float) else weight[known]
     n = len(scores)
     if isinstance(weight, float):
         ordered, hit_weight = np.sort(scores), np.full(len(positive), weight)
@@ -64,22 +69,30 @@ def score_curve(
     return Curve(np.append(ordered[-1], cuts[::-1]), np.append(0.0, hits), np.append(0.0, on), float(hits[-1]))
 
 
-def best_mean_f1(scores: FloatArray, Y: BoolArray, entry_weight: FloatArray, group_weight: FloatArray) -> float:
+def best_mean_f1(
+    scores: FloatArray, Y: BoolArray, entry_weight: FloatArray, group_weight: FloatArray, known: BoolArray | None = None
+) -> float:
     """The highest of the cuts for all entries with the best weighted mean of the F1 of groups.
 
     ``scores`` and ``Y`` have the shape (n_groups, n_entries); a group is a label for macro-F1, a row of the data for
-    example-F1. The weights are positive. F1 without positives and predictions is 0.
+    example-F1. The weights are positive; entries that are not ``known`` have no say. F1 without positives and
+    predictions is 0.
 
     Going down the sorted scores, each entry changes the F1 of its own group only; the total is the running sum of these
     changes.
     """
     order = np.argsort(-scores, axis=1)
     weight = entry_weight[order]
+    if known is not None:
+        weight = np.where(np.take_along_axis(known, order, axis=1), weight, 0.0)
     hits = np.cumsum(np.where(np.take_along_axis(Y, order, axis=1), weight, 0.0), axis=1)
-    f1 = 2.0 * hits / (np.cumsum(weight, axis=1) + hits[:, -1:])
+    size = np.cumsum(weight, axis=1) + hits[:, -1:]
+    f1 = 2.0 * np.divide(hits, size, out=np.zeros_like(hits), where=size > 0.0)
     change = np.empty_like(f1)
     np.put_along_axis(change, order, group_weight[:, None] * np.diff(f1, axis=1, prepend=0.0), axis=1)
     order = np.argsort(-scores, axis=None)
+    if known is not None:
+        order = order[known.ravel()[order]]
     ordered = scores.ravel()[order]
     last = np.flatnonzero(np.append(ordered[1:] < ordered[:-1], True))  # last entry of each group of ties
     best = int(np.argmax(np.append(0.0, np.cumsum(change.ravel()[order])[last])))

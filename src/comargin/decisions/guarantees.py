@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.indicator import check_indicator
+from ..core.indicator import check_indicator, split_unknown
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
 from ..core.wording import counted
 from ._cut_tests import CutTests, Events, fewest_rows, losses_along_cuts, run_tests
@@ -154,7 +154,7 @@ class RiskController(BaseEstimator):
         probabilities : array-like of shape (n_samples, n_labels)
             Finite scores, by which one cut is fair to all labels; of rows that the scorer was not trained on.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1.
+            True labels, 0 or 1. Unknown cells (NaN) do not count, and the promise then says so.
         sample_weight : array-like of shape (n_samples,) or None
             None, or equal for all rows: a row of weight 2 is not two independent rows.
 
@@ -164,8 +164,8 @@ class RiskController(BaseEstimator):
             The fitted controller.
         """
         check_confidence(self.confidence)
-        P, indicator, weight = read_scores_and_labels(probabilities, Y, sample_weight)
-        if len(weight) < len(np.asarray(probabilities)) or np.ptp(weight):
+        P, Y, _ = read_scores_and_labels(probabilities, Y, sample_weight)
+        if sample_weight is not None and np.ptp(sample_weight):
             raise ValueError(
                 "sample_weight must be None or equal for all rows: a promise counts independent rows, and a row of "
                 "weight 2 is not two of them. Fit it on rows drawn as new rows will be."
@@ -173,12 +173,14 @@ class RiskController(BaseEstimator):
         n_labels = P.shape[1]
         guarantees = self._guarantees(n_labels)
         level = self._level(len(guarantees))
+        indicator, known = split_unknown(Y, "Y")
         true = indicator.toarray().astype(bool)
         order = np.random.default_rng(0).permutation(len(P))
         tests = []
         for guarantee in guarantees:
             own = slice(None) if guarantee.label is None else slice(guarantee.label, guarantee.label + 1)
-            events = losses_along_cuts(guarantee.measure, guarantee.limit, P[:, own], true[:, own], order)
+            seen = None if known is None else known[:, own]
+            events = losses_along_cuts(guarantee.measure, guarantee.limit, P[:, own], true[:, own], order, seen)
             tests.append(_tested(guarantee, events, level, self.confidence, len(guarantees)))
         self.cuts_, common = _choose_cuts(guarantees, tests, n_labels)
         self.guarantees_ = guarantees
@@ -186,6 +188,8 @@ class RiskController(BaseEstimator):
         self.risk_curves_ = tuple(map(_curve, guarantees, tests, chosen, [P] * len(tests)))
         self.tags_per_row_ = float((self.cuts_ < P).sum() / len(P))
         self.statement_ = _statement(guarantees, self.confidence, len(P))
+        if known is not None:
+            self.statement_ += " Only labels whose truth is known count, in calibration rows as in new ones."
         return self
 
     def predict(self, probabilities: Any) -> NDArray[np.int64]:
@@ -237,7 +241,7 @@ class RiskController(BaseEstimator):
         Parameters
         ----------
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1.
+            True labels, 0 or 1; cells that are NaN are unknown and count nowhere.
         Y_pred : array-like or sparse matrix of shape (n_samples, n_labels)
             Label sets, such as those of `predict`.
 
@@ -246,8 +250,10 @@ class RiskController(BaseEstimator):
         dict of str to float
             Value of the measure of every promise; NaN where no row counts.
         """
+        Y, known = split_unknown(Y, "Y")
         true, on = (check_indicator(one, name).toarray() for one, name in ((Y, "Y"), (Y_pred, "Y_pred")))
-        return {str(g): _measured(g, true, on) for g in self.guarantees_}
+        known = np.ones(true.shape, dtype=bool) if known is None else known
+        return {str(g): _measured(g, true, on, known) for g in self.guarantees_}
 
     def _level(self, shares: int) -> float | None:
         return None if self.confidence is None else (1.0 - self.confidence) / shares
@@ -278,13 +284,14 @@ class RiskController(BaseEstimator):
         return guarantees
 
 
-def _measured(guarantee: Guarantee, true: NDArray[Any], on: NDArray[Any]) -> float:
+def _measured(guarantee: Guarantee, true: NDArray[Any], on: NDArray[Any], known: NDArray[np.bool_]) -> float:
     if guarantee.label is not None:
-        true, on = true[:, [guarantee.label]], on[:, [guarantee.label]]
-    hits, n_on = (true * on).sum(axis=1), on.sum(axis=1)
+        true, on, known = (cells[:, [guarantee.label]] for cells in (true, on, known))
+    counts = known.any(axis=1)
+    hits, n_on = (true * on)[counts].sum(axis=1), (on * known)[counts].sum(axis=1)
     if guarantee.measure == "false tags per row":
-        return float((n_on - hits).mean())
-    of = true.sum(axis=1) if guarantee.measure == "recall" else n_on
+        return float((n_on - hits).mean()) if counts.any() else float("nan")
+    of = true[counts].sum(axis=1) if guarantee.measure == "recall" else n_on
     return float((hits[of > 0] / of[of > 0]).mean()) if of.any() else float("nan")
 
 

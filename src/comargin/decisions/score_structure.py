@@ -32,6 +32,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.indicator import split_unknown
 from ..core.threshold_rule import FloatArray, read_scores_and_labels
 from ..graphs import LabelGraph
 from ..model_selection import MultilabelStratifiedKFold
@@ -151,6 +152,11 @@ class ScoreStructure(BaseEstimator):
         scores, (_, indicator, weight) = [each for each, _, _ in read], read[0]  # of rows that have weight
         if parts is not None and sample_weight is not None:
             parts = np.asarray(parts)[np.asarray(sample_weight) > 0.0]
+        if split_unknown(indicator, "Y")[1] is not None:
+            raise ValueError(
+                "Y has unknown cells (NaN), and label sets that are not known teach no structure: leave out "
+                "these rows, or take DecisionClassifierCV or BlendedClassifier, which count known cells"
+            )
         truth = indicator.toarray().astype(np.int64)
         self.n_labels_ = truth.shape[1]
         self.calibrators_ = [LabelCalibrator().fit(each, indicator, weight) for each in scores]

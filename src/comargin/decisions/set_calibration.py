@@ -34,6 +34,7 @@ from scipy.special import expit, log_expit, logit
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.indicator import split_unknown
 from ..core.row_blocks import row_blocks
 from ..core.threshold_rule import FloatArray, check_scores, read_scores_and_labels
 
@@ -97,7 +98,7 @@ class SetCalibrator(BaseEstimator):
         probabilities : array-like of shape (n_samples, n_labels)
             Calibrated probabilities of every label.
         Y : array-like or sparse matrix of shape (n_samples, n_labels)
-            True labels, 0 or 1.
+            True labels, 0 or 1. Rows with unknown cells (NaN) do not count: their sets are not known.
         sample_weight : array-like of shape (n_samples,) or None
             Weights of the rows; a weight of 2 counts as the row given twice.
 
@@ -107,19 +108,23 @@ class SetCalibrator(BaseEstimator):
             The fitted calibrator.
         """
         p, Y, weight = read_scores_and_labels(check_probabilities(probabilities), Y, sample_weight, "probabilities")
+        Y, known = split_unknown(Y, "Y")
+        if known is not None:
+            whole = known.all(axis=1)
+            p, Y, weight = p[whole], Y[whole], weight[whole]
         sets, counts, own = _known_sets(Y, weight, POLICY.most_sets)
         # A row that weighs 2 stands for two rows, of which each knows the other.
         left = np.where(own >= 0, counts[own] - np.minimum(weight, 1.0), 0.0)
         numbers, log_lifts = (*POLICY.start[:2], 0.0, 0.0), np.log(counts)
-        if left.max() > _NEAREST:
+        if left.max(initial=0.0) > _NEAREST:
             rows = slice(None, None, -(-len(weight) * max(p.shape[1], len(counts)) // POLICY.fitted_cells))
             M = log_likelihoods(p[rows], sets)
             log_expected = np.log1p(weight[rows] @ np.exp(M) * (weight.sum() / weight[rows].sum()))
             log_lifts -= log_expected
             log_left = np.log(np.where(left > _NEAREST, left, np.nan))[rows] - log_expected[own[rows]]
             numbers = _fitted_numbers(p[rows], Y[rows], sets, M, log_lifts, own[rows], log_left, weight[rows])
-        known = slice(None) if numbers[2] >= POLICY.least_share else slice(0)
-        self.sets_, self.log_lifts_ = sets[known], log_lifts[known]
+        used = slice(None) if numbers[2] >= POLICY.least_share else slice(0)
+        self.sets_, self.log_lifts_ = sets[used], log_lifts[used]
         self.lift_power_, self.probability_power_ = numbers[:2]
         self.known_share_, self.marginal_share_ = (x if x >= POLICY.least_share else 0.0 for x in numbers[2:])
         return self

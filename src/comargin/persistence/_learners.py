@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.multioutput import ClassifierChain
 
-from ..baselines import ChainEnsemble
+from ..baselines import ChainEnsemble, KnownLabelsClassifier
 from ..core.kernel_functions import KernelFunction
 from ..core.result import Checkpoint
 from ..core.validation import Targets
@@ -167,6 +167,11 @@ def _rebuild_structured(model: Any, reader: Reader) -> None:
     reader.take(_STATE_BYTES << min(model._inference_engine.width, LARGEST_WIDTH))
 
 
+def _check_known_labels(model: Any, where: str) -> None:
+    if (model.constant_ > 1).any():
+        raise ValueError(f"{inside(where, 'constant_')}: a label is 0 or 1")
+
+
 def _check_chains(model: Any, where: str) -> None:
     n_labels, varying = len(model.classes_), model.varying_
     if len(varying) and (varying.max() >= n_labels or (np.diff(varying) <= 0).any()):
@@ -226,6 +231,15 @@ CODECS: tuple[Codec, ...] = (
             "constant_": INDICES.shaped("labels"),
         },
         check=_check_chains,
+    ),
+    EstimatorCodec(
+        KnownLabelsClassifier,
+        {
+            "estimators_": list_of(kinds.any_of(kinds.NOTHING, kinds.CLASSIFIER)).shaped("labels"),
+            "constant_": INDICES.shaped("labels"),
+            "classes_": kinds.CLASSES.shaped("labels"),
+        },
+        check=_check_known_labels,
     ),
     RecordCodec(
         Targets,

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from ..core.indicator import split_unknown
 from ..core.threshold_rule import BoolArray, FloatArray, ThresholdRule, below_lowest, dense, end_offset, midpoint
 
 # Relative singular value of dependent scores: ranking scores sum to a constant, up to the solver's gap.
@@ -50,11 +51,8 @@ class RankSVMCut(ThresholdRule):
     """
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
-        self._learn_known(scores, Y, weight, constant, np.ones(Y.shape, dtype=bool))
-
-    def _learn_known(
-        self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_], known: BoolArray
-    ) -> None:
+        Y, cells = split_unknown(Y, "Y")
+        known = np.ones(Y.shape, dtype=bool) if cells is None else cells
         varying = np.flatnonzero(constant == -1)
         self.coef_, self.intercept_ = np.zeros(scores.shape[1]), 0.0
         if varying.size == 0:

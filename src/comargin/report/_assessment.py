@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..core.indicator import check_indicator
+from ..core.indicator import check_indicator, check_labels, split_unknown
 from ..metrics import evaluate, per_label
 from .anatomy import Anatomy, cuts_of
 
@@ -52,8 +52,9 @@ class ConfusedPair(NamedTuple):
 class Assessment:
     """Predictions, scores and measures of a model on labelled rows."""
 
-    Y: sp.csr_array
+    Y: sp.csr_array  # 0 in unknown cells
     Y_pred: sp.csr_array
+    known: np.ndarray  # bool (n_samples, n_labels)
     scores: np.ndarray | None  # None when the model has none, or some that are not finite
     probabilities: np.ndarray | None  # None when the model has none
     measures: dict[str, float]  # of `comargin.metrics.evaluate`
@@ -66,19 +67,21 @@ def assess(anatomy: Anatomy, X: Any, Y: Any, label_names: Sequence[str]) -> Asse
     from ..decisions.predictions import predictions
 
     model = anatomy.model
-    Y = check_indicator(Y, "dataset.Y")
+    truth = check_labels(Y, "dataset.Y")
+    Y, known = split_unknown(truth, "dataset.Y")
+    known = np.ones(Y.shape, dtype=bool) if known is None else known
     found = predictions(model, X, Y.shape[1])
     Y_pred = check_indicator(found.labels, "model.predict(X)")
     scores = None if found.scores is None else np.asarray(found.scores, dtype=np.float64)
     probabilities = _probabilities(model, X, Y.shape) if found.probabilities is None else found.probabilities
-    measures = evaluate(Y, scores, Y_pred, probabilities=probabilities)
-    labels = per_label(Y, Y_pred, label_names, scores)
+    measures = evaluate(truth, scores, Y_pred, probabilities=probabilities)
+    labels = per_label(truth, Y_pred, label_names, scores)
     if scores is None or not np.isfinite(scores).all():
-        return Assessment(Y, Y_pred, None, probabilities, measures, labels, np.full(Y.shape[1], np.nan))
+        return Assessment(Y, Y_pred, known, None, probabilities, measures, labels, np.full(Y.shape[1], np.nan))
     stated = cuts_of(anatomy, Y.shape[1])
     # A rule over the whole row (the k highest labels, or labels decided together) has no cut to draw.
     is_used = ((scores > stated) == Y_pred.toarray().astype(bool)).all(axis=0) & np.isfinite(stated)
-    return Assessment(Y, Y_pred, scores, probabilities, measures, labels, np.where(is_used, stated, np.nan))
+    return Assessment(Y, Y_pred, known, scores, probabilities, measures, labels, np.where(is_used, stated, np.nan))
 
 
 def _probabilities(model: Any, X: Any, shape: tuple[int, ...]) -> np.ndarray | None:
@@ -87,24 +90,32 @@ def _probabilities(model: Any, X: Any, shape: tuple[int, ...]) -> np.ndarray | N
     return P if isinstance(P, np.ndarray) and P.shape == shape else None
 
 
-def reliability(Y: sp.csr_array, probabilities: np.ndarray, n_bins: int = 10) -> Reliability:
-    """How often labels of a probability are on."""
-    P = probabilities.ravel()
+def reliability(
+    Y: sp.csr_array, probabilities: np.ndarray, known: np.ndarray | None = None, n_bins: int = 10
+) -> Reliability:
+    """How often labels of a probability are on, in the known cells; None: all are."""
+    cells = slice(None) if known is None else known.ravel()
+    P = probabilities.ravel()[cells]
     bins = np.minimum((P * n_bins).astype(np.intp), n_bins - 1)
     count = np.bincount(bins, minlength=n_bins)
     kept = np.flatnonzero(count)
     predicted = np.bincount(bins, P, n_bins)[kept] / count[kept]
-    observed = np.bincount(bins, Y.toarray().ravel(), n_bins)[kept] / count[kept]
+    observed = np.bincount(bins, Y.toarray().ravel()[cells], n_bins)[kept] / count[kept]
     return Reliability(predicted, observed, count[kept])
 
 
-def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCurve | None:
-    """Precision, recall and F1 of a label over its cut, thinned out; None for a label without positives."""
+def cut_curve(
+    scores: np.ndarray, positive: np.ndarray, n_points: int, known: np.ndarray | None = None
+) -> CutCurve | None:
+    """Precision, recall and F1 of a label over its cut, thinned out; None for a label without positives.
+
+    Rows that are not ``known`` are left out; None: all are.
+    """
     from ..decisions.curves import score_curve
 
     if not len(positive):
         return None
-    curve = score_curve(scores, positive, 1.0, every_gap=True)
+    curve = score_curve(scores, positive, 1.0, known, every_gap=True)
     f1 = curve.f1()
     precision = np.divide(curve.hits, curve.on, out=np.full(len(f1), np.nan), where=curve.on > 0)
     # Half of the points evenly by rank, half evenly by score, to show both the crowded part and the tails.
@@ -114,14 +125,14 @@ def cut_curve(scores: np.ndarray, positive: np.ndarray, n_points: int) -> CutCur
     return CutCurve(curve.cuts[kept], precision[kept], curve.hits[kept] / curve.positives, f1[kept])
 
 
-def score_histogram(scores: np.ndarray, is_on: np.ndarray, n_bins: int) -> Histogram:
-    """Distribution of scores with and without a label, each with sum 1 (or 0 where there is none)."""
+def score_histogram(scores: np.ndarray, is_on: np.ndarray, n_bins: int, known: np.ndarray | bool = True) -> Histogram:
+    """Distribution of scores with and without a label, each with sum 1 (or 0 where there is none known)."""
     low, high = float(scores.min()), float(scores.max())
     largest = max(abs(low), abs(high))
     if high - low <= 1e-6 * largest:  # constant but for rounding: bins would be narrower than numbers are apart
         margin = 0.5 * max(largest, 1.0)
         low, high = low - margin, high + margin
-    groups = [np.histogram(scores[chosen], bins=n_bins, range=(low, high))[0] for chosen in (is_on, ~is_on)]
+    groups = [np.histogram(scores[chosen], bins=n_bins, range=(low, high))[0] for chosen in (is_on, ~is_on & known)]
     with_label, without = (counts / max(counts.sum(), 1) for counts in groups)
     return Histogram(low, high, with_label, without)
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.files import AtomicFiles
-from ..core.indicator import check_indicator
+from ..core.indicator import check_labels
 from ..core.row_blocks import take_rows
 from ..core.wording import counted
 from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
@@ -154,7 +154,7 @@ def _rows_of(dataset: Any) -> tuple[Any, Any]:
 def _label_names(anatomy: Anatomy, rows: tuple[Any, Any] | None, given: Sequence[str] | None) -> tuple[str, ...]:
     """One distinct name per label, checked as those of a label graph are."""
     if rows is not None:
-        n_samples, n_labels = check_indicator(rows[1], "dataset.Y").shape
+        n_samples, n_labels = check_labels(rows[1], "dataset.Y").shape
         if n_samples == 0 or n_labels == 0:
             raise ValueError("dataset must have at least one row and one label")
     else:
@@ -189,7 +189,7 @@ def _data_sections(
         sections.append(section)
     if assessment is not None:
         sections.append(_sections.labels_section(assessment, order))
-        pairs = confused_pairs(assessment.Y, assessment.Y_pred, _MOST_PAIRS)
+        pairs = confused_pairs(assessment.Y, sp.csr_array(assessment.Y_pred.multiply(assessment.known)), _MOST_PAIRS)
         section, data["labels"], data["first"] = _sections.one_label_section(
             assessment, names, order, pairs, weights, features
         )
@@ -258,6 +258,7 @@ def _data_facts(dataset: Any, assessment: Assessment | None) -> list[tuple[str, 
     return ([("name", name)] if name else []) + [
         ("rows", str(assessment.Y.shape[0])),
         ("labels", str(assessment.Y.shape[1])),
+        *([] if assessment.known.all() else [("known cells", f"{assessment.known.mean():.1%}")]),
         ("labels per row", number(per_row.mean())),
         ("labels per row, predicted", number(np.diff(assessment.Y_pred.indptr).mean())),
         ("rows without a label", str(int(np.count_nonzero(per_row == 0)))),

@@ -138,9 +138,11 @@ def one_label_section(
         if assessment.scores is not None:
             scores = np.ascontiguousarray(assessment.scores[:, k])
             positive = Y.indices[Y.indptr[k] : Y.indptr[k + 1]]
-            curve = cut_curve(scores, positive, n_points)
+            known = assessment.known[:, k]
+            curve = cut_curve(scores, positive, n_points, known)
             detail["curve"] = None if curve is None else [_short(values) for values in curve]
-            histogram = score_histogram(scores, np.isin(np.arange(len(scores)), positive), _BINS)
+            is_on = np.isin(np.arange(len(scores)), positive)
+            histogram = score_histogram(scores, is_on, _BINS, known)
             ends = _short([histogram.low, histogram.high])
             detail["histogram"] = [*ends, _short(histogram.without), _short(histogram.with_label)]
             detail["cut"] = None if np.isnan(assessment.cuts[k]) else float(assessment.cuts[k])
@@ -214,7 +216,7 @@ def explanations_section(
             k = int(one.label)
             terms = [(short_name(term.text), term.value) for term in one.with_names(names).contributions]
             signs = [[term for term in terms if (term[1] > 0) == positive] for positive in (True, False)]
-            is_true = "yes" if assessment.Y[row, k] else "no"
+            is_true = "yes" if assessment.Y[row, k] else "no" if assessment.known[row, k] else "unknown"
             rows.append((row, (place.get(k, -1), names[k]), is_true, one.score, *signs, one.others, one.intercept))
     body = (
         f'<p class="caption">The tags of the first {counted(len(explained), "row")} that have some. A score is the sum '
@@ -243,7 +245,7 @@ def features_section(weights: np.ndarray, features: Sequence[str], names: Sequen
 def scores_section(assessment: Assessment) -> Section:
     """Scores of all labels together."""
     assert assessment.scores is not None
-    histogram = score_histogram(assessment.scores, assessment.Y.toarray().astype(bool), 80)
+    histogram = score_histogram(assessment.scores, assessment.Y.toarray().astype(bool), 80, assessment.known)
     body = (
         '<p class="caption">Scores of all labels and rows together: the less the two groups overlap, the better labels '
         f"can be told apart by one cut.</p>{figure_place('all-scores', 'Distribution of all scores')}"
@@ -260,7 +262,7 @@ def probabilities_section(assessment: Assessment) -> Section:
         f"probability of 0.3, three in ten should be on. Label by label they are off by {error:.3f} on average.</p>"
         f"{figure_place('reliability', 'Share of labels that are on, over their probability')}"
     )
-    figure = reliability_figure(reliability(assessment.Y, assessment.probabilities))
+    figure = reliability_figure(reliability(assessment.Y, assessment.probabilities, assessment.known))
     return Section("probabilities", "Probabilities", body, {"reliability": figure})
 
 
@@ -385,9 +387,10 @@ def _meaning(measure: str) -> str:
 
 
 def _label_facts(assessment: Assessment, k: int) -> list[list[str]]:
-    label = assessment.labels[k]
+    label, n_known = assessment.labels[k], int(assessment.known[:, k].sum())
     facts = [
-        ["rows with it", f"{label['support']} ({100 * label['support'] / assessment.Y.shape[0]:.3g} %)"],
+        ["rows with it", f"{label['support']} ({100 * label['support'] / max(n_known, 1):.3g} %)"],
+        *([] if n_known == assessment.Y.shape[0] else [["rows that know it", str(n_known)]]),
         ["predicted for", f"{label['predicted']} rows"],
     ]
     for measure, name in (("precision", "precision"), ("recall", "recall"), ("f1", "F1"), ("auc", "AUC")):

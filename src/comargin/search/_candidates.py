@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from ..core.indicator import split_unknown
 from ..core.validation import has_scores
 
 Place = tuple[int, ...]  # of a value in each parameter of a grid
@@ -77,9 +78,11 @@ def suited(n_samples: int, n_labels: int, is_sparse: bool) -> tuple[str, ...]:
     return tuple(name for name in _NAMES if fits.get(name, True))
 
 
-def candidates_for(wanted: Any, X: Any, n_labels: int, seed: int, weighted: bool) -> list[Candidate]:
+def candidates_for(wanted: Any, X: Any, Y: sp.csr_array, seed: int, weighted: bool) -> list[Candidate]:
     """The candidates for features that are ready; ``wanted`` as `AutoClassifier` takes it, None chooses by size."""
-    from ..models import checked_models  # its registry has AutoClassifier
+    from ..models import checked_models, for_unknown_labels  # its registry has AutoClassifier
+
+    n_labels = Y.shape[1]
 
     recipes = checked_models(suited(X.shape[0], n_labels, sp.issparse(X)) if wanted is None else wanted)
     for recipe in recipes:
@@ -88,6 +91,8 @@ def candidates_for(wanted: Any, X: Any, n_labels: int, seed: int, weighted: bool
     taking = [recipe for recipe in recipes if not weighted or has_fit_parameter(recipe.estimator, "sample_weight")]
     if not taking:
         raise ValueError("sample_weight must be None: no candidate takes it.")
+    if split_unknown(Y, "y")[1] is not None:
+        taking = list(map(for_unknown_labels, taking))
     return [_candidate(recipe, X, n_labels, seed) for recipe in taking]
 
 

@@ -163,7 +163,7 @@ def _log_loss(contender: Contender) -> float:
 
 
 def value_of(decisions: LabelDecisions, scores: FloatArray, Y: Any) -> float:
-    """The measure of the aim of decisions on their rows; the mean cost of a label for costs."""
+    """The measure of the aim of decisions on their rows; the mean cost of a known label for costs."""
     on, P = decisions.decide(scores)
     aim = decisions.aim
     if isinstance(aim, str):
@@ -171,4 +171,5 @@ def value_of(decisions: LabelDecisions, scores: FloatArray, Y: Any) -> float:
         depth = [int(name.rpartition("_")[2])] if name.startswith("precision_at_") else []
         return float(evaluate(Y, P, on, k=depth)[name])
     costs, wrong = np.broadcast_to(np.asarray(aim, dtype=np.float64), (Y.shape[1], 2)), on - Y.toarray()
-    return float(np.mean(np.where(wrong > 0, costs[:, 0], 0.0) + np.where(wrong < 0, costs[:, 1], 0.0)))
+    cost = np.where(wrong > 0, costs[:, 0], 0.0) + np.where(wrong < 0, costs[:, 1], 0.0)
+    return float(np.mean(cost[~np.isnan(wrong)]))

@@ -143,7 +143,7 @@ class AutoClassifier(DecisionClassifierCV):
         seed, weight = self._seed(), params.get("sample_weight")
         ready, Z = made_ready(X, weight)
         y = _for_all(y)
-        candidates = candidates_for(self.candidates, Z, Y.shape[1], seed, weight is not None)
+        candidates = candidates_for(self.candidates, Z, Y, seed, weight is not None)
         n_samples, n_first = Y.shape[0], FIRST_ROWS
         all_rows = np.arange(n_samples)
         rows = all_rows

@@ -13,7 +13,7 @@ others.
 =================  ============================================================================
 """
 
-from ..baselines.chains import ChainEnsemble
+from ..baselines import ChainEnsemble, KnownLabelsClassifier
 from ..models import ModelRecipe, get_model, model_names, register_model
 from ._folder import clear_checkpoint
 from ._tagger import Tagger
@@ -22,6 +22,7 @@ from ._warmup import warmup
 
 __all__ = [
     "ChainEnsemble",
+    "KnownLabelsClassifier",
     "ModelRecipe",
     "Tagger",
     "clear_checkpoint",

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.explanation import Explanation, explain
+from ..core.indicator import known_share
 from ..core.validation import dense_if_needed, has_scores, learner_of
 from ..core.wording import nearest
 from ..data import Chunk, Dataset, stream
@@ -194,7 +195,8 @@ class Tagger:
         depths = [k for k in (1, 3, 5) if k <= Y.shape[1]]
         found = evaluate(Y, scores, predicted, k=depths, probabilities=scores if calibrated else None)
         measures = {name: float(value) if value == value else None for name, value in found.items()}
-        self.facts.update(test_data={"name": dataset.name, "rows": Y.shape[0]}, test_measures=measures)
+        rows = {"name": dataset.name, "rows": Y.shape[0]} | ({"known": share} if (share := known_share(Y)) else {})
+        self.facts.update(test_data=rows, test_measures=measures)
         if self.promise is not None:
             self.facts["test_promise"] = self.promise.measured(Y, predicted)
 

@@ -12,10 +12,11 @@ from sklearn.base import clone
 from sklearn.multiclass import OneVsRestClassifier
 
 from .. import __version__
+from ..baselines import KnownLabelsClassifier
 from ..core.checks import whole_number
 from ..core.estimator import MultilabelClassifier
 from ..core.executor import Threads, chosen_or, using
-from ..core.indicator import check_indicator
+from ..core.indicator import check_labels, known_share, split_unknown
 from ..core.memory import Memory, StopRequest
 from ..core.progress import Progress
 from ..core.row_blocks import take_rows
@@ -26,7 +27,7 @@ from ..decisions.aims import check_aim
 from ..decisions.decision_classifier import split_off
 from ..decisions.workbench import BY_AIM, fit_decider, make_decider
 from ..model_selection import MultilabelStratifiedKFold
-from ..models import ModelRecipe, checked_models, has_missing
+from ..models import ModelRecipe, checked_models, for_unknown_labels, has_missing
 from ..search import AutoClassifier
 from ..search.budget import parse_budget
 from ._folder import FolderMemory
@@ -49,7 +50,7 @@ DEFAULT_CONFIDENCE = 0.9
 
 
 # Estimators that take a sparse indicator; forests and neighbours of scikit-learn do not.
-_SPARSE_LABELS = (MultilabelClassifier, AutoClassifier, OneVsRestClassifier)
+_SPARSE_LABELS = (MultilabelClassifier, AutoClassifier, OneVsRestClassifier, KnownLabelsClassifier)
 
 
 def train(
@@ -152,6 +153,8 @@ def train(
     by_rule = thresholds != BY_AIM
     (recipe,) = checked_models(default_model(params, grid, criterion, by_rule) if model is None else model)
     X, Y = _checked_rows(dataset)
+    if split_unknown(Y, "dataset.Y")[1] is not None:
+        recipe = for_unknown_labels(recipe)
     if not isinstance(recipe.estimator, _SPARSE_LABELS) and sp.issparse(Y):
         Y = Y.toarray()
     whole_number("folds", folds, 2)
@@ -245,6 +248,7 @@ def train(
             "rows": all_Y.shape[0],
             "features": "texts" if n_features is None else n_features,
             "labels": Y.shape[1],
+            **({"known": share} if (share := known_share(all_Y)) else {}),
             "fingerprint": data_print,
         },
         "seconds": {"search": round(tuned_seconds, 3), "all": round(time.perf_counter() - began, 3)},
@@ -263,7 +267,8 @@ def _checked_rows(dataset: Any) -> tuple[Any, Any]:
     """Features or texts, and an indicator of a type that all classifiers of scikit-learn accept."""
     if not isinstance(dataset, Dataset):
         raise ValueError(f"dataset must be a Dataset, got a {type(dataset).__name__}")
-    Y = check_indicator(dataset.Y, "dataset.Y").astype(np.int64)
+    Y = check_labels(dataset.Y, "dataset.Y")
+    Y = Y.astype(np.int64) if Y.dtype.kind != "f" else Y
     if Y.shape[0] < 2 or Y.shape[1] == 0:
         raise ValueError(f"dataset must have at least two rows and one label, got {Y.shape[0]} and {Y.shape[1]}")
     return dataset.X, Y if sp.issparse(dataset.Y) else Y.toarray()
