@@ -189,7 +189,7 @@ def audit(
 
 
 def _default_model(X: Any, Y: Any) -> str:
-    return "forest" if "forest" in suited(*Y.shape, isinstance(X, list) or sp.issparse(X)) else "m3l"
+    return "forest" if "forest" in suited(Y.shape[0], Y.shape[1], isinstance(X, list) or sp.issparse(X)) else "m3l"
 
 
 def _with_middle_values(estimator: Any, recipe: ModelRecipe, X: Any, params: dict[str, Any]) -> Any:
