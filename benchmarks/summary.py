@@ -66,6 +66,7 @@ def update_pages() -> None:
         ("docs/decisions.md", "aims", table("bench_aims")),
         ("docs/decisions.md", "calibration", table("bench_calibration")),
         ("docs/guarantees.md", "guarantees", table("bench_guarantees")),
+        ("docs/audit.md", "audit", table("bench_audit")),
         ("docs/structured.md", "scene", table("bench_scene")),
         ("docs/structured.md", "passes", table("bench_cgm_passes")),
         ("docs/structured.md", "structured_speed", table("bench_structured_speed")),

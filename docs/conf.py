@@ -37,6 +37,7 @@ NAVIGATION = {
         "Guarantees <guarantees>",
         "Thresholds <thresholds>",
         "Comparing models <compare>",
+        "Wrong labels <audit>",
         "Reports <report>",
         "File formats <formats>",
         "Unknown labels <unknown_labels>",

@@ -76,6 +76,7 @@ def test_benchmark_tables_are_those_of_the_results():
     assert summary["speed"](everything=True) in (ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
     for page, name in (
         ("thresholds", "thresholds"),
+        ("audit", "audit"),
         ("structured", "scene"),
         ("structured", "cgm_passes"),
         ("rank", "rank_tables"),

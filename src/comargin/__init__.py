@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .search import AutoClassifier, LSG21ClassifierCV, M3LClassifierCV, TuneResult, tune
     from .structured import CGMClassifier, StructuredSVMClassifier
     from .svmplus import PrBRClassifier, PrMLClassifier
-    from .training import Tagger, warmup
+    from .training import Audit, Tagger, audit, warmup
 
 _HOMES = {
     "core": ("Explanation", "explain"),
@@ -46,10 +46,11 @@ _HOMES = {
     "search": ("AutoClassifier", "LSG21ClassifierCV", "M3LClassifierCV", "TuneResult", "tune"),
     "structured": ("CGMClassifier", "StructuredSVMClassifier"),
     "svmplus": ("PrBRClassifier", "PrMLClassifier"),
-    "training": ("Tagger", "warmup"),
+    "training": ("Audit", "Tagger", "audit", "warmup"),
 }
 
 __all__ = [
+    "Audit",
     "AutoClassifier",
     "CGMClassifier",
     "DecisionClassifierCV",
@@ -67,6 +68,7 @@ __all__ = [
     "Tagger",
     "TuneResult",
     "ZeroShotClassifier",
+    "audit",
     "comparison",
     "core",
     "data",

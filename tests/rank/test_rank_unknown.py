@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 from tests.rank import naive_rank, reference_rank
 
 from comargin import RankCVMClassifier, RankSVMClassifier
-from comargin.decisions import PerLabelCut, RankSVMCut
+from comargin.decisions import RankSVMCut
 
 BOTH = pytest.mark.parametrize("learner", [RankCVMClassifier, RankSVMClassifier])
 
@@ -171,5 +171,3 @@ def test_threshold_of_a_row_counts_its_known_labels(rng):
     root = np.sqrt(weight[counts])
     expected = np.linalg.lstsq(root[:, None] * A, root * target, rcond=None)[0]
     assert_allclose([*rule.coef_, rule.intercept_], expected, rtol=1e-9)
-    with pytest.raises(ValueError, match="PerLabelCut takes no unknown labels, and Y has"):
-        PerLabelCut().fit(scores, Y)

@@ -315,7 +315,7 @@ def test_candidates_suit_the_data(rng):
         assert [name for name, _ in candidate.grid] == searched
         assert candidate.estimator.random_state == 7
     for features, searched in ((X, (1, 2, 5, 10)), (sp.csr_array(X), (2,))):
-        (trees,) = candidates_for(["extra-trees"], features, 3, 7, False)
+        (trees,) = candidates_for(["extra-trees"], features, sp.csr_array((20, 3), dtype=np.int8), 7, False)
         assert trees.grid == (("min_samples_leaf", searched),)
     with pytest.raises(ValueError, match="neither decision_function"):
         candidates_for([("none", OnlyLabels())], X, sp.csr_array((20, 3), dtype=np.int8), 0, False)

@@ -1,7 +1,7 @@
 """The command ``comargin``. Nothing heavy is imported before a command needs it, so that ``--help`` answers at once.
 
 - _app.py: the tree of commands. _data.py: those of ``comargin data``. _demo.py: ``demo`` and ``warmup``.
-- _train.py, _predict.py, _evaluate.py, _compare.py, _graph.py, _info.py, _report.py: one command each.
+- _train.py, _predict.py, _evaluate.py, _compare.py, _audit.py, _graph.py, _info.py, _report.py: one command each.
 - _options.py: what commands share. _rows.py: rows as a tagger takes them. _console.py: results, remarks, progress.
 """
 

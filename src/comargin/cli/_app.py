@@ -9,6 +9,7 @@ from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from .. import __version__
+from ._audit import audit
 from ._compare import compare
 from ._console import INTERRUPTED
 from ._data import convert_file, info, list_sets
@@ -43,6 +44,7 @@ _OTHER_NAMES = {
     "datasets": "data",
     "n_jobs": "jobs",
     "random_state": "seed",
+    "most": "top",
     "id_name": "id",
 }
 
@@ -111,7 +113,7 @@ def _help_of(command: Callable[..., Any]) -> str:
     )
 
 
-for _command in (train, predict, evaluate, compare, report, graph, warmup, demo):
+for _command in (train, predict, evaluate, compare, audit, report, graph, warmup, demo):
     app.command(cls=_Command, help=_help_of(_command))(_command)
 app.command("info", cls=_Command, help=_help_of(model_info))(model_info)
 for _name, _command in (("list", list_sets), ("info", info), ("convert", convert_file)):

@@ -143,8 +143,8 @@ def train(
             f"--model {recipe.name}: its declaration does not say how it is saved, it can only be compared (comargin "
             "compare); --list-models shows which can be trained"
         )
-    params = {name: _value(text) for name, text in _assignments(param, "--param").items()}
-    values = {name: [_value(one) for one in text.split(",")] for name, text in _assignments(grid, "--grid").items()}
+    params = {name: typed_value(text) for name, text in assignments(param, "--param").items()}
+    values = {name: [typed_value(one) for one in text.split(",")] for name, text in assignments(grid, "--grid").items()}
     target = Path(f"{Path(data).name.split('.')[0]}.cmg") if output is None else output
     check_target("--output", target, "tagger.cmg")
     if checkpoint is not None and target.resolve().parent == checkpoint.resolve():
@@ -214,7 +214,7 @@ def _has_file(recipe: ModelRecipe) -> bool:
     return True
 
 
-def _assignments(texts: list[str] | None, flag: str) -> dict[str, str]:
+def assignments(texts: list[str] | None, flag: str) -> dict[str, str]:
     values: dict[str, str] = {}
     for text in texts or ():
         name, _, value = map(str.strip, text.partition("="))
@@ -226,7 +226,7 @@ def _assignments(texts: list[str] | None, flag: str) -> dict[str, str]:
     return values
 
 
-def _value(text: str) -> Any:
+def typed_value(text: str) -> Any:
     """A number, a word such as none, a tuple as Python writes it, or else the text itself."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]

@@ -12,6 +12,8 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 
 `StackedStructureClassifier` learns with `ScoreStructure` what labels say about each other beyond what classifiers say.
 
+`find_label_issues` ranks given labels by how probably they are wrong.
+
 `ThresholdClassifierCV` wraps any classifier with scores; its rules also stand alone, on a matrix of scores:
 
 ==================  ===========================================================================
@@ -38,6 +40,7 @@ every measure, and promises. `LabelDecisions` holds its parts together, which st
 `_parse_guarantee.py`    `Guarantee` and its text
 `_cut_tests.py`          which cuts the rows vouch for, by the bets of `_loops_betting.py`
 `workbench.py`           a decider by its name and its fit, for `train` and `compare`
+`label_noise.py`         `find_label_issues`: which labels of which rows are probably wrong
 `predictions.py`         label sets and scores of any model from one pass
 =======================  ======================================================================
 """
@@ -51,6 +54,7 @@ from .blending import BlendedClassifier
 from .calibration import LabelCalibrator
 from .decision_classifier import DecisionClassifierCV, LabelDecisions
 from .guarantees import Guarantee, RiskController, RiskCurve, check_confidence, parse_guarantee
+from .label_noise import LabelIssues, find_label_issues
 from .score_structure import ScoreStructure
 from .set_calibration import SetCalibrator
 from .stacked_structure import StackedStructureClassifier
@@ -64,6 +68,7 @@ __all__ = [
     "Guarantee",
     "LabelCalibrator",
     "LabelDecisions",
+    "LabelIssues",
     "PerLabelCut",
     "ProportionalCut",
     "RULES",
@@ -77,5 +82,6 @@ __all__ = [
     "ThresholdRule",
     "TopK",
     "check_confidence",
+    "find_label_issues",
     "parse_guarantee",
 ]

@@ -18,16 +18,17 @@ logistic      0         1       yes         0      log(1 + e^u)
 ``upper_bound`` and ``diag``: it lies between 0 and upper = bound U, and the loss adds ridge = curvature / U to its
 second derivative. Any curvature >= 0 and bound > 0 make a loss.
 
-Two properties choose the method where passes over linear features are slow, and with kernels:
+The method where passes over linear features are slow, and with kernels:
 
-================ =========================== ===========================
-..               linear, after slow passes   with a kernel
-================ =========================== ===========================
-``is_smooth``    _newton.py, else _finish.py pair steps add ``ridge``
-``is_quadratic`` makes no difference         pair steps, else _newton.py
-================ =========================== ===========================
+================= ========================== ============================
+loss              linear, after slow passes  with a kernel
+================= ========================== ============================
+hinge             _finish.py                 pair steps
+smooth, quadratic _newton.py                 pair steps with a ``ridge``
+other conjugate   _newton.py                 _newton.py
+================= ========================== ============================
 
-``_loops_step.py`` has the same functions for the loops. A conjugate that is not quadratic needs a branch in ``slope``,
+``_loops_step.py`` has value and conjugate for the loops, and the step ``coordinate``. A conjugate that is not quadratic needs a branch in ``slope``,
 ``second``, ``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there.
 """
 

@@ -48,7 +48,14 @@ _MEANINGS = {
     "calibration_error": "Expected calibration error of each label, averaged over the labels.",
     "calibration_error_at_k": "Expected calibration error of the {k} likeliest labels of each row.",
 }
-_LOSSES = {"hamming_loss", "one_error", "coverage", "ranking_loss", *PROBABILITY_MEASURES, "calibration_error_at_k"}
+_LOWER_IS_BETTER = {
+    "hamming_loss",
+    "one_error",
+    "coverage",
+    "ranking_loss",
+    *PROBABILITY_MEASURES,
+    "calibration_error_at_k",
+}
 _TABLES: dict[Kind, Mapping[str, Callable[..., float]]] = {
     Kind.SETS: SET_MEASURES,
     Kind.RANKING: RANKING_MEASURES,
@@ -60,7 +67,7 @@ _TABLES: dict[Kind, Mapping[str, Callable[..., float]]] = {
 
 
 # Aims of measures of label sets, by name or by the average that a name begins with; that of the others is micro-F1.
-_AIMS = {
+_AIM_OF_MEASURE = {
     "hamming_loss": "hamming_loss",
     "subset_accuracy": "subset_accuracy",
     "macro": "macro_f1",
@@ -69,12 +76,12 @@ _AIMS = {
 
 
 def _aim_of(kind: Kind, name: str) -> str:
-    return (_AIMS.get(name) or _AIMS.get(name.partition("_")[0], "")) if kind is Kind.SETS else ""
+    return (_AIM_OF_MEASURE.get(name) or _AIM_OF_MEASURE.get(name.partition("_")[0], "")) if kind is Kind.SETS else ""
 
 
 #: Every measure by the name of its function, in the order of `evaluate`; ``precision_at_k`` stands for all depths.
 MEASURES: dict[str, Measure] = {
-    name: Measure(kind, value, _MEANINGS.get(name) or meaning_of(name), name in _LOSSES, _aim_of(kind, name))
+    name: Measure(kind, value, _MEANINGS.get(name) or meaning_of(name), name in _LOWER_IS_BETTER, _aim_of(kind, name))
     for kind, table in _TABLES.items()
     for name, value in table.items()
 }

@@ -15,6 +15,7 @@
 =====================  ========================================================================
 """
 
+from ._candidates import suited as suited
 from ._trials import Trial
 from ._tune_result import TuneResult, TuneStep
 from .auto import AutoClassifier

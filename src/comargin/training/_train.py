@@ -49,8 +49,9 @@ from .identity import described, hash_of, json_values
 DEFAULT_CONFIDENCE = 0.9
 
 
-# Estimators that take a sparse indicator; forests and neighbours of scikit-learn do not.
-_SPARSE_LABELS = (MultilabelClassifier, AutoClassifier, OneVsRestClassifier, KnownLabelsClassifier)
+def takes_sparse_labels(estimator: Any) -> bool:
+    """Whether an estimator takes a sparse indicator; forests and neighbours of scikit-learn do not."""
+    return isinstance(estimator, MultilabelClassifier | AutoClassifier | OneVsRestClassifier | KnownLabelsClassifier)
 
 
 def train(
@@ -152,10 +153,10 @@ def train(
     began = time.perf_counter()
     by_rule = thresholds != BY_AIM
     (recipe,) = checked_models(default_model(params, grid, criterion, by_rule) if model is None else model)
-    X, Y = _checked_rows(dataset)
+    X, Y = checked_rows(dataset)
     if split_unknown(Y, "dataset.Y")[1] is not None:
         recipe = for_unknown_labels(recipe)
-    if not isinstance(recipe.estimator, _SPARSE_LABELS) and sp.issparse(Y):
+    if sp.issparse(Y) and not takes_sparse_labels(recipe.estimator):
         Y = Y.toarray()
     whole_number("folds", folds, 2)
     whole_number("random_state", random_state)
@@ -263,7 +264,7 @@ def _to_read(reading: Mapping[str, Any] | None, X: Any) -> dict[str, Any]:
     return {**(reading or {}), **({"missing": "nan"} if has_missing(X) else {})}
 
 
-def _checked_rows(dataset: Any) -> tuple[Any, Any]:
+def checked_rows(dataset: Any) -> tuple[Any, Any]:
     """Features or texts, and an indicator of a type that all classifiers of scikit-learn accept."""
     if not isinstance(dataset, Dataset):
         raise ValueError(f"dataset must be a Dataset, got a {type(dataset).__name__}")
