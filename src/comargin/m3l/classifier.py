@@ -144,7 +144,8 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
         loss = _LOSSES[self.loss]
         if not loss.is_quadratic and self.solver != "auto":
             raise ValueError(
-                f'loss="{self.loss}" needs solver="auto"; solver="{self.solver}" takes losses with a quadratic conjugate only'
+                f'loss="{self.loss}" needs solver="auto"; solver="{self.solver}" takes losses with a quadratic '
+                "conjugate only"
             )
         row_weight, label_weight = self._weights(data)
         S = data.signs

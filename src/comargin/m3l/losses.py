@@ -28,8 +28,9 @@ smooth, quadratic _newton.py                 pair steps with a ``ridge``
 other conjugate   _newton.py                 _newton.py
 ================= ========================== ============================
 
-``_loops_step.py`` has value and conjugate for the loops, and the step ``coordinate``. A conjugate that is not quadratic needs a branch in ``slope``,
-``second``, ``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and ``coordinate`` there.
+``_loops_step.py`` has value and conjugate for the loops, and the step ``coordinate``. A conjugate that is not quadratic
+needs a branch in ``slope``, ``second``, ``value`` and ``conjugate`` here, and in ``loss_value``, ``loss_conjugate`` and
+``coordinate`` there.
 """
 
 from typing import NamedTuple
