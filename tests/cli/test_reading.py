@@ -135,7 +135,8 @@ def test_unknown_cells_from_a_table_to_the_report(tmp_path):
     code, _, err = run("data", "info", data, "--labels", "-3")
     assert code != 0
     assert "--unlabelled" in err
-    done("train", data, *reading, *QUICK, "-o", tagger)
+    out, err = done("train", data, *reading, *QUICK, "-o", tagger)
+    assert f"in their known cells: {n_known} of 360" in out + err
     assert f"{n_known} of 360" in Tagger.load(tagger).facts["data"]["known"]
     out, _ = done("evaluate", tagger, data, "--unlabelled", "unknown", "--json")
     assert json.loads(out)["n_known"] == n_known
