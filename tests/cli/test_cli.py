@@ -297,7 +297,7 @@ def test_the_list_keeps_its_numbers(tmp_path, columns):
     assert code == 0
     lines = out.splitlines()
     (bibtex,) = [line for line in lines if line.startswith("bibtex")]
-    assert bibtex.split() == ["bibtex", "7395", "1836", "159", "2.40", "4880/2515", "not", "here"]
+    assert bibtex.split() == ["bibtex", "7395", "1836", "159", "2.40", "4880/2515", "-", "not", "here"]
     (tmc,) = [line for line in lines if line.startswith("tmc2007-500")]
     assert "21519/7077" in tmc
     assert max(len(line) for line in lines[:-1]) <= 80

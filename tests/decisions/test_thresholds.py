@@ -175,7 +175,9 @@ def test_row_thresholds_have_the_least_hamming_loss_in_the_middle_of_the_widest_
     rng = np.random.default_rng(seed)
     scores, Y = draw(rng, n=20, n_labels=5)
     scores = np.round(8 * scores) / 8  # binary fractions: equal widths are equal in floating point too
-    for f, y, t in zip(scores, Y, best_row_thresholds(scores, Y.astype(bool)), strict=True):
+    for f, y, t in zip(
+        scores, Y, best_row_thresholds(scores, Y.astype(bool), np.ones(Y.shape, dtype=bool)), strict=True
+    ):
         values = sorted(set(f.tolist()))
         half = (values[-1] - values[0]) / (len(f) - 1) / 2
         gaps = [
@@ -191,14 +193,16 @@ def test_row_thresholds_have_the_least_hamming_loss_in_the_middle_of_the_widest_
 def test_row_thresholds_by_hand():
     f = np.array([[4.0, 2.0, 1.0], [4.0, 2.0, 0.0], [4.0, 2.0, 0.0], [3.0, 3.0, 3.0], [0.0, 0.0, 0.0]])
     Y = np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1], [1, 1, 0], [0, 0, 1]], dtype=bool)
-    assert_allclose(best_row_thresholds(f, Y), [3.0, 5.0, -1.0, 1.5, 0.5])
+    assert_allclose(best_row_thresholds(f, Y, np.ones(Y.shape, dtype=bool)), [3.0, 5.0, -1.0, 1.5, 0.5])
 
 
 def test_rank_svm_rule_is_a_linear_regression_on_the_scores(rng):
     scores, Y = draw(rng, n=60, n_labels=4, digits=6)
     weight = rng.integers(0, 3, 60).astype(float)
     rule = RankSVMCut().fit(scores, Y, sample_weight=weight)
-    peer = LinearRegression().fit(scores, best_row_thresholds(scores, Y.astype(bool)), sample_weight=weight)
+    peer = LinearRegression().fit(
+        scores, best_row_thresholds(scores, Y.astype(bool), np.ones(Y.shape, dtype=bool)), sample_weight=weight
+    )
     assert_allclose(rule.coef_, peer.coef_, rtol=1e-9)
     assert_allclose(rule.intercept_, peer.intercept_, rtol=1e-9)
     assert_array_equal(rule.predict(scores), scores > peer.predict(scores)[:, None])

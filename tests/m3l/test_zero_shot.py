@@ -577,7 +577,7 @@ class Narrow(Given):
         ({"estimator": M3LClassifier}, r"pass an instance, M3LClassifier\(\)"),
         ({"estimator": StandardScaler()}, "estimator must be a multi-label classifier with decision_function"),
         ({"estimator": MultiOutputClassifier(Perceptron())}, "estimator must be .* decision_function or predict_proba"),
-        ({"estimator": Infinite()}, "estimator Infinite gives scores that are not finite"),
+        ({"estimator": Infinite()}, "row 0 of X has scores that are not finite.*Infinite"),
         ({"estimator": Narrow()}, "n_labels=4 columns are expected"),
         ({"label_correlation": None}, "label_correlation must be one of 'auto', 'signatures', 'estimator'; got None"),
         ({"label_correlation": np.eye(4)}, "label_correlation must be one of"),

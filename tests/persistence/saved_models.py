@@ -173,10 +173,16 @@ def same(a, b):
 
 
 def read_members(path):
-    """Contents of a model file: the JSON document, and the bytes of the arrays by name."""
+    """Contents of a model file: the JSON document, and the bytes of the arrays by name.
+
+    Without the hashes, as in a file of an early version: changed contents meet the checks behind them.
+    """
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    return json.loads(members.pop("model.json")), members
+    document = json.loads(members.pop("model.json"))
+    for name in ("sha256", "arrays_sha256"):
+        document.pop(name, None)
+    return document, members
 
 
 def write_members(path, document, members, compression=zipfile.ZIP_DEFLATED):

@@ -38,7 +38,7 @@ def list_pairs(Y):
     for i in range(len(Y)):
         for m in range(len(Y[i])):
             for n in range(len(Y[i])):
-                if Y[i][m] and not Y[i][n]:
+                if Y[i][m] == 1 and Y[i][n] == 0:  # neither is unknown, NaN
                     found.append((i, m, n))
     return found
 

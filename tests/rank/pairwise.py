@@ -6,7 +6,8 @@ import numpy as np
 def is_pair(problem):
     """Whether (m, n) is a pair of row i, bool (n_samples, n_labels, n_labels)."""
     on = problem.Y.astype(bool)
-    return on[:, :, None] & ~on[:, None, :]
+    off = ~on if problem.known is None else problem.known & ~on
+    return on[:, :, None] & off[:, None, :]
 
 
 def shortfalls(problem, U):

@@ -42,9 +42,10 @@ class RankSVMOptimum(NamedTuple):
 
 
 def pairs(Y):
-    """All (i, m, n) with label m on and n off in row i, of shape (n_pairs, 3)."""
-    Y = np.asarray(Y).astype(bool)
-    found = [(i, m, n) for i, y in enumerate(Y) for m in np.flatnonzero(y) for n in np.flatnonzero(~y)]
+    """All (i, m, n) with label m on and n off in row i, of shape (n_pairs, 3); NaN is neither."""
+    found = [
+        (i, m, n) for i, y in enumerate(np.asarray(Y)) for m in np.flatnonzero(y == 1) for n in np.flatnonzero(y == 0)
+    ]
     return np.array(found, dtype=int).reshape(-1, 3)
 
 
@@ -131,7 +132,7 @@ def rank_svm_optimum(K, Y, cost):
 
     Where biases alone satisfy all pairs the optimum is 0; there they agree to 1e-12 of the cost of all pairs.
     """
-    K, Y = np.asarray(K, dtype=float), np.asarray(Y).astype(int)
+    K, Y = np.asarray(K, dtype=float), np.asarray(Y)
     P, n_labels = pairs(Y), Y.shape[1]
     if len(P) == 0:
         raise ValueError("Y must have a row with a label on and one off")

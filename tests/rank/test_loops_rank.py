@@ -157,21 +157,25 @@ def test_damping_from_the_first_step_finds_the_same(monkeypatch):
 
 
 class Rows:
-    """Rows with their labels in the order the kernels begin with."""
+    """Rows with their labels in the order the kernels begin with; every second row has unknown labels."""
 
     def __init__(self, rng, n=7, n_labels=5, ties=False):
         self.Y = rng.random((n, n_labels)) < 0.5
         self.Y[:, 0], self.Y[:, -1] = True, False
         self.Y[0, 1:], self.Y[-1, :-1] = False, True  # one relevant label, all but one
-        self.Y = rng.permuted(self.Y, axis=1)
+        side = np.where(self.Y, 0, 1)
+        side[1::2, 1 : n_labels // 2] = 2
+        side = rng.permuted(side, axis=1)
+        self.Y = np.where(side == 2, np.nan, side == 0)
         self.U = rng.normal(size=(n, n_labels))
         if ties:
             self.U = np.round(self.U)
         self.cost = 0.1 + rng.random(n)
-        self.order = np.argsort(~self.Y, axis=1, kind="stable").astype(np.int32)
-        self.n_relevant = self.Y.sum(axis=1).astype(np.int32)
+        self.order = np.argsort(side, axis=1, kind="stable").astype(np.int32)
+        self.n_relevant = (side == 0).sum(axis=1).astype(np.int32)
+        self.n_known = (side < 2).sum(axis=1).astype(np.int32)
         self.reach = np.full((n, n_labels), 99, dtype=np.int32)
-        self.labels = (self.order, self.n_relevant)
+        self.labels = (self.order, self.n_relevant, self.n_known)
         self.P = naive.list_pairs(self.Y)
 
     def x(self, U):
@@ -200,19 +204,19 @@ def test_terms_are_sums_over_pairs(flavour, n_labels, ties, rng):
         )
         assert_array_equal(np.sort(rows.order, axis=1), np.arange(n_labels) + np.zeros_like(rows.order))
         for i, labels in enumerate(rows.order):
-            p = rows.n_relevant[i]
-            assert rows.Y[i, labels[:p]].all()
+            p, q = rows.n_relevant[i], rows.n_known[i]
+            assert_array_equal(rows.Y[i, labels], np.repeat([1.0, 0.0, np.nan], [p, q - p, n_labels - q]))
             u = scale * rows.U[i, labels]
-            short = u[None, p:] + 1.0 > u[:p, None]
-            assert_array_equal(rows.reach[i], [*short.sum(axis=1), *short.sum(axis=0)])
+            short = u[None, p:q] + 1.0 > u[:p, None]
+            assert_array_equal(rows.reach[i, :q], [*short.sum(axis=1), *short.sum(axis=0)])
 
 
 def test_no_pair_falls_short(flavour):
     rows = Rows(np.random.default_rng(0))
-    (total, squares), beta = rows.terms(rows.Y.astype(float))  # the margin exactly
+    (total, squares), beta = rows.terms(np.nan_to_num(rows.Y, nan=0.5))  # the margin exactly
     assert (total, squares) == (0.0, 0.0)
     assert_array_equal(beta, 0.0)
-    assert_array_equal(rows.reach, 0)
+    assert_array_equal(rows.reach[np.arange(5) < rows.n_known[:, None]], 0)
     assert_array_equal(rows.curvature(rows.U), 0.0)
 
 

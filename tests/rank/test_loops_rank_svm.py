@@ -20,18 +20,22 @@ def flavour(request, monkeypatch):
 
 
 class Pairs:
-    """Rows of which one has one relevant label and one all but one."""
+    """Rows of which one has one relevant label and one all but one; every second one has unknown labels."""
 
     def __init__(self, rng, n=6, n_labels=5):
         self.Y = rng.random((n, n_labels)) < 0.5
         self.Y[:, 0], self.Y[:, -1] = True, False
         self.Y[0, 1:], self.Y[-1, :-1] = False, True
-        self.Y = rng.permuted(self.Y, axis=1)
+        side = np.where(self.Y, 0, 1)
+        side[1::2, 1 : n_labels // 2] = 2
+        side = rng.permuted(side, axis=1)
+        self.Y = np.where(side == 2, np.nan, side == 0)
         self.F = rng.normal(size=(n, n_labels))
         self.cost = 0.2 + rng.random(n)
-        n_relevant = self.Y.sum(axis=1)
-        begin = np.concatenate([[0], np.cumsum(n_relevant * (n_labels - n_relevant))])
-        self.pairs = (np.argsort(~self.Y, axis=1, kind="stable").astype(np.int32), n_relevant.astype(np.int32), begin)
+        counts = (side == 0).sum(axis=1), (side < 2).sum(axis=1)
+        begin = np.concatenate([[0], np.cumsum(counts[0] * (counts[1] - counts[0]))])
+        order = np.argsort(side, axis=1, kind="stable")
+        self.pairs = (*(each.astype(np.int32) for each in (order, *counts)), begin)
         self.P = naive.list_pairs(self.Y)  # labels of equal rank stand in their order: the order of the kernels
         self.top = np.array([self.cost[i] for i, _, _ in self.P])
         self.x = self.top * np.clip(rng.normal(0.5, 0.6, len(self.P)), 0.0, 1.0)
@@ -107,11 +111,10 @@ def test_coefficients_and_hinge(rng):
     _rank_svm.rank_svm_coefficients(pairs.x, *pairs.pairs, beta)
     assert_allclose(beta, naive.coefficients(pairs.Y, pairs.x), atol=1e-14)
     assert_allclose(beta.sum(axis=1), 0.0, atol=1e-14)
-    order, n_relevant, _ = pairs.pairs
     expected = np.sum(pairs.top * np.maximum(pairs.short(pairs.F), 0.0))
-    assert_allclose(_rank_svm.rank_hinge(pairs.F, order, n_relevant, pairs.cost), expected, rtol=1e-13)
-    apart = 100.0 * pairs.Y
-    assert _rank_svm.rank_hinge(apart, order, n_relevant, pairs.cost) == 0.0
+    assert_allclose(_rank_svm.rank_hinge(pairs.F, *pairs.pairs[:-1], pairs.cost), expected, rtol=1e-13)
+    apart = 100.0 * np.nan_to_num(pairs.Y, nan=7.0)
+    assert _rank_svm.rank_hinge(apart, *pairs.pairs[:-1], pairs.cost) == 0.0
 
 
 def test_shift_moves_by_parts_of_the_room_and_keeps_bounds(rng):
@@ -156,7 +159,7 @@ def test_compiled_equals_plain(monkeypatch):
         _rank_svm.rank_svm_shift(x, *pairs.pairs, pairs.cost, 0.1 * (room - room.T).clip(-1.0, 1.0))
         again = np.empty(beta.shape)
         _rank_svm.rank_svm_coefficients(x, *pairs.pairs, again)
-        hinge = _rank_svm.rank_hinge(pairs.F, *pairs.pairs[:2], pairs.cost)
+        hinge = _rank_svm.rank_hinge(pairs.F, *pairs.pairs[:-1], pairs.cost)
         results.append([excess, x, beta, out, room, again, hinge])
     for compiled, plain in zip(*results, strict=True):
         assert_allclose(compiled, plain, rtol=1e-12, atol=1e-14)

@@ -47,6 +47,7 @@ def by_rows(problem, B):
 @pytest.mark.parametrize("n_privileged", [None, 0, 1, 2])
 def test_slack_and_adjoint_are_those_of_the_features(rng, intercept, n_privileged):
     _, S = make_data(rng)
+    S[rng.random(S.shape) < 0.2] = 0
     mask = None if n_privileged is None else nearest_labels(S, n_privileged)
     sets = PrivilegedSets.of(S, mask, intercept=intercept)
     labels = np.array([2, 0])

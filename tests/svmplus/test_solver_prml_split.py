@@ -18,7 +18,7 @@ from comargin.svmplus.problem import PrivilegedSets, SlackDual, SVMPlusProblem, 
 
 
 def make_signs(rng, n=25, n_labels=5):
-    S = np.where(rng.random((n, n_labels)) < 0.35, 1, -1).astype(np.int8)
+    S = rng.choice(np.array([-1, 0, 1], dtype=np.int8), p=[0.55, 0.1, 0.35], size=(n, n_labels))
     S[0], S[1] = -1, 1
     S[n // 2 :] = S[: n - n // 2]  # label sets repeat
     return S

@@ -1,21 +1,39 @@
 """The command ``comargin``. Nothing heavy is imported before a command needs it, so that ``--help`` answers at once.
 
 - _app.py: the tree of commands. _data.py: those of ``comargin data``. _demo.py: ``demo`` and ``warmup``.
-- _train.py, _predict.py, _evaluate.py, _compare.py, _graph.py, _report.py: one command each.
+- _train.py, _predict.py, _evaluate.py, _compare.py, _graph.py, _info.py, _report.py: one command each.
 - _options.py: what commands share. _rows.py: rows as a tagger takes them. _console.py: results, remarks, progress.
 """
 
 import io
+import signal
 import sys
 import warnings
 from typing import Any
 
 _DEBUG = "--debug"
-_WRONG_USAGE = 2  # exit code
+_WRONG_USAGE, _INTERRUPTED = 2, 130  # exit codes
 
 
 def main() -> None:
-    """Run the command line; mistakes of the user end in one line on standard error, not in a traceback."""
+    """Run the command line; mistakes and signals end in one line on standard error, not in a traceback."""
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        _run()
+    except KeyboardInterrupt:  # at start-up; commands end it themselves
+        sys.stderr.write("Interrupted.\n")
+        sys.exit(_INTERRUPTED)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: Any) -> None:
+    """End as a shell expects it of a program that SIGTERM ended; files are whole or as they were."""
+    sys.stderr.write("Terminated.\n")
+    sys.exit(128 + number)
+
+
+def _run() -> None:
     from ..core.wording import CONSTANT_LABEL
     from ._app import app, usage_error
 

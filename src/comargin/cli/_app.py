@@ -15,6 +15,7 @@ from ._data import convert_file, info, list_sets
 from ._demo import demo, warmup
 from ._evaluate import evaluate
 from ._graph import graph
+from ._info import model_info
 from ._options import in_flags
 from ._predict import predict
 from ._report import report
@@ -112,6 +113,7 @@ def _help_of(command: Callable[..., Any]) -> str:
 
 for _command in (train, predict, evaluate, compare, report, graph, warmup, demo):
     app.command(cls=_Command, help=_help_of(_command))(_command)
+app.command("info", cls=_Command, help=_help_of(model_info))(model_info)
 for _name, _command in (("list", list_sets), ("info", info), ("convert", convert_file)):
     data_app.command(_name, cls=_Command, help=_help_of(_command))(_command)
 app.add_typer(data_app, name="data")

@@ -25,18 +25,27 @@ def list_sets(data_home: DataHome = None) -> None:
     from ..data import list_datasets
     from ..data.catalogue import find_data_home
 
-    table = table_of("name", "rows", "features", "labels", "per row", "train/test", "where")
+    table = table_of("name", "rows", "features", "labels", "per row", "train/test", "size", "where")
     table.columns[-1].justify = "left"
     for info in list_datasets(data_home):
         sizes = ("-" if size is None else str(size) for size in (info.n_samples, info.n_features, info.n_labels))
         per_row = "-" if info.labels_per_row is None else f"{info.labels_per_row:.2f}"
         parts = "-" if info.n_train is None else f"{info.n_train}/{info.n_test}"
         place = "not here" if info.where is None else "data folder"
-        table.add_row(info.name, *sizes, per_row, parts, info.where if info.where in ("built in", "OpenML") else place)
+        is_here = place == "data folder" and info.where not in (None, "built in", "OpenML")
+        size = _folder_size(Path(str(info.where))) if is_here else "-"
+        table.add_row(
+            info.name, *sizes, per_row, parts, size, info.where if info.where in ("built in", "OpenML") else place
+        )
     console = console_for(wide=True)
     console.print(table)
     home = find_data_home(data_home)
     console.print(f"data folder: {home}", style="dim", highlight=False, soft_wrap=True, markup=False)
+
+
+def _folder_size(folder: Path) -> str:
+    """Size of the files of a data set."""
+    return f"{sum(path.stat().st_size for path in folder.iterdir() if path.is_file()) / 1e6:.1f} MB"
 
 
 @reads_a_file

@@ -33,6 +33,9 @@ Criterion = Annotated[
 DataHome = Annotated[
     Path | None, Option("--data-home", help="Folder of data sets (default: $COMARGIN_DATA, else ~/.cache/comargin).")
 ]
+ExpectHash = Annotated[
+    str | None, Option("--expect-hash", metavar="SHA256", help="Refuse another file than that of this hash.")
+]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="No progress and no remarks, results only.")]
 Source = Annotated[str, Argument(metavar="DATA", help="A data file, or the name of a known set.")]
 Split = Annotated[str, Option(help="all, train or test (known sets).")]

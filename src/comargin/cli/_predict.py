@@ -13,6 +13,7 @@ from ._options import (
     WRITING_FLAGS,
     Aim,
     DataHome,
+    ExpectHash,
     Quiet,
     TaggerFile,
     TestSplit,
@@ -54,6 +55,7 @@ def predict(
     ] = None,
     split: TestSplit = None,
     data_home: DataHome = None,
+    expect_hash: ExpectHash = None,
     quiet: Quiet = False,
     reading: dict[str, Any],
 ) -> None:
@@ -76,7 +78,7 @@ def predict(
     to_stdout = output == STANDARD
     if not to_stdout:
         check_target("--output", Path(output), "labels.csv")
-    model = load_tagger(tagger)
+    model = load_tagger(tagger, expect_hash)
     if proba and scores:
         raise ValueError("--proba and --scores exclude each other")
     if (proba or aim is not None) and not model.has_probabilities:

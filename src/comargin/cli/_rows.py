@@ -28,7 +28,7 @@ def obtain(source: str, split: str, data_home: Path | None, reading: dict[str, A
     return sources.obtain(source, split, data_home, reading)
 
 
-def load_tagger(path: Path) -> Tagger:
+def load_tagger(path: Path, expect_hash: str | None = None) -> Tagger:
     """Read a tagger; an error about a missing file proposes the nearest existing name."""
     from ..training import Tagger
 
@@ -39,7 +39,7 @@ def load_tagger(path: Path) -> Tagger:
         raise FileNotFoundError(f"there is no tagger {path}; {advice}")
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a tagger; comargin train writes one")
-    return Tagger.load(path)
+    return Tagger.load(path, expect_hash=expect_hash)
 
 
 def counted_file(source: str, format: str | None) -> io.FileIO | None:

@@ -1,4 +1,4 @@
-"""Checks of numbers that are arguments."""
+"""Checks of numbers: arguments, and scores."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -22,3 +22,14 @@ def number(name: str, value: Any, low: float, high: float = np.inf) -> float:
         allowed = f"from {low:g} to {high:g}" if np.isfinite(high) else f"{low:g} or greater"
         raise ValueError(f"{name} must be a finite number {allowed}, got {value!r}")
     return float(value)
+
+
+def finite_scores(scores: np.ndarray, model: object, first: int = 0) -> np.ndarray:
+    """The scores of rows, of which the first has the number ``first``; ValueError with the row if one is not finite."""
+    if not np.isfinite(scores).all():
+        row = first + int(np.argmin(np.isfinite(scores).all(axis=1)))
+        raise ValueError(
+            f"row {row} of X has scores that are not finite: its features are too large for {type(model).__name__}, or "
+            "the model is damaged; scale X as in training"
+        )
+    return scores

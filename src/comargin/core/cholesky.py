@@ -9,8 +9,9 @@ import ctypes
 from collections.abc import Callable
 
 import numpy as np
-from numba.extending import get_cython_function_address
 from numpy.linalg import LinAlgError
+
+from .compiled import get_cython_function_address
 
 # Ridges relative to the diagonal, tried in turn: rounding may leave a singular matrix slightly indefinite.
 _RIDGES = (0.0, 1e-14, 1e-12, 1e-10, 1e-8)

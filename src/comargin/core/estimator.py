@@ -25,6 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.validation import check_is_fitted
 
+from .checks import finite_scores
 from .docstrings import complete_docstring
 from .explanation import Explanation, ExplanationMixin, linear_explanations
 from .loop import Control
@@ -275,7 +276,7 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
             Decision values.
         """
         check_is_fitted(self)
-        scores = self._scores(X)
+        scores = self._certain(self._scores, X)
         return scores[:, 0] if self._targets.kind in ("binary", "constant") else scores
 
     def predict(self, X: Any) -> np.ndarray | sp.csr_array:
@@ -292,7 +293,12 @@ class MultilabelClassifier(DeclaredParameters, ExplanationMixin, ClassifierMixin
             Indicator in {0, 1} (CSR when y was sparse), or one class per row.
         """
         check_is_fitted(self)
-        return self._targets.decode(self._deciding_scores(X))
+        return self._targets.decode(self._certain(self._deciding_scores, X))
+
+    def _certain(self, scores_of: Callable[..., np.ndarray], *arguments: Any) -> np.ndarray:
+        """Scores, all of them finite."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return finite_scores(scores_of(*arguments), self)
 
     def _deciding_scores(self, X: Any) -> np.ndarray:
         """What `predict` decides by: labels are on where it is positive, a multiclass y takes the largest."""

@@ -17,6 +17,8 @@ from .validation import Matrix, validate_features
 
 # Asymmetry, and negative eigenvalues, allowed in a user's kernel matrix relative to its largest value: float32 passes.
 _PRECISION = 1e-6
+# Relative error of exp(-gamma |x - x'|^2) from which sparse rows count as far from zero.
+_DISTANCE_ROUNDING = 1e-10
 # Rows sampled for the check of the eigenvalues.
 _ROWS_CHECKED = 1000
 # Entries of a block of kernel values in prediction.
@@ -115,9 +117,9 @@ class KernelFunction:
     """k(x, x') with all its parameters known.
 
     ``kernel`` is "linear", "rbf", exp(-gamma |x - x'|^2), "poly", (gamma x.x' + coef0)^degree, "precomputed", or a
-    function of two matrices of rows. ``center`` (n_features,) is subtracted from dense rows before rbf: it changes no
-    distance, but |x|^2 + |x'|^2 - 2 x.x' of rows far from zero would lose all digits. It is None for sparse rows and
-    other kernels.
+    function of two matrices of rows. ``center`` (n_features,) is subtracted from rows before rbf: it changes no
+    distance, but |x|^2 + |x'|^2 - 2 x.x' of rows far from zero would lose all digits. It is None for other kernels, and
+    for sparse rows that are near zero: others become dense.
     """
 
     kernel: str | Callable[[Any, Any], Any]
@@ -130,7 +132,10 @@ class KernelFunction:
         """Kernel values of the rows of X (n of them) with those of Y (m), shape (n, m)."""
         if self.kernel == "rbf":
             if self.center is not None:
-                X, Y = X - self.center, Y - self.center
+                X, Y = (
+                    rows - self.center if isinstance(rows, np.ndarray) else rows.toarray() - self.center
+                    for rows in (X, Y)
+                )
             return rbf_kernel(X, Y, gamma=self.gamma)
         if self.kernel == "poly":
             return polynomial_kernel(X, Y, degree=self.degree, gamma=self.gamma, coef0=self.coef0)
@@ -204,7 +209,11 @@ class KernelFunction:
 
 def scale_gamma(X: Matrix) -> float:
     """The gamma "scale" of some rows, 1 / (n_features * variance)."""
-    variance = X.var() if isinstance(X, np.ndarray) else X.multiply(X).mean() - X.mean() ** 2
+    if isinstance(X, np.ndarray):
+        variance = X.var()
+    else:  # not the mean square less the squared mean, which cancel far from zero
+        size, mean = X.shape[0] * X.shape[1], X.mean()
+        variance = (np.sum((X.data - mean) ** 2) + (size - X.nnz) * mean**2) / size
     return 1.0 / (X.shape[1] * float(variance)) if variance > 0.0 else 1.0
 
 
@@ -214,11 +223,15 @@ def kernel_function(
     """The kernel for an estimator's parameters; gamma "scale" and "auto" become numbers by scikit-learn's rule."""
     if not isinstance(kernel, str) or kernel in ("linear", "precomputed"):
         return KernelFunction(kernel, np.nan, degree, coef0)
-    center = X.mean(axis=0) if kernel == "rbf" and isinstance(X, np.ndarray) else None
     if gamma == "scale":
         gamma = scale_gamma(X)
     elif gamma == "auto":
         gamma = 1.0 / X.shape[1]
+    center = None
+    if kernel == "rbf":
+        rounding = np.finfo(np.float64).eps * float(gamma) * float(squared_lengths(X).max())
+        if isinstance(X, np.ndarray) or rounding > _DISTANCE_ROUNDING:
+            center = np.asarray(X.mean(axis=0)).ravel()
     return KernelFunction(kernel, float(gamma), degree, coef0, center)
 
 

@@ -18,6 +18,7 @@ from .result import Checkpoint, FitState, Status
 
 # The gap is a difference of two sums: below this fraction of them it is rounding, not distance to the optimum.
 ROUNDING = 32 * float(np.finfo(np.float64).eps)
+_SUMS = ROUNDING / 2  # share of the dual that its last sums may lose; within the floor of the tolerance
 _LONGEST = 100.0  # most iterations between two certificates
 
 
@@ -85,6 +86,37 @@ def tolerance(tol: float, primal: float) -> float:
     return max(tol, ROUNDING) * abs(primal)
 
 
+def average_rounding(
+    lengths: np.ndarray, A: np.ndarray, diagonal: np.ndarray | float, squares: np.ndarray | float
+) -> float:
+    r"""Bound what rounding of V = X^T (S o A) adds to a dual objective with the term -1/2 tr(V R V^T).
+
+    Every column of V sums n terms of the lengths :math:`|x_i| A_{il}`; their rounding, :math:`\delta_l`, is large
+    beside V where they cancel. It changes the term by at most :math:`\sum_l |z_l| \delta_l + \frac12 (\sum_l
+    \sqrt{R_{ll}} \delta_l)^2` with Z = V R, and :math:`|z_l|^2 \le R_{ll} \operatorname{tr}(V R V^\top)`. The errors of
+    n roundings are taken to add up like sqrt(n), not n.
+
+    Parameters
+    ----------
+    lengths : ndarray of shape (n_samples,)
+        Lengths of the rows; with a kernel, the square roots of its diagonal.
+    A : ndarray of shape (n_samples, n_labels), or (n_samples, 1) if it is the same for all labels
+        Sizes of the dual variables.
+    diagonal : ndarray of shape (n_labels,) or float
+        That of R.
+    squares : ndarray of shape (n_labels,) or float
+        tr(V R V^T), or its part of each label where R is diagonal.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):  # `run_loop` refuses what is not finite
+        errors = np.sqrt(diagonal) * column_rounding(lengths, A)
+        return float(np.sum(np.sqrt(np.maximum(squares, 0.0)) * errors) + 0.5 * np.sum(errors) ** 2)
+
+
+def column_rounding(lengths: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """Length of the rounding in every column of X^T (S o A), for rows of these lengths."""
+    return float(np.finfo(np.float64).eps) * (4.0 + math.sqrt(len(lengths))) * (lengths @ A)
+
+
 def run_loop(
     step: Callable[[], float | None],
     certify: Callable[[], tuple[float, float]],
@@ -101,7 +133,8 @@ def run_loop(
     step : callable
         One iteration; returns an estimate of the gap, or None.
     certify : callable
-        Exact (primal, dual) of the current iterate.
+        (primal, dual) of the current iterate: the primal from the weights that are returned, the dual less a bound of
+        the rounding in it (`average_rounding`), but for that of the last sums, which is taken off here.
     control : Control
         Tolerance, limits, progress and callback.
     check_every : int, default=10
@@ -136,6 +169,7 @@ def run_loop(
     with progress(control) as show:
         while True:
             primal, dual = (control.unit * objective for objective in certify())
+            dual -= _SUMS * abs(dual)
             point = Checkpoint(control.n_before + n_iter, time.perf_counter() - start, primal, dual)
             same = bool(history) and (point.primal, point.dual) == (history[-1].primal, history[-1].dual)
             last_change = last_change if same else n_iter

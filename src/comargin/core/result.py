@@ -1,6 +1,6 @@
 """A solver's solution, its certificate, and the history of both."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -86,6 +86,13 @@ class Result:
     history: tuple[Checkpoint, ...]
     tol_abs: float
     status: Status
+
+    def certified_by(self, primal: float, dual: float, tol_abs: float) -> "Result":
+        """The same with other objectives at its end: those of the weights that are returned."""
+        last = self.history[-1]._replace(primal=primal, dual=dual)
+        lost = self.status is Status.CONVERGED and not last.gap <= tol_abs
+        status = Status.STALLED if lost else self.status
+        return replace(self, history=(*self.history[:-1], last), tol_abs=tol_abs, status=status)
 
     @property
     def primal(self) -> float:

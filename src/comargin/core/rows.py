@@ -12,8 +12,8 @@ non-zero of x_i meets one contiguous run of V.
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload
+
+from .compiled import overload, types
 
 # Never fastmath=True: NaN and infinity must survive. These two allow vector sums and fused multiply-add.
 _FAST = {"fastmath": {"reassoc", "contract"}}

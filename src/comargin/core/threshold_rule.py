@@ -143,9 +143,9 @@ def midpoint(upper: FloatArray, lower: FloatArray) -> FloatArray:
     return np.where((lower <= middle) & (middle < upper), middle, lower)
 
 
-def end_offset(low: FloatArray, high: FloatArray, count: int) -> FloatArray:
+def end_offset(low: FloatArray, high: FloatArray, count: int | NDArray[np.int_]) -> FloatArray:
     """Half the mean gap of ``count`` scores; half their size if they are all equal, 1/2 if all zero."""
-    half_gap = (0.5 * high - 0.5 * low) / max(count - 1, 1)
+    half_gap = (0.5 * high - 0.5 * low) / np.maximum(count - 1, 1)
     half_size = np.where(low == 0.0, 0.5, 0.5 * np.abs(low))
     return np.where(half_gap > 0.0, half_gap, half_size)
 

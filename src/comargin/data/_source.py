@@ -3,6 +3,7 @@
 import codecs
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ MAX_LINE_BYTES = 1 << 26
 # A gzip stream can grow a thousandfold; published multi-label files grow less than fiftyfold.
 MAX_EXPANSION = 200
 EXPANSION_FLOOR = 1 << 26
+# Most bytes of a decompressed file that is kept whole; parsed, they take several times as much memory.
+MAX_UNPACKED = 1 << 30
+UNPACKED_VARIABLE = "COMARGIN_MAX_UNPACKED"
 # Arrays may be larger than the text: nominal values become columns, values omitted in sparse rows may be non-zero.
 ARRAY_EXPANSION = 200
 ARRAY_FLOOR = 1 << 28
@@ -95,6 +99,14 @@ def first_line(path: Path) -> str:
     return ""
 
 
+def _most_unpacked() -> int:
+    """Limit of a decompressed file, which the environment may raise."""
+    text = os.environ.get(UNPACKED_VARIABLE, str(MAX_UNPACKED))
+    if not text.isascii() or not text.isdigit() or int(text) == 0:
+        raise ValueError(f"{UNPACKED_VARIABLE} must be a whole number of bytes, got {text[:40]!r}")
+    return int(text)
+
+
 class TextSource:
     """Lines of a text file, plain or gzipped, first one at a time (headers) and then in blocks (rows).
 
@@ -118,7 +130,7 @@ class TextSource:
             packed = is_gzip(path)
             self._opened = io.BufferedReader(gzip.GzipFile(path, "rb")) if packed else path.open("rb")
             if packed and whole:
-                self._limit = max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size)
+                self._limit = min(max(EXPANSION_FLOOR, MAX_EXPANSION * path.stat().st_size), _most_unpacked())
         self._file: IO[bytes] = self._opened
         if self._starts().startswith(_UTF16_BOMS):
             self._file, self.encoding = io.BufferedReader(_Recoded(self._opened)), "utf-8"
@@ -221,7 +233,10 @@ class TextSource:
             data = data[len(_BOM) :]
         self.bytes_read += len(data)
         if self._limit is not None and self.bytes_read > self._limit:
-            raise self.fail(f"expands to more than {self._limit} bytes, {MAX_EXPANSION} times its size: refused")
+            raise self.fail(
+                f"expands to more than {self._limit} bytes: refused, at most {MAX_EXPANSION} times its size and "
+                f"{UNPACKED_VARIABLE} (now {_most_unpacked()}) bytes are read; unpack it, or set this variable"
+            )
         return data
 
     def _check(self, data: bytes, first: int) -> None:

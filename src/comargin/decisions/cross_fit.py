@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 
+from ..core.checks import finite_scores
 from ..core.executor import Processes, Task, run
 from ..core.indicator import split_unknown
 from ..core.memory import Memory, fit_clone
@@ -129,9 +130,7 @@ def one_per_row(value: Any, n_samples: int) -> bool:
 
 def score_matrix(estimator: Any, X: Any, n_labels: int) -> NDArray[np.float64]:
     scores = np.array(scores_of(estimator, X, n_labels=n_labels), dtype=np.float64)
-    if not np.isfinite(scores).all():
-        raise ValueError(f"{type(estimator).__name__} gives scores that are not finite.")
-    return scores
+    return finite_scores(scores, estimator)
 
 
 def fill_unlearned(scores: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,8 +12,8 @@ X^T Theta at most alpha.
      ``_loops_prox.py``, ``_loops_norm_sum.py``). Where X^T X is too large, steps change chosen features only.
   4. The certificate splits the slopes of every feature over the edges, and scales 2 (X W - Y) to be feasible.
 
-``_unknown.py`` counts known cells only, by turns of filling the others in and going some steps. ``irls_solver.py`` is the
-paper's Algorithm 2, Eqs. (14)-(18), for comparison. ``classifier.py`` is the estimator.
+``_unknown.py`` counts known cells only, by turns of filling the others in and going some steps. ``irls_solver.py`` is
+the paper's Algorithm 2, Eqs. (14)-(18), for comparison. ``classifier.py`` is the estimator.
 
 ===========  ==========================================================================================================
 equations    where

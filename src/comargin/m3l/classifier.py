@@ -16,7 +16,7 @@ from ..core.row_blocks import squared_lengths
 from ..core.validation import TrainingData, loop_view
 from ..graphs import LabelGraph, smoothed_correlation
 from .dcd_solver import solve_m3l_dcd
-from .kernel_solver import solve_m3l_kernel, solve_m3l_kernel_by_newton
+from .kernel_solver import certified_weights, solve_m3l_kernel, solve_m3l_kernel_by_newton
 from .losses import HINGE, LOGISTIC, SQUARED_HINGE
 from .prior import PriorPart, identity_prior, split_prior
 from .problem import M3LKernelProblem, M3LProblem
@@ -180,7 +180,11 @@ class M3LClassifier(KernelMultilabelClassifier, LinearMultilabelClassifier):
             else:
                 result = solve_m3l_kernel_by_newton(problem, cache, control, n_threads=n_threads, start=start)
             intercept = constant * result.coef.sum(axis=1)
-            return result, self._kernel_attributes(function, data.X, result.coef, intercept)
+            attributes = self._kernel_attributes(function, data.X, result.coef, intercept)
+            if "coef_" in attributes:
+                weights = certified_weights(problem, data.X, result, control.tol)
+                result, attributes["coef_"], attributes["intercept_"] = weights
+            return result, attributes
 
         return solve_kernel
 

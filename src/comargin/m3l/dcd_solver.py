@@ -50,7 +50,7 @@ from ._loops import Dual, m3l_dual_average, m3l_sums
 from ._loops_dcd import LabelActive, m3l_dcd_pass
 from .losses import LabelSums
 from .prior import prior_for_loops, whole_prior
-from .problem import M3LProblem, restricted
+from .problem import M3LProblem, dual_rounding, restricted
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,8 @@ class LabelAscent:
             self.activate_all()
             if self.estimate > 0.0:
                 self.optimism = min(self.optimism * gap / self.estimate, POLICY.most_optimism)
-        return sums.primal, sums.dual
+        rounding = dual_rounding(self.coupling.part, self.dual_state.sqnorm, self.dual_state.A, sums.quadratic)
+        return sums.primal, sums.dual - rounding
 
 
 def solve_m3l_dcd(

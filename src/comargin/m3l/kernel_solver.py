@@ -9,12 +9,13 @@ from ..core.gram import Gram, GramCache
 from ..core.loop import Control, run_loop, tolerance
 from ..core.result import Result
 from ..core.threads import worker_threads
+from ..core.validation import Matrix
 from ._finish import newton_step
 from ._loops_pairs import SignedDual, m3l_pair_visits
 from ._newton import Newton, RowSpace
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops, whole_prior
-from .problem import M3LKernelProblem, restricted
+from .problem import M3LKernelProblem, dual_rounding, restricted
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,33 @@ def solve_m3l_kernel(
             late = [p for p in parts if not p.done and p.state.steps[0] >= POLICY.finish_after * p.state.h.size]
             if sum(p.finish(problem.X) for p in late):
                 _exact_gradients(problem, parts, cache, pool)
-            return sum(p.sums.primal for p in parts), sum(p.sums.dual for p in parts)
+            A, diagonal = _dual_variables(problem, parts), problem.X.diagonal
+            rounding = sum(dual_rounding(p.part, diagonal, A[:, p.part.labels], p.sums.quadratic) for p in parts)
+            return sum(p.sums.primal for p in parts), sum(p.sums.dual for p in parts) - rounding
 
         status, history, tol_abs = run_loop(step, certify, control, state=lambda: _dual_variables(problem, parts))
     A = _dual_variables(problem, parts)
     return Result(problem.coefficients(A).T, A, history, tol_abs, status)
+
+
+def certified_weights(
+    problem: M3LKernelProblem, X: Matrix, result: Result, tol: float
+) -> tuple[Result, np.ndarray, np.ndarray]:
+    """Weights (n_labels, n_features) and intercepts of the linear kernel, and the result with their certificate.
+
+    Where dual variables cancel, the weights that are returned do not have the scores that K gives.
+    """
+    A, constant = result.dual_coef, problem.X.constant
+    B = problem.S * A
+    V, bias = np.asarray(X.T @ B), np.sqrt(constant) * B.sum(axis=0, keepdims=True)
+    Z, b = 2.0 * problem.apply_prior(V), 2.0 * problem.apply_prior(bias)  # Eq. (23)
+    quadratic = np.sum(V * Z, axis=0) + (bias * b)[0]
+    sums = LabelSums(quadratic, problem.losses(X @ Z + np.sqrt(constant) * b), problem.gains(A))
+    rounding = sum(
+        dual_rounding(part, problem.X.diagonal, A[:, part.labels], quadratic[part.labels]) for part in problem.prior
+    )
+    result = result.certified_by(sums.primal, sums.dual - rounding, tolerance(tol, sums.primal))
+    return result, np.ascontiguousarray(Z.T), np.sqrt(constant) * b[0]
 
 
 def _dual_variables(problem: M3LKernelProblem, parts: list[Component]) -> np.ndarray:
@@ -246,7 +269,11 @@ def solve_m3l_kernel_by_newton(
             return sum(newton.sums.gap for newton in newtons)
 
         def certify() -> tuple[float, float]:
-            return sum(newton.sums.primal for newton in newtons), sum(newton.sums.dual for newton in newtons)
+            duals = (
+                newton.sums.dual - dual_rounding(part, problem.X.diagonal, newton.A, newton.sums.quadratic)
+                for part, newton in zip(problem.prior, newtons, strict=True)
+            )
+            return sum(newton.sums.primal for newton in newtons), sum(duals)
 
         def dual_variables() -> np.ndarray:
             for part, newton in zip(problem.prior, newtons, strict=True):

@@ -33,6 +33,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.gram import Gram, gram_product
+from ..core.loop import average_rounding
 from ..core.validation import cell_weights
 from .losses import HINGE, LabelSums, Loss
 from .prior import PriorPart
@@ -78,8 +79,11 @@ class LabelTerms(Generic[Rows]):
     def sums(self, A: np.ndarray, F: np.ndarray) -> LabelSums:
         """P at the weights of A and D at A, whose scores of the training rows are F; the solvers compute the same."""
         quadratic = np.sum(self.S * A * F, axis=0)  # diagonal of V^T Z, or of B^T F
-        gains = np.sum(self.target() * A - self.loss.conjugate(A, self.cost()), axis=0)
-        return LabelSums(quadratic, self.losses(F), gains)
+        return LabelSums(quadratic, self.losses(F), self.gains(A))
+
+    def gains(self, A: np.ndarray) -> np.ndarray:
+        """sum_i t_il A_il - U_il phi*(A_il / U_il) of every label."""
+        return np.sum(self.target() * A - self.loss.conjugate(A, self.cost()), axis=0)
 
 
 class M3LProblem(LabelTerms[np.ndarray | sp.csr_array]):
@@ -100,6 +104,12 @@ class M3LKernelProblem(LabelTerms[Gram]):
     def scores(self, A: np.ndarray, pool: Executor | None = None, K: np.ndarray | None = None) -> np.ndarray:
         """F = 2 K B R, the scores of the training rows; K by blocks unless it is given."""
         return gram_product(self.X, self.coefficients(A), pool, K)
+
+
+def dual_rounding(part: PriorPart, sqnorm: np.ndarray, A: np.ndarray, quadratic: np.ndarray) -> float:
+    """What to take off D at A for rounding, for the labels of one part of R; ``sqnorm`` is the diagonal of K."""
+    squares = 2.0 * (quadratic if part.form == "diagonal" else np.sum(quadratic))
+    return average_rounding(np.sqrt(sqnorm), 2.0 * A, part.diagonal, squares)
 
 
 AnyProblem = TypeVar("AnyProblem", M3LProblem, M3LKernelProblem)

@@ -18,7 +18,7 @@ from ._loops import Active, Dual, m3l_coupled_epoch, m3l_diagonal_epoch, m3l_dua
 from ._newton import FeatureSpace, Newton
 from .losses import LabelSums
 from .prior import PriorPart, prior_for_loops
-from .problem import M3LProblem, restricted
+from .problem import M3LProblem, dual_rounding, restricted
 
 _SINGLE_RANGE = (1e-8, 1e8)  # sizes of features, costs and R that single precision takes
 _CACHE_LINE = 64
@@ -241,7 +241,9 @@ class Block:
 
     def _take(self, certificate: Certificate) -> None:
         """Note a certificate, and whether it meets the tolerance."""
-        self.now = replace(certificate, bound=max(self.now.bound, certificate.sums.dual))
+        dual, sums = self.dual_state, certificate.sums
+        certain = sums.dual - dual_rounding(self.part, dual.sqnorm, dual.A, sums.quadratic)
+        self.now = replace(certificate, bound=max(self.now.bound, certain))
         if not certificate.sums.primal >= self.best.sums.primal:
             self.best = certificate
         self.forecast.dual = certificate.sums.dual

@@ -11,6 +11,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.checks import finite_scores
 from ..core.explanation import Explanation, linear_explanations
 from ..core.indicator import check_indicator, refuse_label_sets
 from ..core.validation import check_sample_weight, require_estimator
@@ -395,9 +396,7 @@ def _attribute_scores(estimator: Any, X: Any, n_labels: int) -> np.ndarray:
     scores = np.asarray(scores_of(estimator, X, n_labels=n_labels), dtype=np.float64)
     if not hasattr(estimator, "decision_function"):
         scores = 2.0 * scores - 1.0  # probabilities: on is positive, as it is for margins
-    if not np.isfinite(scores).all():
-        raise ValueError(f"estimator {type(estimator).__name__} gives scores that are not finite")
-    return scores
+    return finite_scores(scores, estimator)
 
 
 def _mean_and_scale(agreement: np.ndarray, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
 """The container: a zip file of one JSON document and plain arrays; every size is checked before memory is taken."""
 
+import hashlib
 import io
 import json
 import math
@@ -37,6 +38,8 @@ _MAX_DIMENSIONS = 8
 _MOST_INFLATED = 1032  # bytes that deflate can make of one
 # Members are compressed if their first bytes shrink to less than this; weights hardly shrink.
 _WORTHWHILE = 0.7
+_NO_SUM = "0" * 64
+_SUM = re.compile("[0-9a-f]{64}")
 _UTF8_NAME = 0x800  # the one flag of a zip member that says nothing about its contents
 
 
@@ -75,8 +78,14 @@ def one_error(path: Path) -> Iterator[None]:
 
 
 def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndarray]) -> None:
-    """Write a file, whole or not at all; the same contents give the same bytes."""
+    """Write a file, whole or not at all; the same contents give the same bytes.
+
+    The document has the SHA-256 of every array, and first its own, made with zeros in its place: it identifies all.
+    """
+    sums = [_npy_sum(array) for array in arrays]
+    document = {"sha256": _NO_SUM, **document, "arrays_sha256": sums}
     text = json.dumps(document, allow_nan=False, separators=(",", ":")).encode("ascii")
+    text = text.replace(_NO_SUM.encode(), hashlib.sha256(text).hexdigest().encode(), 1)
     if len(text) > MAX_JSON:
         raise ValueError(
             f"the model's description takes {len(text)} bytes, at most {MAX_JSON} are allowed: shorten meta"
@@ -98,6 +107,13 @@ def write_archive(path: Path, document: dict[str, Any], arrays: Sequence[np.ndar
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def _npy_sum(array: np.ndarray) -> str:
+    header, data = _npy(array)
+    total = hashlib.sha256(header)
+    total.update(data)
+    return total.hexdigest()
 
 
 def _npy(array: np.ndarray) -> tuple[bytes, memoryview]:
@@ -122,10 +138,13 @@ def _write_member(archive: zipfile.ZipFile, name: str, header: bytes, data: memo
 
 
 class Archive:
-    """An open model file of at most ``max_size`` bytes when unpacked; every declared size is checked before use."""
+    """An open model file of at most ``max_size`` bytes when unpacked; every declared size is checked before use.
 
-    def __init__(self, path: Path, max_size: int) -> None:
-        self.path = path
+    ``verify`` compares what is read with the hashes in the document; files of earlier versions have none.
+    """
+
+    def __init__(self, path: Path, max_size: int, *, verify: bool = True) -> None:
+        self.path, self.verify, self._sums = path, verify, list[str]()
         self._file: IO[bytes] = path.open("rb")
         try:
             with one_error(path):
@@ -171,6 +190,8 @@ class Archive:
             members[name] = info
         if members.keys() != {DOCUMENT, *(f"arrays/{k}.npy" for k in range(len(members) - 1))}:
             raise ModelFileError(self.path, f"lacks {DOCUMENT} or an array")
+        if min(info.header_offset for info in members.values()) > 0:
+            raise ModelFileError(self.path, "is not whole: something stands before it, perhaps another model file")
         if sum(info.compress_size for info in members.values()) > self.file_size:
             raise ModelFileError(self.path, "declares more than the file has")
         return members
@@ -186,20 +207,31 @@ class Archive:
             raise ModelFileError(self.path, f"{DOCUMENT}: has not the size it declares")
         if _depth(text) > MAX_DEPTH:
             raise ModelFileError(self.path, f"{DOCUMENT}: nested more than {MAX_DEPTH} levels deep")
-        return json.loads(
+        document = json.loads(
             text.decode("utf-8"),
             parse_constant=_finite,
             parse_float=_finite,
             parse_int=_small_integer,
             object_pairs_hook=_no_repeats,
         )
+        if self.verify and isinstance(document, dict) and "sha256" in document:
+            self._check_document(text, document)
+        return document
+
+    def _check_document(self, text: bytes, document: dict[str, Any]) -> None:
+        own, sums = document["sha256"], document.get("arrays_sha256")
+        right = isinstance(sums, list) and len(sums) == self.n_arrays and isinstance(own, str) and _SUM.fullmatch(own)
+        if not right or hashlib.sha256(text.replace(own.encode(), _NO_SUM.encode(), 1)).hexdigest() != own:
+            raise ModelFileError(self.path, f"{DOCUMENT}: was changed after it was written: its SHA-256 differs")
+        self._sums = document["arrays_sha256"]
 
     def array(self, k: int) -> np.ndarray:
         """Return one array, after its header agrees with the size of its member."""
         name = f"arrays/{k}.npy"
         info = self._members[name]
+        total = hashlib.sha256()
         with self._zip.open(info) as member:
-            dtype, shape, fortran, start = self._npy_header(member, name)
+            dtype, shape, fortran, start = self._npy_header(member, name, total)
             count = math.prod(shape)
             if count * dtype.itemsize != info.file_size - start:
                 raise ModelFileError(
@@ -209,21 +241,26 @@ class Archive:
             target = flat.view(np.uint8)
             filled = 0
             while chunk := member.read(_CHUNK):  # zipfile ends at the declared size, and compares the checksum there
+                total.update(chunk)
                 target[filled : filled + len(chunk)] = np.frombuffer(chunk, np.uint8)
                 filled += len(chunk)
             if filled != len(target):
                 raise ModelFileError(self.path, f"{name}: ends early")
+        if self._sums and self._sums[k] != total.hexdigest():
+            raise ModelFileError(self.path, f"{name}: was changed after it was written: its SHA-256 differs")
         largest = {"b": 1, "U": 0x10FFFF}.get(dtype.kind)
         if largest is not None and count and target.view(np.uint8 if dtype.kind == "b" else "<u4").max() > largest:
             raise ModelFileError(self.path, f"{name}: bytes that are no {dtype}")
         native = flat.astype(dtype.newbyteorder("="), copy=False)
         return native.reshape(shape, order="F" if fortran else "C")
 
-    def _npy_header(self, member: IO[bytes], name: str) -> tuple[np.dtype, tuple[int, ...], bool, int]:
-        """Type, shape, whether in Fortran order, and where the numbers begin."""
-        magic = member.read(len(_NPY_MAGIC))
-        length = int.from_bytes(member.read(2), "little")
-        match = _NPY_HEADER.fullmatch(member.read(length).decode("latin-1"))
+    def _npy_header(self, member: IO[bytes], name: str, total: Any) -> tuple[np.dtype, tuple[int, ...], bool, int]:
+        """Type, shape, whether in Fortran order, and where the numbers begin; what is read is added to a hash."""
+        magic, size = member.read(len(_NPY_MAGIC)), member.read(2)
+        length = int.from_bytes(size, "little")
+        header = member.read(length)
+        total.update(magic + size + header)
+        match = _NPY_HEADER.fullmatch(header.decode("latin-1"))
         if magic != _NPY_MAGIC or match is None:
             raise ModelFileError(self.path, f"{name}: is no array of numbers or strings")
         descr = match["descr"]

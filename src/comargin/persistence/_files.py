@@ -141,7 +141,13 @@ def _described(obj: Any) -> tuple[Any, list[Any]]:
     return writer.value(obj, ""), writer.arrays
 
 
-def load(path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    max_size: int = DEFAULT_MAX_SIZE,
+    verify: bool = True,
+    expect_hash: str | None = None,
+) -> Any:
     """Read a model that `save` has written; safe for files from anywhere.
 
     Parameters
@@ -150,6 +156,10 @@ def load(path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> A
         The file.
     max_size : int, default=2**32
         Most bytes of memory for the arrays of the model; a file that declares more is refused before any is taken.
+    verify : bool, default=True
+        Compare what is read with the SHA-256 that the file has; files of early versions have none.
+    expect_hash : str or None, default=None
+        The ``sha256`` that `inspect` showed when the file was known to be good; another file is refused.
 
     Returns
     -------
@@ -178,8 +188,10 @@ def load(path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> A
     if isinstance(max_size, bool) or not isinstance(max_size, int) or max_size < 1:
         raise ValueError(f"max_size must be a positive whole number of bytes, got {max_size!r}")
     source = Path(path)
-    with Archive(source, max_size) as archive, one_error(source):
+    with Archive(source, max_size, verify=verify or expect_hash is not None) as archive, one_error(source):
         document = _document(archive)
+        if expect_hash is not None:
+            _check_hash(source, document.get("sha256"), expect_hash)
         reader = Reader(archive, max_size, codec_named)
         if not isinstance(document["model"], dict) or document["model"].get("type") != "object":
             raise ModelFileError(source, "holds no model")
@@ -216,19 +228,24 @@ def load_meta(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     return meta
 
 
-def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Describe a model file without reading its arrays.
+def inspect(path: str | os.PathLike[str], *, verify: bool = False, expect_hash: str | None = None) -> dict[str, Any]:
+    """Describe a model file, as a rule without reading its arrays.
 
     Parameters
     ----------
     path : str or path-like
         The file.
+    verify : bool, default=False
+        Read the arrays too, one after the other, and compare their hashes.
+    expect_hash : str or None, default=None
+        As in `load`.
 
     Returns
     -------
     facts : dict
         ``format``; ``comargin`` and ``versions``, of the packages it was written with; ``model``, a tree of
-        ``{"class": name, "parts": {path: tree}}``; ``meta``; ``file_size``, ``unpacked_size`` (bytes) and ``n_arrays``.
+        ``{"class": name, "parts": {path: tree}}``; ``meta``; ``file_size``, ``unpacked_size`` (bytes) and ``n_arrays``;
+        ``sha256`` of its contents, None for files of early versions.
 
     Examples
     --------
@@ -244,6 +261,10 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
     source = Path(path)
     with Archive(source, max_size=1 << 62) as archive, one_error(source):
         document = _document(archive)
+        if expect_hash is not None:
+            _check_hash(source, document.get("sha256"), expect_hash)
+        for k in range(archive.n_arrays if verify else 0):
+            archive.array(k)
         return {
             **{name: document[name] for name in ("format", "comargin", "versions")},
             "model": next(iter(_tree(document["model"], "").values()), None),
@@ -251,7 +272,14 @@ def inspect(path: str | os.PathLike[str]) -> dict[str, Any]:
             "file_size": archive.file_size,
             "unpacked_size": archive.unpacked_size,
             "n_arrays": archive.n_arrays,
+            "sha256": document.get("sha256"),
         }
+
+
+def _check_hash(source: Path, own: Any, expected: str) -> None:
+    if own != expected.strip().lower():
+        has = "has no SHA-256" if own is None else f"has the SHA-256 {str(own)[:64]}"
+        raise ModelFileError(source, f"{has}, not the expected {expected[:80]}")
 
 
 def _document(archive: Archive) -> dict[str, Any]:

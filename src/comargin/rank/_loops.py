@@ -6,8 +6,8 @@ margin, b_1 >= b_2 >= ... A pair (m, n) violates its margin when b_n > a_m, so t
 the first ``reach[m]`` irrelevant labels, and this number falls with m: the violated pairs form a staircase. Sums over
 all of them are sums of prefixes, O(L) instead of O(|L_i| |N_i|).
 
-``order[i]`` lists the labels of row i, relevant ones first, both parts sorted as above. ``reach[i]`` counts, in the
-same places, the violated pairs of each label.
+``order[i]`` lists the labels of row i: relevant ones, irrelevant ones, both sorted as above, then unknown ones, which
+have no pairs. ``reach[i]`` counts, in the same places, the violated pairs of each known label.
 """
 
 import numpy as np
@@ -164,7 +164,7 @@ def solve_row(a0, b0, kappa, reach, work, a, b):
 
 
 @compiled
-def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta, delta):
+def rank_cvm_block(theta, gram, visits, first, order, n_relevant, n_known, cost, U, beta, delta):
     """Solve the rows of a block one after the other, each exactly given the others; returns the lowest gradient met.
 
     For row i alone the dual max 1^T x - 1/2 x^T Theta x, x >= 0 is that of ``solve_row`` with a0 and b0 the scores
@@ -176,8 +176,8 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
     gram : ndarray (B, B), K of these rows
     visits : int ndarray, rows of the block in the order of their visits
     first : int, index of the block's first row
-    order : int32 ndarray (n, L), labels of each row, relevant ones first
-    n_relevant : int32 ndarray (n,), number of relevant labels
+    order : int32 ndarray (n, L), labels of each row: relevant, irrelevant, unknown ones
+    n_relevant, n_known : int32 ndarray (n,), number of relevant and of known labels
     cost : ndarray (n,), C_i
     U : ndarray (n, L), the variables; updated
     beta : ndarray (n, L), their coefficients; updated
@@ -190,7 +190,8 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
     delta[:] = 0.0
     for r in visits:
         i = first + r
-        p, own, labels = n_relevant[i], gram[r, r], order[i]
+        p, q, own = n_relevant[i], n_known[i], gram[r, r]
+        labels = order[i, :q]
         lowest = min(lowest, _lowest(theta[r], U[i], labels, p))
         others = change  # scores without the row's own part
         for k in range(n_labels):
@@ -198,20 +199,22 @@ def rank_cvm_block(theta, gram, visits, first, order, n_relevant, cost, U, beta,
         _sort(labels, p, others)
         for m in range(p):
             a0[m], a[m] = others[labels[m]], U[i, labels[m]]
-        for n in range(p, n_labels):
+        for n in range(p, q):
             b0[n - p], b[n - p] = others[labels[n]] + 1.0, U[i, labels[n]] + 1.0
-        solve_row(a0[:p], b0[: n_labels - p], own * cost[i], reach, work, a[:p], b[: n_labels - p])
-        _push(a[:p], b[: n_labels - p], reach, cost[i], work[0])
+        solve_row(a0[:p], b0[: q - p], own * cost[i], reach, work, a[:p], b[: q - p])
+        _push(a[:p], b[: q - p], reach, cost[i], work[0])
         for m in range(p):
             U[i, labels[m]] = a[m]
-        for n in range(p, n_labels):
+        for n in range(p, q):
             U[i, labels[n]] = b[n - p] - 1.0
         moved = False
-        for position in range(n_labels):
+        for position in range(q):
             k = labels[position]
             change[k] = work[0, position] - beta[i, k]
             beta[i, k] = work[0, position]
             moved = moved or change[k] != 0.0
+        for position in range(q, n_labels):
+            change[order[i, position]] = 0.0
         if not moved:
             continue
         delta[r] += change
@@ -258,33 +261,34 @@ def _lowest(f, u, labels, n_relevant):
 
 
 @compiled
-def rank_lowest(F, U, order, n_relevant):
+def rank_lowest(F, U, order, n_relevant, n_known):
     """Min over all pairs of F_im - F_in + max(0, 1 - U_im + U_in)."""
     lowest = np.inf
     for i in range(F.shape[0]):
-        lowest = min(lowest, _lowest(F[i], U[i], order[i], n_relevant[i]))
+        lowest = min(lowest, _lowest(F[i], U[i], order[i, : n_known[i]], n_relevant[i]))
     return lowest
 
 
 @compiled
-def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
+def rank_cvm_terms(U, order, n_relevant, n_known, cost, reach, beta):
     """Write the staircase and beta of U, Eq. (21); returns sum x and sum x^2 / C_i of x = C_i max(0, b - a)."""
     n_labels = U.shape[1]
     a, b, pushed = np.empty(n_labels), np.empty(n_labels), np.empty(n_labels)
     total, squares = 0.0, 0.0
     for i in range(U.shape[0]):
-        p, labels = n_relevant[i], order[i]
+        p, q = n_relevant[i], n_known[i]
+        labels = order[i, :q]
         _sort(labels, p, U[i])
         for m in range(p):
             a[m] = U[i, labels[m]]
-        for n in range(p, n_labels):
+        for n in range(p, q):
             b[n - p] = U[i, labels[n]] + 1.0
-        _stairs(a[:p], b[: n_labels - p], reach[i])
-        for n in range(n_labels - p):
+        _stairs(a[:p], b[: q - p], reach[i])
+        for n in range(q - p):
             reach[i, p + n] = 0
-        _push(a[:p], b[: n_labels - p], reach[i], cost[i], pushed)
+        _push(a[:p], b[: q - p], reach[i], cost[i], pushed)
         for position in range(n_labels):
-            beta[i, labels[position]] = pushed[position]
+            beta[i, order[i, position]] = pushed[position] if position < q else 0.0
         for m in range(p):
             total += pushed[m]
             row_squares = 0.0
@@ -296,11 +300,11 @@ def rank_cvm_terms(U, order, n_relevant, cost, reach, beta):
 
 
 @compiled
-def rank_cvm_curvature(V, order, n_relevant, cost, reach, out):
+def rank_cvm_curvature(V, order, n_relevant, n_known, cost, reach, out):
     """Write D V: for row i, C_i times the Laplacian of the graph of its violated pairs, applied to V_i."""
     n_labels = V.shape[1]
     for i in range(V.shape[0]):
-        p, labels, c = n_relevant[i], order[i], cost[i]
+        p, q, labels, c = n_relevant[i], n_known[i], order[i], cost[i]
         prefix, count = 0.0, 0
         for m in range(p - 1, -1, -1):
             while count < reach[i, m]:
@@ -308,8 +312,10 @@ def rank_cvm_curvature(V, order, n_relevant, cost, reach, out):
                 count += 1
             out[i, labels[m]] = c * (reach[i, m] * V[i, labels[m]] - prefix)
         prefix, count = 0.0, 0
-        for n in range(n_labels - p - 1, -1, -1):
+        for n in range(q - p - 1, -1, -1):
             while count < reach[i, p + n]:
                 prefix += V[i, labels[count]]
                 count += 1
             out[i, labels[p + n]] = c * (reach[i, p + n] * V[i, labels[p + n]] - prefix)
+        for position in range(q, n_labels):
+            out[i, labels[position]] = 0.0

@@ -60,13 +60,14 @@ class RankClassifier(KernelMultilabelClassifier):
     threshold_ : RankSVMCut
         The rule that makes label sets; not for a 1-D y, where the highest score wins.
     n_skipped_ : int
-        Rows with no or all labels, which have nothing to rank. (The threshold rule learns from them too.)
+        Rows with no or all (known) labels on, which have nothing to rank. (The threshold rule learns from them too.)
     """
 
     C: float = field(default=1.0, kw_only=False)
     kernel: str | Callable[[Any, Any], Any] = "rbf"
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"C": [Interval(Real, 0, None, closed="neither")]}
+    _takes_unknown = True
     _advice = "Increase max_iter or tol, scale X, or lower C."
     # Added to every kernel value: 1 where the biases are penalised like weights.
     _constant: ClassVar[float]
@@ -99,7 +100,7 @@ class RankClassifier(KernelMultilabelClassifier):
             ``decision_function`` plus the threshold of the row.
         """
         check_is_fitted(self)
-        scores = super()._scores(X)
+        scores = self._certain(super()._scores, X)
         return scores[:, 0] if self._targets.kind == "binary" else scores
 
     def _scores(self, X: Any) -> np.ndarray:
@@ -126,7 +127,7 @@ class RankClassifier(KernelMultilabelClassifier):
         two_classes = data.targets.kind == "binary"
         Y = np.hstack([1 - data.Y, data.Y]) if two_classes else data.Y
         seed = self._seeds(1)[0]
-        rows = rows_with_pairs(Y, data.sample_weight)
+        rows = rows_with_pairs(Y, data.sample_weight, data.known)
         if not len(rows):
             raise ValueError(
                 f"{type(self).__name__} ranks labels: it needs at least two labels or classes, and rows of positive "
@@ -136,11 +137,12 @@ class RankClassifier(KernelMultilabelClassifier):
         n_skipped = int(np.count_nonzero(data.sample_weight > 0.0)) - len(rows)
         rows = self._row_order(rows, seed)
         function = kernel_function(self.kernel, self.gamma, self.degree, self.coef0, data.X)
-        kernel = self._kernel_of(function, data.X, rows)
-        weight = data.sample_weight[rows]
+        center = self._center(data.X[rows])
+        kernel = self._kernel_of(function, data.X if center is None else data.X - center, rows)
+        weight, known = data.sample_weight[rows], None if data.known is None else data.known[rows]
 
         def solve(C: float, start: RankStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
-            problem = RankProblem.of(Y[rows], weight, C)
+            problem = RankProblem.of(Y[rows], weight, C, known)
             dual = None if start is None else self._unpacked(start.dual, rows)
 
             def packed(state: Any) -> RankStart:
@@ -150,18 +152,21 @@ class RankClassifier(KernelMultilabelClassifier):
                 if not isinstance(kernel, Gram):
                     kernel.open(pool)
                 result, intercept = self._optimise(problem, kernel, dual, control.packing(packed), seed)
-                known = None
+                scores_of_rows = None
                 if isinstance(kernel, GramProducts):  # K includes the penalised biases
-                    known = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
+                    scores_of_rows = kernel.times(result.coef.T) + (0.0 if self._constant else intercept)
             coef = np.zeros((Y.shape[1], len(data.Y)))
             coef[:, rows] = result.coef
             if two_classes:  # scores of the second class minus those of the first
                 coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
             attributes = self._kernel_attributes(function, data.X, coef, intercept)
+            if center is not None:
+                weights = attributes["dual_coef_"] @ (attributes["support_vectors_"] - center)
+                attributes |= {"coef_": weights, "intercept_": intercept - weights @ center}
             attributes |= {"n_support_": len(attributes["support_"]), "n_skipped_": n_skipped}
             if data.targets.kind == "indicator":
-                scores = self._training_scores(function, data.X, attributes, rows, known)
-                attributes["threshold_"] = RankSVMCut().fit(scores, data.Y, sample_weight=data.sample_weight)
+                scores = self._training_scores(function, data.X, attributes, rows, scores_of_rows)
+                attributes["threshold_"] = RankSVMCut().fit(scores, data.labels, sample_weight=data.sample_weight)
             return dataclasses.replace(result, dual_coef=packed(result.dual_coef)), attributes
 
         return solve
@@ -174,6 +179,11 @@ class RankClassifier(KernelMultilabelClassifier):
         """The packed dual in the order of ``rows``."""
         return dual
 
+    def _center(self, X: Matrix) -> np.ndarray | None:
+        """What is subtracted from the features: free biases absorb it, and features far from zero keep their digits."""
+        free = self._constant == 0.0 and isinstance(self.kernel, str) and self.kernel == "linear"
+        return X.mean(axis=0) if free and isinstance(X, np.ndarray) else None
+
     def _kernel_of(self, function: KernelFunction, X: Matrix, rows: np.ndarray) -> KernelProducts | Gram:
         """The kernel matrix of the rows with pairs, in the form that the solver takes."""
         if function.kernel == "linear" and not self._needs_gram():
@@ -184,15 +194,15 @@ class RankClassifier(KernelMultilabelClassifier):
 
     @staticmethod
     def _training_scores(
-        function: KernelFunction, X: Matrix, attributes: dict[str, Any], rows: np.ndarray, known: np.ndarray | None
+        function: KernelFunction, X: Matrix, attributes: dict[str, Any], rows: np.ndarray, of_rows: np.ndarray | None
     ) -> np.ndarray:
-        """Scores f of all training rows; those of ``rows`` may be known from the solver's kernel matrix."""
+        """Scores f of all training rows; those of ``rows`` may be there from the solver's kernel matrix."""
         if "coef_" in attributes:
             return np.asarray(X @ attributes["coef_"].T) + attributes["intercept_"]
         scores = np.empty((X.shape[0], len(attributes["intercept_"])))
         others = np.arange(X.shape[0])
-        if known is not None:
-            scores[rows], others = known, np.setdiff1d(others, rows)
+        if of_rows is not None:
+            scores[rows], others = of_rows, np.setdiff1d(others, rows)
         if len(others):
             support = [attributes[name] for name in ("support_vectors_", "support_", "dual_coef_")]
             scores[others] = function.scores(X[others], *support) + attributes["intercept_"]

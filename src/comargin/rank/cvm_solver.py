@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..core.result import Result
 from ._loops import rank_cvm_block, rank_cvm_curvature, rank_cvm_terms, rank_lowest
 from ._newton import newton_step, refined
 from ._products import KernelProducts
-from .problem import RankProblem, core_vector_certificate
+from .problem import RankProblem, core_vector_certificate, pair_rounding
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,23 @@ class SquaredHinge:
 
     def __init__(self, problem: RankProblem) -> None:
         self.cost = problem.cost
-        self.order, self.n_relevant = problem.labels()
+        self.labels = problem.labels()
         self.reach = np.empty(problem.Y.shape, dtype=np.int32)
         self.beta = np.empty(problem.Y.shape)
         self.total = self.squares = 0.0
 
     def evaluate(self, F: np.ndarray) -> None:
         """Set ``beta``, Eq. (21), ``total`` = sum x and ``squares`` = sum x^2 / C_i for the x of F."""
-        self.total, self.squares = rank_cvm_terms(F, self.order, self.n_relevant, self.cost, self.reach, self.beta)
+        self.total, self.squares = rank_cvm_terms(F, *self.labels, self.cost, self.reach, self.beta)
 
     def curvature(self, V: np.ndarray) -> np.ndarray:
         out = np.empty(V.shape)
-        rank_cvm_curvature(V, self.order, self.n_relevant, self.cost, self.reach, out)
+        rank_cvm_curvature(V, *self.labels, self.cost, self.reach, out)
         return out
 
-    def certificate(self, U: np.ndarray, scores: np.ndarray) -> tuple[float, float]:
+    def certificate(self, U: np.ndarray, scores: np.ndarray, diagonal: np.ndarray) -> tuple[float, float]:
         """W and its lower bound for the x of U, the last evaluated scores; ``scores`` are K beta."""
-        lowest = rank_lowest(scores, U, self.order, self.n_relevant)
+        lowest = rank_lowest(scores, U, *self.labels) - pair_rounding(diagonal, self.beta)
         return core_vector_certificate(self.total, float(np.vdot(self.beta, scores)) + self.squares, lowest)
 
 
@@ -109,7 +109,7 @@ class CoreVectors:
             self.loss.evaluate(self.U)
             if self.loss.total == 0.0:
                 # All pairs have their margin and x = 0, for which a = x / sum x is undefined: shrink U a little.
-                factor = (1.0 - 1e-3) / rank_lowest(self.U, self.U, self.loss.order, self.loss.n_relevant)
+                factor = (1.0 - 1e-3) / rank_lowest(self.U, self.U, *self.loss.labels)
                 self.U = factor * self.U
                 self.coef = None if self.coef is None else factor * self.coef
                 self.loss.evaluate(self.U)
@@ -118,7 +118,7 @@ class CoreVectors:
             else:  # the small difference coef - beta keeps its digits
                 self.image = self.products.times(self.coef - self.loss.beta)
                 self.scores = self.U - self.image
-            self.value = self.loss.certificate(self.U, self.scores)
+            self.value = self.loss.certificate(self.U, self.scores, self.products.diagonal)
             if self.best.is_beaten_by(*self.value):
                 self.best = BestVectors(*self.value, self.U.copy())
         return self.best.objective, self.best.bound
@@ -135,9 +135,8 @@ class CoreVectors:
             theta = products.scores(rows)
             delta = np.empty_like(theta)
             visits = self.rng.permutation(len(theta))
-            pairs = (loss.order, loss.n_relevant, loss.cost)
             gram = products.gram(rows)
-            low = rank_cvm_block(theta, gram, visits, rows.start, *pairs, self.U, loss.beta, delta)
+            low = rank_cvm_block(theta, gram, visits, rows.start, *loss.labels, loss.cost, self.U, loss.beta, delta)
             products.add(rows, delta)
             lowest = min(lowest, low)
         self.value = None
@@ -200,7 +199,7 @@ def solve_rank_cvm(
     coef = None
     if start is not None and start_cost is not None:
         # The weights of that solve: with other costs U stands for other x.
-        before = SquaredHinge(RankProblem(problem.Y, start_cost))
+        before = SquaredHinge(replace(problem, cost=start_cost))
         before.evaluate(start)
         coef = before.beta
     state = CoreVectors(problem, products, seed, start, coef)
@@ -236,7 +235,7 @@ def _raise_costs(state: CoreVectors, problem: RankProblem, seed: int, passes: in
     U: np.ndarray | None = None
     coef: np.ndarray | None = None
     for level in range(math.ceil(math.log(largest / POLICY.easy_cost, POLICY.raise_cost)), 0, -1):
-        lower = RankProblem(problem.Y, problem.cost / POLICY.raise_cost**level)
+        lower = replace(problem, cost=problem.cost / POLICY.raise_cost**level)
         easier = CoreVectors(lower, products, seed, U, coef)
         for _ in islice(_descent(easier, passes if U is None else 0), POLICY.most_at_a_level):
             if easier.best.gap <= POLICY.loose_gap * easier.best.objective:

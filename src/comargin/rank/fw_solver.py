@@ -9,19 +9,19 @@ from ..core.loop import Control, run_loop
 from ..core.result import Result
 from ..core.threads import worker_threads
 from ._loops_fw import FrankWolfe, FullRows, PairGroups, rank_fw_bounds, rank_fw_coefficients, rank_fw_steps
-from .problem import RankProblem, core_vector_certificate
+from .problem import RankProblem, core_vector_certificate, pair_rounding
 
 
 def pair_groups(problem: RankProblem) -> PairGroups:
     """The pairs of all rows, by relevant label, then irrelevant label, then row."""
-    on = problem.Y.astype(bool)
+    on, off = problem.Y.astype(bool), problem.off
     n_labels = on.shape[1]
     row = np.empty(problem.n_pairs, dtype=np.uint32)
     begin = np.empty((n_labels, n_labels + 1), dtype=np.int64)
     end = 0
     for m in range(n_labels):
         relevant = np.flatnonzero(on[:, m])
-        label, place = np.nonzero(~on[relevant].T)
+        label, place = np.nonzero(off[relevant].T)
         begin[m] = end + np.searchsorted(label, np.arange(n_labels + 1))
         row[end : end + len(place)] = relevant[place]
         end += len(place)
@@ -118,7 +118,8 @@ def solve_rank_cvm_fw(
             total, squares = rank_fw_coefficients(pairs, state.c, beta)
             F = gram_product(gram, beta, pool, cache.rows.rows if cache.holds_all else None)
             state.f[:] = F.T
-            W, bound = core_vector_certificate(total, float(np.vdot(beta, F)) + squares, rank_fw_bounds(pairs, state))
+            lowest = rank_fw_bounds(pairs, state) - pair_rounding(gram.diagonal, beta)
+            W, bound = core_vector_certificate(total, float(np.vdot(beta, F)) + squares, lowest)
             for part in (beta, state.c, state.f, state.low, state.low_of):
                 part /= total  # 1 up to rounding
             return W, bound

@@ -30,7 +30,7 @@ class RankSVMCut(ThresholdRule):
     -----
     Of gaps with the same loss the widest is taken, then the highest. For a row without labels (with all
     labels) the threshold lies half its mean gap above the highest (below the lowest) score. Constant labels
-    are left out.
+    are left out. :math:`t^*_i` counts the known labels of a row only; rows without any are left out.
 
     References
     ----------
@@ -51,14 +51,17 @@ class RankSVMCut(ThresholdRule):
     """
 
     def _learn(self, scores: FloatArray, Y: sparse.csr_array, weight: FloatArray, constant: NDArray[np.int_]) -> None:
-        if split_unknown(Y, "Y")[1] is not None:
-            raise ValueError("RankSVMCut needs completely known labels; Y has unknown cells (NaN)")
+        Y, known = split_unknown(Y, "Y")
+        known = np.ones(Y.shape, dtype=bool) if known is None else known
         varying = np.flatnonzero(constant == -1)
         self.coef_, self.intercept_ = np.zeros(scores.shape[1]), 0.0
         if varying.size == 0:
             return
+        counts = known[:, varying].any(axis=1)
+        if not counts.all():
+            scores, Y, weight, known = scores[counts], Y[counts], weight[counts], known[counts]
         f = scores[:, varying]
-        best = best_row_thresholds(f, dense(Y[:, varying]))
+        best = best_row_thresholds(f, dense(Y[:, varying]), known[:, varying])
         # Centred, so that the scale of f does not meet that of a constant column in the rank decision.
         share = weight / weight.sum()
         mean_f, mean_t = share @ f, share @ best
@@ -90,23 +93,26 @@ class RankSVMCut(ThresholdRule):
         return self.margins(scores) > 0.0
 
 
-def best_row_thresholds(scores: FloatArray, Y: BoolArray) -> FloatArray:
+def best_row_thresholds(scores: FloatArray, Y: BoolArray, known: BoolArray) -> FloatArray:
     """Threshold of every row with the least Hamming loss of that row: the middle of the best gap between its scores.
 
     Among gaps with the same loss the widest is taken, then the highest. The gaps outside the highest and the lowest
-    score are as wide as the row's mean gap.
+    score are as wide as the row's mean gap. Labels that are not ``known`` do not count; some label is in every row.
     """
     n_samples, n_labels = scores.shape
-    order = np.argsort(-scores, axis=1, kind="stable")
+    rows, n_known = np.arange(n_samples), known.sum(axis=1)
+    order = np.argsort(np.where(known, -scores, np.inf), axis=1, kind="stable")
     ordered = np.take_along_axis(scores, order, axis=1)
+    low = ordered[rows, n_known - 1]
     hits = np.zeros((n_samples, n_labels + 1), dtype=np.int64)
     np.cumsum(np.take_along_axis(Y, order, axis=1), axis=1, out=hits[:, 1:])
     errors = hits[:, -1:] + np.arange(n_labels + 1) - 2 * hits  # misses + false alarms with the j highest on
-    offset = end_offset(ordered[:, -1], ordered[:, 0], n_labels)
+    offset = end_offset(low, ordered[:, 0], n_known)
+    bottom = below_lowest(low, 2.0 * offset)
+    ordered = np.where(np.arange(n_labels) < n_known[:, None], ordered, bottom[:, None])  # gaps of no width
     upper = np.column_stack([-below_lowest(-ordered[:, 0], 2.0 * offset), ordered])
-    lower = np.column_stack([ordered, below_lowest(ordered[:, -1], 2.0 * offset)])
+    lower = np.column_stack([ordered, bottom])
     width = upper - lower
     errors = np.where(width > 0.0, errors, n_labels + 1)  # tied scores cannot be separated
     best = np.argmax(np.where(errors == errors.min(axis=1, keepdims=True), width, -1.0), axis=1)
-    rows = np.arange(n_samples)
     return midpoint(upper[rows, best], lower[rows, best])

@@ -29,8 +29,11 @@ Given the scores u_i of a row, :math:`x_{imn} = C_i \max(0, 1 - u_{im} + u_{in})
 Pairs therefore need no memory: n x L numbers U stand for all of them, and any U gives a feasible x. The optimum of W
 lies within the Frank-Wolfe gap :math:`2 W(a) - \min_{imn} (\Theta a)_{imn}` below W(a), Eq. (62).
 
+Where a label is unknown in row i it is in neither L_i nor N_i: it has no pairs there.
+
 Notation: paper -> code: ``l -> n_samples``, ``q -> n_labels``, ``alpha of Rank-CVM -> a = x / sum(x)``,
-``C_i -> cost``, ``beta_ki -> beta[i, k]``. Rows without a pair (no label, or all) do not occur here.
+``C_i -> cost``, ``beta_ki -> beta[i, k]``. Rows without a pair (of known labels none is on, or all are) do not occur
+here.
 
 References
 ----------
@@ -43,46 +46,76 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..core.loop import column_rounding
 
-def rows_with_pairs(Y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Rows of positive weight with at least one label on and one off, increasing."""
+
+def rows_with_pairs(Y: np.ndarray, weight: np.ndarray, known: np.ndarray | None = None) -> np.ndarray:
+    """Rows of positive weight with at least one label known to be on and one known to be off, increasing."""
+    on, off = _sides(Y, known)
+    return np.flatnonzero((on > 0) & (off > 0) & (weight > 0.0))
+
+
+def _sides(Y: np.ndarray, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of labels on and of labels off in every row."""
     on = np.count_nonzero(Y, axis=1)
-    return np.flatnonzero((on > 0) & (on < Y.shape[1]) & (weight > 0.0))
+    return on, (Y.shape[1] if known is None else np.count_nonzero(known, axis=1)) - on
 
 
 @dataclass(frozen=True)
 class RankProblem:
     """Rows with pairs.
 
-    Y : uint8 (n_samples, n_labels), a label on and one off in every row.  cost : (n_samples,), C_i > 0.
+    Y : uint8 (n_samples, n_labels), 0 where unknown, a label on and one off in every row.
+    cost : (n_samples,), C_i > 0.  known : bool (n_samples, n_labels); None if all are.
     """
 
     Y: np.ndarray
     cost: np.ndarray
+    known: np.ndarray | None = None
 
     @classmethod
-    def of(cls, Y: np.ndarray, weight: np.ndarray, C: float) -> "RankProblem":
+    def of(cls, Y: np.ndarray, weight: np.ndarray, C: float, known: np.ndarray | None = None) -> "RankProblem":
         """The problem of rows with pairs and positive weights, C_i = C weight_i / (|L_i| |N_i|)."""
-        Y = np.ascontiguousarray(Y, dtype=np.uint8)
-        on = np.count_nonzero(Y, axis=1)
-        return cls(Y, C * weight / (on * (Y.shape[1] - on)))  # C_i of Eqs. (18), (30)
+        on, off = _sides(Y, known)
+        return cls(np.ascontiguousarray(Y, dtype=np.uint8), C * weight / (on * off), known)  # C_i of Eqs. (18), (30)
+
+    @property
+    def off(self) -> np.ndarray:
+        """Which labels are known to be off."""
+        off = self.Y == 0
+        return off if self.known is None else off & self.known
 
     @property
     def n_pairs(self) -> int:
         """Pairs of all rows."""
-        on = np.count_nonzero(self.Y, axis=1)
-        return int(np.sum(on * (self.Y.shape[1] - on)))
+        on, off = _sides(self.Y, self.known)
+        return int(np.sum(on * off))
 
-    def labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Labels of each row, relevant ones first, and the number of these, both int32."""
-        order = np.argsort(self.Y == 0, axis=1, kind="stable").astype(np.int32)
-        return order, np.count_nonzero(self.Y, axis=1).astype(np.int32)
+    def at(self, labels: np.ndarray) -> "RankProblem":
+        """The pairs among some of the labels, at the costs they have."""
+        return RankProblem(self.Y[:, labels], self.cost, None if self.known is None else self.known[:, labels])
+
+    def labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Labels of each row, first the relevant, then the irrelevant, then the unknown ones; all int32.
+
+        Also the number of relevant labels, and the number of known ones.
+        """
+        order = np.argsort(2 * (self.Y == 0).astype(np.int8) - self.off, axis=1, kind="stable").astype(np.int32)
+        on, off = _sides(self.Y, self.known)
+        return order, on.astype(np.int32), (on + off).astype(np.int32)
+
+
+def pair_rounding(diagonal: np.ndarray, beta: np.ndarray) -> float:
+    """Bound of the rounding in the difference of two scores of K beta; ``diagonal`` is that of K."""
+    lengths = np.sqrt(diagonal)
+    return 2.0 * float(lengths.max() * column_rounding(lengths, np.abs(beta)).max())
 
 
 def core_vector_certificate(total: float, quadratic: float, lowest: float) -> tuple[float, float]:
     """W(a) of Rank-CVM at a = x / sum(x), and the lower bound W(a) - (Frank-Wolfe gap) of its minimum, Eq. (62).
 
-    ``total`` is sum(x) > 0, ``quadratic`` x^T Theta x, ``lowest`` the smallest entry of Theta x over all pairs.
+    ``total`` is sum(x) > 0, ``quadratic`` x^T Theta x, ``lowest`` the smallest entry of Theta x over all pairs, less
+    its `pair_rounding`.
     """
     objective = 0.5 * (quadratic / total) / total  # Eq. (37); the square of a tiny or huge total overflows
     return objective, lowest / total - objective  # Eq. (62)

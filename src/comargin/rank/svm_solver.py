@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.loop import ROUNDING, Control, run_loop
+from ..core.loop import ROUNDING, Control, average_rounding, run_loop
 from ..core.result import Result
 from ._loops_svm import (
     rank_hinge,
@@ -66,9 +66,9 @@ class SmoothedHinge:
     """The sum of all h_imn: ``centre`` holds their a, ``length`` their t, ``x`` the maximisers."""
 
     def __init__(self, problem: RankProblem) -> None:
-        order, n_relevant = problem.labels()
-        begin = np.concatenate([[0], np.cumsum(n_relevant.astype(np.int64) * (problem.Y.shape[1] - n_relevant))])
-        self.pairs = (order, n_relevant, begin)
+        order, n_relevant, n_known = problem.labels()
+        begin = np.concatenate([[0], np.cumsum(n_relevant.astype(np.int64) * (n_known - n_relevant))])
+        self.pairs = (order, n_relevant, n_known, begin)
         self.cost = problem.cost
         self.cost_of_pair = np.repeat(problem.cost, np.diff(begin))
         self.centre, self.x = np.zeros(begin[-1]), np.zeros(begin[-1])
@@ -167,7 +167,9 @@ class ProximalPoint:
         balanced = self.loss.balanced()
         if balanced is not None:
             x, beta = balanced
-            dual = float(x.sum()) - 0.5 * float(np.vdot(beta, self.products.times(beta)))  # Eq. (19)
+            squares = np.vecdot(beta.T, self.products.times(beta).T)
+            dual = float(x.sum()) - 0.5 * float(squares.sum())  # Eq. (19)
+            dual -= average_rounding(np.sqrt(self.products.diagonal), np.abs(beta), 1.0, squares)
             if dual > best.dual:
                 best.dual, best.x = dual, x
 
@@ -181,7 +183,7 @@ class ProximalPoint:
         bias = self.bias + self.tau * self.coef.sum(axis=0)
         coef, primal = self.coef, self._primal(self.coef, bias)
         positive = loss.x > POLICY.nothing * loss.cost_of_pair
-        support = np.diff(np.concatenate([[0], np.cumsum(positive)])[loss.pairs[2]]) > 0
+        support = np.diff(np.concatenate([[0], np.cumsum(positive)])[loss.pairs[-1]]) > 0
         if not support.all():
             sparse = np.where(support[:, None], self.coef, 0.0)
             value = self._primal(sparse, bias)
@@ -199,8 +201,7 @@ class ProximalPoint:
 
     def _primal(self, coef: np.ndarray, bias: np.ndarray) -> float:
         scores = self.products.times(coef)
-        order, n_relevant, _ = self.loss.pairs
-        loss = rank_hinge(scores + bias, order, n_relevant, self.loss.cost)
+        loss = rank_hinge(scores + bias, *self.loss.pairs[:-1], self.loss.cost)
         return 0.5 * float(np.vdot(coef, scores)) + loss  # Eq. (18)
 
     def step(self) -> float:
@@ -255,15 +256,15 @@ def solve_rank_svm(
             "warm_start=True continues on the same rows of positive weight and the same labels: the fit before had "
             f"{len(start.alpha)} pairs of labels to rank, now there are {problem.n_pairs}. Clone the estimator"
         )
-    peeled = _peel(problem.Y)
+    peeled = _peel(problem)
     one_sided = [label for label, _ in peeled]
     inner = np.setdiff1d(np.arange(n_labels), one_sided)
-    inside = _pairs_among(problem.Y, inner)
+    inside = _pairs_among(problem, inner)
     coef, bias, alpha = np.zeros((n_samples, n_labels)), np.zeros(n_labels), np.zeros(problem.n_pairs)
     low = high = 0.0
     if len(inner):
         part = None if start is None else RankDual(start.alpha[inside], start.bias[inner])
-        state = ProximalPoint(RankProblem(problem.Y[:, inner], problem.cost), products, control.tol, part)
+        state = ProximalPoint(problem.at(inner), products, control.tol, part)
 
         def kept() -> RankDual:
             alpha[inside], bias[inner] = state.best.x / state.loss.cost_of_pair, state.best.bias
@@ -286,30 +287,31 @@ def solve_rank_svm(
     return Result(coef.T, RankDual(alpha, bias), history, tol_abs, status), bias
 
 
-def _pairs_among(Y: np.ndarray, labels: np.ndarray) -> np.ndarray | slice:
+def _pairs_among(problem: RankProblem, labels: np.ndarray) -> np.ndarray | slice:
     """Select the pairs whose two labels are both among ``labels``."""
-    if len(labels) == Y.shape[1]:
+    n_labels = problem.Y.shape[1]
+    if len(labels) == n_labels:
         return slice(None)
-    chosen = np.isin(np.arange(Y.shape[1]), labels)
-    return np.concatenate([np.outer(chosen[row], chosen[~row]).ravel() for row in Y.astype(bool)])
+    chosen, rows = np.isin(np.arange(n_labels), labels), zip(problem.Y.astype(bool), problem.off, strict=True)
+    return np.concatenate([np.outer(chosen[on], chosen[off]).ravel() for on, off in rows])
 
 
-def _peel(Y: np.ndarray) -> list[tuple[int, bool]]:
+def _peel(problem: RankProblem) -> list[tuple[int, bool]]:
     """One-sided labels, on (True) or off (False) in every row with a pair of the labels left, in order of removal.
 
     All pairs of a label that is never on want it lower, and sum_i beta_ki = 0 makes their variables zero: the label has
     no weights, and a bias low enough gives all of them their margin. Without it other labels may become one-sided.
     """
-    left: np.ndarray = np.ones(Y.shape[1], dtype=bool)
+    on, off = problem.Y.astype(bool), problem.off
+    left: np.ndarray = np.ones(on.shape[1], dtype=bool)
     peeled: list[tuple[int, bool]] = []
     while left.any():
-        on = np.count_nonzero(Y[:, left], axis=1)
-        rows = (on > 0) & (on < np.count_nonzero(left))
-        positives = np.count_nonzero(Y[rows], axis=0)
-        always, never = left & (positives == np.count_nonzero(rows)), left & (positives == 0)
+        rows = on[:, left].any(axis=1) & off[:, left].any(axis=1)
+        always, never = left & ~off[rows].any(axis=0), left & ~on[rows].any(axis=0)
         if not (always | never).any():
             break
-        # With no row left every label is both always and never on, and any order is right.
+        # A label without pairs is both: any order is right, but one that is never known to be on belongs below.
+        always &= on.any(axis=0)
         peeled += [(int(label), bool(always[label])) for label in np.flatnonzero(always | never)]
         left &= ~(always | never)
     return peeled

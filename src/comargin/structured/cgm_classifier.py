@@ -1,5 +1,6 @@
 """CGM: a structured SVM that learns its own label graph (Tan et al., 2015)."""
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -8,12 +9,14 @@ import numpy as np
 from ..core.estimator import Interval
 from ..core.loop import Control
 from ..core.result import Result
-from ..core.validation import loop_view
+from ..core.validation import Matrix, TrainingData, loop_view
 from .cgm_solver import Generation, solve_cgm
 from .classifier import StructuredClassifier
 from .cliques import MAX_ORDER, CliqueSet
 from .labelings import StructuredDual
 from .problem import StructuredProblem
+
+_UNSCALED = 100.0  # root mean square of a feature that no scaling has seen
 
 
 class CGMClassifier(StructuredClassifier):
@@ -114,6 +117,13 @@ class CGMClassifier(StructuredClassifier):
         "round_tol": [Interval(Real, 0, 1, closed="both")],
     }
 
+    def _solve(
+        self, data: TrainingData, start: Any, control: Control, offsets: Any = None
+    ) -> tuple[Result, dict[str, Any]]:
+        if self.kernel == "linear":
+            _warn_about_scales(data.X, getattr(self, "feature_names_in_", None))
+        return super()._solve(data, start, control, offsets)
+
     def _learn(
         self, problem: StructuredProblem, weight: np.ndarray, start: StructuredDual | None, control: Control
     ) -> tuple[Result, CliqueSet, dict[str, Any]]:
@@ -126,3 +136,19 @@ class CGMClassifier(StructuredClassifier):
             problem, loop_view(problem.X), self._engine, control, rules, seed=seed, n_threads=n_threads, start=start
         )
         return result, cliques, {"rounds_": rounds}
+
+
+def _warn_about_scales(X: Matrix, names: np.ndarray | None) -> None:
+    """Say before a fit, not after it, that unscaled features make it long."""
+    squares = np.vecdot(X.T, X.T) if isinstance(X, np.ndarray) else np.asarray(X.multiply(X).sum(axis=0)).ravel()
+    sizes = np.sqrt(squares / X.shape[0])
+    large = np.flatnonzero(sizes > _UNSCALED)
+    if large.size:
+        worst = large[np.argsort(-sizes[large], kind="stable")][:3]
+        named = ", ".join(f"{k if names is None else names[k]} ({sizes[k]:.3g})" for k in worst)
+        warnings.warn(
+            f"CGMClassifier: {large.size} features are not scaled, the root mean squares of the largest are {named}: "
+            "the fit may take very long. Scale X first, e.g. with StandardScaler()",
+            UserWarning,
+            stacklevel=6,  # the caller of fit
+        )

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.checks import finite_scores
 from ..core.estimator import Interval, StrOptions, checks_parameters
 from ..core.explanation import Explanation, linear_explanations
 from ..core.kernel_functions import KernelMultilabelClassifier, kernel_function
@@ -207,14 +208,13 @@ class StructuredClassifier(KernelMultilabelClassifier):
         X = validate_features(self, X)
         n_labels = len(self.intercept_)
         offsets = None if offsets is None else check_offsets(offsets, (X.shape[0], n_labels))
-        size = max(1, _BLOCK_BYTES // (8 * len(self._column_coef)))
-        for rows in row_blocks(X.shape[0], size):
+        for rows in row_blocks(X.shape[0], max(1, _BLOCK_BYTES // (8 * len(self._column_coef)))):
             part, coef = X[rows], self._column_coef
             if hasattr(self, "coef_"):
                 scores = part @ coef.T
             else:
                 scores = self._kernel_function.scores(part, self.support_vectors_, self.support_, coef)
-            potentials = np.ascontiguousarray(scores + self._column_intercept)
+            potentials = np.ascontiguousarray(finite_scores(scores + self._column_intercept, self, rows.start))
             if offsets is not None:
                 potentials[:, :n_labels] += offsets[rows]
             yield potentials
@@ -235,7 +235,7 @@ class StructuredClassifier(KernelMultilabelClassifier):
             Decision values.
         """
         check_is_fitted(self)
-        scores = self._scores(X, offsets)
+        scores = self._certain(self._scores, X, offsets)
         return scores[:, 0] if self._targets.kind in ("binary", "constant") else scores
 
     def predict(self, X: Any, offsets: Any = None) -> np.ndarray | sp.csr_array:
@@ -254,7 +254,7 @@ class StructuredClassifier(KernelMultilabelClassifier):
             Indicator in {0, 1} (CSR when y was sparse), or one class per row.
         """
         check_is_fitted(self)
-        return self._targets.decode(self._deciding_scores(X, offsets))
+        return self._targets.decode(self._certain(self._deciding_scores, X, offsets))
 
     def _scores(self, X: Any, offsets: Any = None) -> np.ndarray:
         return np.concatenate([self._inference_engine.max_marginals(part) for part in self._potentials(X, offsets)])

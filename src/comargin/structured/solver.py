@@ -11,8 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..core.loop import Control, run_loop
+from ..core.loop import Control, average_rounding, run_loop
 from ..core.result import Checkpoint, Result, Status
+from ..core.row_blocks import squared_lengths
 from ..core.row_products import RowProducts
 from ..core.rows import CSR
 from ..core.threads import worker_threads
@@ -151,6 +152,7 @@ def _loop(
 ) -> tuple[Status, tuple[Checkpoint, ...], float]:
     """Step all parts, which have the given columns, until the gap of the whole is within the tolerance."""
     base_primal, base_dual = (0.0, 0.0) if alone is None else (alone.primal, alone.dual)
+    lengths = np.sqrt(squared_lengths(problem.X))
 
     def step() -> float:
         if all(part.done for part in parts):  # for these t
@@ -171,6 +173,11 @@ def _loop(
             squares[places] = np.einsum("ij,ij->j", weights, weights)
             dual_squares[places] = np.einsum("ij,ij->j", V, V)
         primal = base_primal + problem.regulariser(squares) + sum(part.certificate.loss for part in parts)
-        return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares)
+        rounding = 0.0
+        if dual_squares.any():  # not all mass is on the true labelings, which make no V
+            # Labelings move each column of V by the mass of the row at most.
+            scale = problem.scale(np.ones(problem.cliques.n_groups))
+            rounding = average_rounding(lengths, problem.mass[:, None], scale, scale * dual_squares)
+        return primal, base_dual + problem.dual(sum(part.linear for part in parts), dual_squares) - rounding
 
     return run_loop(step, certify, control, state=state)

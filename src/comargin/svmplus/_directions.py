@@ -106,7 +106,7 @@ def _proof(problem: SVMPlusProblem, label: int, stuck: np.ndarray) -> np.ndarray
     if found.status != 0:
         raise RuntimeError(f"the linear program over the margins of label {label} ended with: {found.message}")
     if np.max(np.abs(signed.T @ found.x), initial=0.0) > _PROOF or found.x.min() < -_PROOF:
-        raise RuntimeError(f"the proof that label {label} has no feasible point does not hold: scale the features")
+        raise ValueError(f"the proof that label {label} has no feasible point does not hold: scale the features")
     proof = np.zeros(problem.S.shape[0])
     proof[rows] = np.maximum(found.x, 0.0)
     return proof

@@ -90,13 +90,15 @@ def split_pass(X, F, diagonal, dual, rows, state, N):
 
 
 @compiled
-def add_pairs(indptr, indices, weight, gram):
-    """Add sum_g weight_g on_g on_g^T to ``gram`` (L, L); row g of a CSR matrix lists the few labels that are on_g."""
+def add_pairs(rows, weight, gram):
+    """Add sum_g weight_g r_g r_g^T to ``gram`` (L, L), r_g the rows (CSR)."""
+    data, indices, indptr = rows
     for g in range(weight.shape[0]):
         if weight[g] != 0.0:
             for a in range(indptr[g], indptr[g + 1]):
+                value = weight[g] * data[a]
                 for b in range(indptr[g], indptr[g + 1]):
-                    gram[indices[a], indices[b]] += weight[g]
+                    gram[indices[a], indices[b]] += value * data[b]
 
 
 @compiled

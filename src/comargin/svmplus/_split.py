@@ -166,6 +166,7 @@ class Regression:
 
     Where all labels are privileged features, U_i is the signs of the sets with column i replaced by ones: the system is
     that of the signs, H, plus a matrix of rank 2, and one inverse serves all labels. Else each has its own factor.
+    With 1 - s in {0, 1, 2}:
 
     .. math:: H_i = H + e_i a_i^\top + a_i e_i^\top + b_i e_i e_i^\top, \qquad a_i = S^\top \rho (1 - s_i), \quad
         b_i = (1 - s_i)^\top \rho (1 - s_i)
@@ -179,7 +180,7 @@ class Regression:
             return
         H, sums = signs_gram(sets, rho)
         self.a = sums[:, None] - H
-        b = 2.0 * (rho.sum() - sums)
+        b = 2.0 * (rho.sum() - sums) - rho @ (sets.sets == 0)  # (1 - s)^2 = 2 (1 - s), less 1 where s = 0
         H.flat[:: len(H) + 1] += gamma2
         inverse = solve_factored(cholesky(H), np.eye(len(H)))
         self.inverse = 0.5 * (inverse + inverse.T)

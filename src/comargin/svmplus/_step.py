@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from ..core.loop import ROUNDING, tolerance
+from ..core.loop import ROUNDING, average_rounding, tolerance
 from ._coupled import coupled_directly
 from ._system import Features, LabelSystem, Run, privileged_gram
 from .problem import SlackDual, SVMPlusProblem
@@ -230,8 +230,10 @@ class StepBlock:
 
     def certify(self, dual_V: np.ndarray, dual_T: np.ndarray) -> None:
         """Exact dual objective of A and B, whose weights are given, and the best feasible point near V and T."""
-        at, best = self.at, self.best
+        at, best, prior = self.at, self.best, self.problem.prior
         dual = float(at.A.sum()) - self.problem.half_norm(dual_V, dual_T)  # Eqs. (7), (11)
+        squares = np.sum(dual_V * self.problem.weights(dual_V))
+        dual -= average_rounding(np.sqrt(self.features.sqnorm), at.A, prior.diagonal, squares)
         if dual > best.dual:
             best.dual, best.A, best.B = dual, at.A, at.B
         self._offer_raised(1.0)

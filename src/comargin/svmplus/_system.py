@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ..core.cholesky import cholesky, solve_factored, solve_lower, solve_upper
 from ..core.row_blocks import row_blocks, squared_lengths
 from ..core.rows import CSR
+from ..core.validation import loop_view
 from ._loops import add_pairs, add_rows, signed_products
 from .problem import PrivilegedSets
 
@@ -91,16 +92,16 @@ def as_dense(M: np.ndarray | sp.sparray) -> np.ndarray:
 def signs_gram(sets: PrivilegedSets, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Sums of weight_g s_g s_g^T and of weight_g s_g over the label sets, s_g their signs."""
     total, gram = weight.sum(), np.zeros((sets.sets.shape[1],) * 2)
-    add_pairs(sets.on.indptr, sets.on.indices, weight, gram)
-    sums = 2.0 * gram.diagonal() - total
-    return 4.0 * gram - (sums + sums[:, None]) - total, sums  # s = 2 on - 1
+    add_pairs(loop_view(sets.above), weight, gram)
+    sums = sets.above_transposed @ weight - total
+    return gram - (sums + sums[:, None]) - total, sums  # s = above - 1
 
 
 def privileged_gram(sets: PrivilegedSets, label: int, weight: np.ndarray, ridge: float) -> np.ndarray:
     """Sum of weight_g yt_g yt_g^T over the label sets, plus ridge I, in the coordinates of a label."""
     gram, sums = signs_gram(sets, weight)
     if sets.intercept:  # the label's own element is 1 in place of its sign
-        sums[label] = gram[label, label]
+        sums[label] = gram[label, label] + weight @ (sets.sets[:, label] == 0)
         gram[label], gram[:, label] = sums, sums
     columns = sets.columns(label)
     gram = gram if len(columns) == len(gram) else gram[np.ix_(columns, columns)]

@@ -29,10 +29,12 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
     gamma2 : float, default=1.0
         Regularisation of the privileged weights.
     n_privileged : int or None, default=None
-        How many other labels are privileged features of a label: the nearest in Hamming distance. None means all.
+        How many other labels are privileged features of a label: the nearest in Hamming distance, of the rows where
+        both are known. None means all.
     privileged_intercept : bool, default=True
         Add a constant privileged feature, which makes the problem feasible whatever the data. False is the literal form
-        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels.
+        of the paper; when that has no feasible point, ``fit`` raises a ``ValueError`` that names the labels. It
+        also does where features are so small or large that none is found.
 
     Attributes
     ----------
@@ -46,6 +48,7 @@ class PrivilegedClassifier(LinearMultilabelClassifier):
     privileged_intercept: bool = True
     class_weight: str | dict[Any, float] | list[dict[int, float]] | None = None
 
+    _takes_unknown = True
     # Advice that ends the warning that all predictors are zero.
     _advice_on_zeros: ClassVar[str] = "Increase C or change gamma2"
 
@@ -134,7 +137,7 @@ class PrBRClassifier(PrivilegedClassifier):
 
     def _solve(self, data: TrainingData, start: PrBRStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
-        S = 2 * data.Y - 1
+        S = data.signs
         sets = self._privileged_sets(S, data.sample_weight)
         if start is not None and len(start.dual.B) != len(sets.sets):
             raise ValueError(

@@ -120,7 +120,7 @@ class PrMLClassifier(PrivilegedClassifier):
 
     def _solve(self, data: TrainingData, start: PrMLStart | None, control: Control) -> tuple[Result, dict[str, Any]]:
         row_weight, label_weight = self._weights(data)
-        S = 2 * data.Y - 1
+        S = data.signs
         sets = self._privileged_sets(S, data.sample_weight)
         problem = PrMLProblem(data.X, S, self.C * row_weight, label_weight, self.gamma1, self.gamma2, sets)
         rank = self.rank if isinstance(self.rank, Integral) else max(1, math.ceil(self.rank * S.shape[1] - _ROUNDING))

@@ -1,7 +1,7 @@
 r"""Privileged multi-label learning: SVM+ steps whose slack is a linear function of the other labels.
 
-With S in {-1, +1} the signs (n x L), s_j row j of S, C_ji the weighted cost of row j and label i, Z (d x L) the
-predictors, and T (L x L) the privileged weights, column i for label i:
+With S in {-1, 0, 1} the signs (n x L, 0 where a label is unknown), s_j row j of S, C_ji the weighted cost of row j and
+label i, 0 where S_ji is, Z (d x L) the predictors, and T (L x L) the privileged weights, column i for label i:
 
 .. math:: \min_{D, W, T} \tfrac12 \|D\|^2 + \tfrac{\gamma_1}2 \|W\|^2 + \tfrac{\gamma_2}2 \|T\|^2
     + \sum_{ji} C_{ji}\, \xi_{ji}, \qquad Z = D^\top W, \quad \xi_{ji} = \langle t_i, \tilde y_{ji} \rangle      (5)
@@ -9,7 +9,8 @@ predictors, and T (L x L) the privileged weights, column i for label i:
 
 The privileged features of row j for label i, Eq. (3), are s_j with element i replaced by the constant 1, or by 0 (the
 literal form, which can be infeasible); all labels are used, or only the nearest ones of each label. Pairs of zero cost
-are out of the problem, constraints and all.
+are out of the problem, constraints and all: a label that is unknown in row j asks for no margin there and has no slack,
+and in the slacks of the row's other labels its element is 0, neither on nor off.
 
 Each step over (W, T) or (D, T) is the same convex problem in V (d x L), with R symmetric and positive semi-definite:
 
@@ -67,12 +68,14 @@ def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None =
     """The ``n_privileged`` labels nearest to each label in Hamming distance; of labels equally near the first ones.
 
     Entry (i, l) of the mask: l is one of the nearest to i; none to itself. ``weight`` tells how often each row counts.
+    Of two labels the rows where both are known count, so that the distance is the share of those where they differ;
+    labels that are never known together are as far apart as can be.
     """
     n_labels = S.shape[1]
-    agreement = np.zeros((n_labels, n_labels))
-    for rows in row_blocks(S.shape[0], _ROWS_AT_ONCE):
-        part = S[rows].astype(np.float64)
-        agreement += (part if weight is None else weight[rows, None] * part).T @ part
+    agreement = _products_of_columns(S, weight)
+    if not S.all():
+        together = _products_of_columns(np.abs(S), weight)
+        agreement = np.divide(agreement, together, out=np.full_like(together, -1.0), where=together > 0.0)
     np.fill_diagonal(agreement, -np.inf)
     order = np.argsort(-agreement, axis=1, kind="stable")[:, : min(max(n_privileged, 0), n_labels - 1)]
     mask = np.zeros((n_labels, n_labels), dtype=bool)
@@ -80,11 +83,20 @@ def nearest_labels(S: np.ndarray, n_privileged: int, weight: np.ndarray | None =
     return mask
 
 
+def _products_of_columns(S: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
+    """S^T diag(weight) S."""
+    products = np.zeros((S.shape[1], S.shape[1]))
+    for rows in row_blocks(S.shape[0], _ROWS_AT_ONCE):
+        part = S[rows].astype(np.float64)
+        products += (part if weight is None else weight[rows, None] * part).T @ part
+    return products
+
+
 @dataclass(frozen=True)
 class PrivilegedSets:
     """Privileged features of the distinct label sets (3), what they do with weights, and how weights can move."""
 
-    sets: np.ndarray  # int8 (n_sets, n_labels): distinct rows of the signs
+    sets: np.ndarray  # int8 (n_sets, n_labels): distinct rows of the signs, 0 where unknown
     row_set: np.ndarray  # int (n_samples,): the set of each row
     mask: np.ndarray | None  # (i, l): label l is a privileged feature of label i (diagonal not read); None: all are
     intercept: bool  # whether element i of the features of label i is the constant 1, or 0, Eq. (3)
@@ -97,7 +109,8 @@ class PrivilegedSets:
     def of(cls, S: np.ndarray, mask: np.ndarray | None = None, *, intercept: bool = True) -> PrivilegedSets:
         """The sets that occur in the signs S, of shape (n_samples, n_labels)."""
         sets, row_set = np.unique(np.ascontiguousarray(S, dtype=np.int8), axis=0, return_inverse=True)
-        return cls(sets, row_set.reshape(-1), mask, intercept, np.eye(sets.shape[1]) if intercept else None)
+        lift = np.diag(sets.any(axis=0).astype(np.float64)) if intercept else None  # unknown labels have no slacks
+        return cls(sets, row_set.reshape(-1), mask, intercept, lift)
 
     @cached_property
     def used(self) -> np.ndarray:
@@ -108,13 +121,13 @@ class PrivilegedSets:
         return used
 
     @cached_property
-    def on(self) -> sp.csr_array:
-        """The labels that are on in each set: few, so that products with the signs 2 on - 1 are cheap."""
-        return sp.csr_array((self.sets > 0).astype(np.float64))
+    def above(self) -> sp.csr_array:
+        """The signs plus 1: few labels are on (2) or unknown (1), so that products with the signs are cheap."""
+        return sp.csr_array(self.sets + 1.0)
 
     @cached_property
-    def _on_transposed(self) -> sp.csr_array:
-        return sp.csr_array(self.on.T)
+    def above_transposed(self) -> sp.csr_array:
+        return sp.csr_array(self.above.T)
 
     @cached_property
     def by_set(self) -> tuple[np.ndarray, np.ndarray]:
@@ -126,15 +139,14 @@ class PrivilegedSets:
     def slack(self, T: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Slacks of every set for the given labels, (n_sets, m), from their columns T (n_labels, m)."""
         constant = T[labels, np.arange(len(labels))]
-        # 2 on - 1 in place of the sets; the element of the label itself is s there and has to be 1.
-        xi = 2.0 * (self.on @ T) - T.sum(axis=0)
-        xi += constant * (self.sets[:, labels] < 0) * 2.0
+        xi = self.above @ T - T.sum(axis=0)
+        xi += constant * (1 - self.sets[:, labels])  # the element of the label itself is s there and has to be 1
         return np.asarray(xi)  # Eq. (4)
 
     def adjoint(self, gamma: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """sum_g gamma_g yt_g of the given labels, (n_labels, m), from gamma (n_sets, m)."""
         totals = gamma.sum(axis=0)
-        weights = 2.0 * (self._on_transposed @ gamma) - totals
+        weights = self.above_transposed @ gamma - totals
         weights[labels, np.arange(len(labels))] = totals
         weights *= self.used[:, labels]
         for k in np.flatnonzero(np.isin(labels, list(self.bases))):
@@ -179,7 +191,7 @@ class SVMPlusProblem:
     """One convex step, or the part of some of its labels that R does not couple with others."""
 
     X: np.ndarray | sp.csr_array  # (n_samples, n_features), float64
-    S: np.ndarray  # int8 (n_samples, n_labels): signs of the labels
+    S: np.ndarray  # int8 (n_samples, n_labels): signs of the labels, 0 where unknown
     row_cost: np.ndarray  # (n_samples,): C times the weight of each row
     label_cost: np.ndarray  # (2, n_labels): weight of a negative (row 0) and of a positive (row 1) of each label
     prior: PriorPart  # R, with the numbers of these labels in the whole step

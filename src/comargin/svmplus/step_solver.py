@@ -164,7 +164,7 @@ class _Step:
                 self.is_shown = True
                 return
             self.advance()
-        raise RuntimeError(
+        raise ValueError(
             f"no feasible point was found in {POLICY.most_infeasible} updates, though one exists: scale the features, "
             "or use privileged_intercept=True"
         )

@@ -45,6 +45,11 @@ class FolderMemory(Memory):
         if self.path.exists() and not self.path.is_dir():
             raise NotADirectoryError(f"{self.path} is a file, not a folder for checkpoints")
         self.path.mkdir(parents=True, exist_ok=True)
+        with self.in_use():  # another training would remove the facts before they have their name
+            self._take_or_check(identity)
+
+    def _take_or_check(self, identity: str) -> None:
+        """Write whose folder this is, or refuse that of another training."""
         facts = self.path / _FACTS
         if not facts.exists():
             if foreign := _matching(self.path, _KEY):

@@ -280,7 +280,9 @@ class Tagger:
         return save(self.model, path, meta={"label_names": list(self.label_names), _META: own})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE) -> Tagger:
+    def load(
+        cls, path: str | os.PathLike[str], *, max_size: int = DEFAULT_MAX_SIZE, expect_hash: str | None = None
+    ) -> Tagger:
         """Read a file that `save` has written; any saved classifier becomes a tagger.
 
         Parameters
@@ -289,13 +291,15 @@ class Tagger:
             The file.
         max_size : int, default=2**32
             Most bytes of memory for the arrays of the model; see `comargin.load`.
+        expect_hash : str or None, default=None
+            The SHA-256 that the file must have; see `comargin.load`.
 
         Returns
         -------
         Tagger
             With the names the file has; labels without names are ``y0``, ``y1``, ...
         """
-        model, meta = load(path, max_size=max_size), inspect(path)["meta"] or {}
+        model, meta = load(path, max_size=max_size, expect_hash=expect_hash), inspect(path)["meta"] or {}
         if not hasattr(model, "predict") or not hasattr(model, "classes_"):
             raise ModelFileError(Path(path), f"holds a {type(model).__name__}, not a fitted classifier")
         own = meta.get(_META, {})
