@@ -130,6 +130,7 @@ def test_json_has_everything(evaluate, texts, taggers):
         "data": str(texts),
         "n_rows": 7,
         "n_labels": 3,
+        "n_known": 21,
         "unknown_labels": {},
         "promise": {},
         "measures": expected_measures(k=(1, 2)),

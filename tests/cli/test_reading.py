@@ -110,9 +110,45 @@ def test_rows_without_labels_are_counted(tmp_path):
     assert f"{60 - n_empty} rows, 3 labels to learn" in err
     out, _ = done("evaluate", tmp_path / "t.cmg", data, "--unlabelled", "drop")
     assert f"{60 - n_empty} rows" in out
-    code, _, err = run("train", data, *reading, "--unlabelled", "unknown")
+    _, err = done("train", data, *reading, "--unlabelled", "unknown", *QUICK, "-o", tmp_path / "t.cmg")
+    assert "have no label" not in err
+    out, _ = done("evaluate", tmp_path / "t.cmg", data, "--unlabelled", "unknown")
+    assert f"Measured on the known cells: {3 * (60 - n_empty)} of 180" in out
+    code, _, err = run("train", data, *reading, "--unlabelled", "maybe")
     assert code == 2
-    assert "--unlabelled 'unknown', allowed are None, 'drop', 'negative'" in err
+    assert "--unlabelled 'maybe', allowed are None, 'drop', 'negative', 'unknown'" in err
+
+
+def test_unknown_cells_from_a_table_to_the_report(tmp_path):
+    rng = np.random.default_rng(2)
+    X = rng.normal(size=(120, 3))
+    Y = np.where(X > 0, "1", "0").astype(object)
+    Y[rng.random(Y.shape) < 0.3] = "?"
+    n_known, data, tagger = int((Y != "?").sum()), tmp_path / "genes.csv", tmp_path / "t.cmg"
+    with data.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerows([["a", "b", "c", "r", "s", "t"], *np.hstack([X.round(3), Y])])
+    reading = ("--labels", "-3", "--unlabelled", "unknown")
+    out, _ = done("data", "info", data, *reading)
+    assert f"known cells of Y: {n_known} of 360 ({n_known / 360:.1%})" in out
+    assert f" {(Y[:, 0] != '?').sum()} " in out
+    code, _, err = run("data", "info", data, "--labels", "-3")
+    assert code != 0
+    assert "--unlabelled" in err
+    out, err = done("train", data, *reading, *QUICK, "-o", tagger)
+    assert f"in their known cells: {n_known} of 360" in out + err
+    assert f"{n_known} of 360" in Tagger.load(tagger).facts["data"]["known"]
+    out, _ = done("evaluate", tagger, data, "--unlabelled", "unknown", "--json")
+    assert json.loads(out)["n_known"] == n_known
+    assert json.loads(out)["measures"]["micro_f1"] > 0.9
+    out, _ = done("evaluate", tagger, data, "--unlabelled", "negative", "--json")
+    assert json.loads(out)["measures"]["micro_f1"] < 0.9
+    done("report", tagger, data, *reading[2:], "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert f"{n_known / 360:.1%}" in page
+    assert "rows that know it" in page
+    done("graph", data, *reading, "-o", tmp_path / "graph.svg")
+    assert "nan" not in (tmp_path / "graph.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

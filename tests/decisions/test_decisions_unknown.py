@@ -195,9 +195,10 @@ LEARNER = M3LClassifier(loss="logistic", random_state=0)
         DecisionClassifierCV(LEARNER, random_state=0),
         DecisionClassifierCV(LEARNER, guarantee="recall >= 0.6", random_state=0),
         ThresholdClassifierCV(LEARNER, random_state=0),
+        ThresholdClassifierCV(LEARNER, rule="rank-svm", random_state=0),
         BlendedClassifier([("a", LEARNER), ("b", M3LClassifier(random_state=0))]),
     ],
-    ids=["decision", "promise", "threshold", "blend"],
+    ids=["decision", "promise", "threshold", "rank-svm", "blend"],
 )
 def test_cross_fitted_classifiers_learn_from_known_cells(rows, model):
     X, Y = rows

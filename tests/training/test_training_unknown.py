@@ -1,5 +1,7 @@
 """Partly unknown labels on the way from rows to a tagger: every model learns from the cells that are known."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -84,6 +86,11 @@ def test_train_learns_from_known_cells(dataset, rows, tmp_path, model, params):
     tagger.save(tmp_path / "tagger.cmg")
     again = Tagger.load(tmp_path / "tagger.cmg")
     assert_array_equal(again.predict(dataset.X).toarray(), on)
+
+
+def test_nothing_known_is_an_error(dataset):
+    with pytest.raises(ValueError, match="no known label"):
+        train(replace(dataset, Y=np.full_like(dataset.Y, np.nan)), "m3l")
 
 
 def test_train_goes_on_and_promises(dataset, tmp_path):

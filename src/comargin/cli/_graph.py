@@ -127,6 +127,7 @@ def _graph_of_data(
 ) -> tuple[LabelGraph, np.ndarray, str]:
     import numpy as np
 
+    from ..core.indicator import split_unknown
     from ..graphs import cosine_affinity, smoothed_correlation
 
     dataset = obtain(source, split, data_home, reading)
@@ -138,7 +139,9 @@ def _graph_of_data(
             remark(f"cosines, as {dataset.Y.shape[1]} labels are too many for correlations of all pairs", quiet)
     measure = smoothed_correlation if kind is Kind.CORRELATION else cosine_affinity
     found = measure(dataset.Y, label_names=dataset.label_names)
-    return found, np.asarray(dataset.Y.mean(axis=0)).ravel(), f"{dataset.name}: {kind}s of labels"
+    ones, known = split_unknown(dataset.Y, "dataset.Y")
+    n_known = ones.shape[0] if known is None else np.maximum(known.sum(axis=0), 1)
+    return found, np.asarray(ones.sum(axis=0)).ravel() / n_known, f"{dataset.name}: {kind}s of labels"
 
 
 def _write(graph: LabelGraph, frequencies: np.ndarray | None, target: Path, title: str) -> None:

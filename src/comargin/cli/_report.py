@@ -92,11 +92,13 @@ def _rows_of(
 
     features: list[Any] = []
     tags: list[list[str]] = []
+    hidden: list[list[str] | None] = []
     with row_progress(quiet) as show:
         for chunk in labelled_rows(tagger, data, reading, split, data_home):
             features.append(chunk.X)
             tags += chunk.tags or []
+            hidden += chunk.unknown or []
             show(len(tags))
-    Y, _ = true_labels(tags, tagger.label_names, data, partial(remark, quiet=quiet))
+    Y, _ = true_labels(tags, tagger.label_names, data, partial(remark, quiet=quiet), hidden)
     name = "the standard input" if data == STANDARD else Path(data).name
     return Dataset(stacked(features), Y, tagger.feature_names, tagger.label_names, name)

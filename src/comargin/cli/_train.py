@@ -278,6 +278,9 @@ def _print_result(
         where = "held-out folds of the training rows, on which cuts were learned"
         if facts["test_data"]:
             where = counted(facts["test_data"]["rows"], "test row")
+        share = (facts["test_data"] or facts["data"]).get("known")
+        if share is not None:
+            where += f", in their known cells: {share}"
         say(f"Measured on {where}:")
         shown = {name: measures[name] for name in _SHOWN if measures.get(name) is not None}
         console_for().print(measures_table(shown))

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.files import AtomicFiles
-from ..core.indicator import check_labels
+from ..core.indicator import check_labels, with_unknown
 from ..core.row_blocks import take_rows
 from ..core.wording import counted
 from ..graphs import LabelGraph, cosine_affinity, smoothed_correlation
@@ -182,7 +182,8 @@ def _data_sections(
     frequencies = None
     if assessment is not None:
         sections.append(_sections.summary_section(assessment))
-        frequencies = np.array([label["support"] for label in assessment.labels]) / assessment.Y.shape[0]
+        n_known = np.maximum(assessment.known.sum(axis=0), 1)
+        frequencies = np.array([label["support"] for label in assessment.labels]) / n_known
     graph, source = _graph_of(anatomy, assessment, names)
     if graph is not None:
         section, data["graph"] = _sections.graph_section(graph, strongest_part(graph), frequencies, source, place)
@@ -234,9 +235,10 @@ def _graph_of(anatomy: Anatomy, assessment: Assessment | None, names: tuple[str,
         return LabelGraph(learned.weights, names), "The graph of the model."
     if assessment is None or len(names) < 2:
         return None, ""
+    truth = with_unknown(assessment.Y, None if assessment.known.all() else assessment.known)
     if len(names) > _MOST_LABELS:  # correlations of all pairs do not fit into memory
-        return cosine_affinity(assessment.Y, label_names=names), "Cosines between the true labels of these rows."
-    return smoothed_correlation(assessment.Y, label_names=names), "Correlations of the true labels of these rows."
+        return cosine_affinity(truth, label_names=names), "Cosines between the true labels of these rows."
+    return smoothed_correlation(truth, label_names=names), "Correlations of the true labels of these rows."
 
 
 def _lead(anatomy: Anatomy, dataset: Any, assessment: Assessment | None) -> str:

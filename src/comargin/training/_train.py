@@ -154,8 +154,11 @@ def train(
     by_rule = thresholds != BY_AIM
     (recipe,) = checked_models(default_model(params, grid, criterion, by_rule) if model is None else model)
     X, Y = checked_rows(dataset)
-    if split_unknown(Y, "dataset.Y")[1] is not None:
+    known = split_unknown(Y, "dataset.Y")[1]
+    if known is not None:
         recipe = for_unknown_labels(recipe)
+        if not known.any():
+            raise ValueError("dataset has no known label: all cells of Y are NaN")
     if sp.issparse(Y) and not takes_sparse_labels(recipe.estimator):
         Y = Y.toarray()
     whole_number("folds", folds, 2)
