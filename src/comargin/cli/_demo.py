@@ -155,7 +155,7 @@ def models_of_the_demo() -> dict[str, Any]:
         ),
         "LSG21": LSG21Classifier(alpha=0.1),
         "PrBR": PrBRClassifier(C=10.0, gamma2=10.0, random_state=0),
-        "PrML": PrMLClassifier(C=0.1, gamma2=0.1, random_state=0),
+        "PrML": PrMLClassifier(C=1.0, gamma2=1.0, random_state=0),
         "CGM, its own graph": CGMClassifier(alpha=0.001, random_state=0),
         "structured SVM, tree": StructuredSVMClassifier(alpha=0.01, graph="tree", random_state=0),
         "CGM, rbf": CGMClassifier(
