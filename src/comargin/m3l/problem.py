@@ -109,7 +109,7 @@ class M3LKernelProblem(LabelTerms[Gram]):
 def dual_rounding(part: PriorPart, sqnorm: np.ndarray, A: np.ndarray, quadratic: np.ndarray) -> float:
     """What to take off D at A for rounding, for the labels of one part of R; ``sqnorm`` is the diagonal of K."""
     squares = 2.0 * (quadratic if part.form == "diagonal" else np.sum(quadratic))
-    return average_rounding(np.sqrt(sqnorm), 2.0 * A, part.diagonal, squares)
+    return average_rounding(2.0 * np.sqrt(sqnorm), A, part.diagonal, squares)  # of Z = 2 V R, without a copy of A
 
 
 AnyProblem = TypeVar("AnyProblem", M3LProblem, M3LKernelProblem)
